@@ -1,0 +1,31 @@
+"""Train on your imaging sites, get an honest statement about the next one.
+
+The public verbs are imported on first use, so that ``import brainroam`` costs nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from brainroam.cohort import Cohort as Cohort
+    from brainroam.readers import load_cohort as load_cohort
+    from brainroam.synthetic import make_cohort as make_cohort
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Cohort": "cohort",
+    "load_cohort": "readers",
+    "make_cohort": "synthetic",
+}
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"brainroam.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'brainroam' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

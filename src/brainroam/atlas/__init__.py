@@ -1,0 +1,110 @@
+"""ROI names and MNI coordinates: two small tables shipped, any other from a user's own file.
+
+Shipped tables (names and centres of mass only, no image data):
+
+``aal``
+    116 regions of Automated Anatomical Labeling (Tzourio-Mazoyer et al., NeuroImage 2002). Centroids of the 1 mm
+    volume in Debian's ``mricron-data``; the codes equal the headers of the ABIDE ``rois_aal.1D`` files.
+``cc200``
+    200 regions of the Craddock et al. (Human Brain Mapping 2012) parcellation as distributed by the Preprocessed
+    Connectomes Project; centroids of its ``CC200.nii.gz``. The regions carry no anatomical names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from brainroam.errors import DataError, UsageError
+
+CITATIONS = {
+    "aal": "Tzourio-Mazoyer et al. (2002) NeuroImage 15:273-289",
+    "cc200": "Craddock et al. (2012) Human Brain Mapping 33:1914-1928",
+}
+SHIPPED = {"aal": 116, "cc200": 200}
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """The regions of a parcellation, in the column order of the series.
+
+    Attributes
+    ----------
+    name : str
+        ``"aal"``, ``"cc200"``, the stem of a user's table, or ``"custom"``.
+    labels : tuple of str
+        One name per region.
+    coords : ndarray of shape (P, 3) or None
+        MNI coordinates in millimetres, when known.
+    citation : str
+        What to cite when the atlas is used.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    coords: np.ndarray | None = None
+    citation: str = ""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __eq__(self, other: object) -> bool:
+        """Two atlases are the same when they name the same regions in the same order."""
+        return isinstance(other, Atlas) and self.name == other.name and self.labels == other.labels
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.labels))
+
+
+def anonymous_atlas(n_rois: int, labels: Sequence[str] | None = None) -> Atlas:
+    """An atlas for regions nobody described: ``ROI_001``, ``ROI_002``, ... unless the files named them.
+
+    >>> anonymous_atlas(2).labels
+    ('ROI_001', 'ROI_002')
+    """
+    names = tuple(labels) if labels is not None else tuple(f"ROI_{i + 1:03d}" for i in range(n_rois))
+    return Atlas("custom", names)
+
+
+def load_atlas(source: str | Path | Atlas) -> Atlas:
+    """Load a shipped atlas by name or a user's table by path.
+
+    A user's table is a CSV or TSV with one row per region in column order: a ``name`` column and, optionally,
+    ``x``, ``y``, ``z`` in MNI millimetres.
+
+    >>> aal = load_atlas("aal")
+    >>> len(aal), aal.labels[0]
+    (116, 'Precentral_L')
+    """
+    if isinstance(source, Atlas):
+        return source
+    if str(source) in SHIPPED:
+        with resources.as_file(resources.files(__name__) / f"{source}.csv") as path:
+            return _read_table(path, str(source), CITATIONS[str(source)])
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError(
+            f"atlas {str(source)!r} is neither shipped ({', '.join(SHIPPED)}) nor a file; "
+            "give the path of a CSV or TSV with a 'name' column and optionally x, y, z"
+        )
+    return _read_table(path, path.stem, "")
+
+
+def _read_table(path: Path, name: str, citation: str) -> Atlas:
+    try:
+        table = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", dtype={"name": str})
+    except (ValueError, OSError) as error:
+        raise DataError(f"atlas table {path} cannot be read: {error}") from error
+    if "name" not in table or table["name"].isna().any():
+        raise DataError(f"atlas table {path} needs a 'name' column without gaps; it has {', '.join(table.columns)}")
+    coords = None
+    if {"x", "y", "z"} <= set(table.columns):
+        try:
+            coords = table[["x", "y", "z"]].to_numpy(dtype=float)
+        except ValueError as error:
+            raise DataError(f"atlas table {path} has non-numeric coordinates: {error}") from error
+        coords.setflags(write=False)
+    return Atlas(name, tuple(table["name"]), coords, citation)

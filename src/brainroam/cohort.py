@@ -1,0 +1,341 @@
+"""`Cohort`: the people, their series, and what was left out and why. Immutable once made."""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.atlas import Atlas, anonymous_atlas
+from brainroam.errors import DataError, ReaderError, listed, unknown
+from brainroam.files import atomic_write
+
+COLUMNS = ("subject", "site", "batch", "label", "age", "sex", "mean_fd", "tr", "n_timepoints")
+NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
+SCHEMA = 1
+
+
+def missing_rois(series: Sequence[np.ndarray]) -> np.ndarray:
+    """Which regions carry no signal in which person: constant or with a non-finite value.
+
+    Returns a boolean array (n people, P regions). A correlation with such a region does not exist.
+
+    >>> x = np.random.default_rng(0).normal(size=(20, 3)); x[:, 1] = 5.0
+    >>> missing_rois([x])
+    array([[False,  True, False]])
+    """
+    return np.stack([_flat_columns(x) for x in series])
+
+
+def _flat_columns(x: np.ndarray) -> np.ndarray:
+    low, high = x.min(axis=0), x.max(axis=0)  # a NaN or inf anywhere in a column shows in its range
+    with np.errstate(invalid="ignore"):
+        spread = high - low
+        alive = spread > 1e-10 * np.maximum(np.abs(low), np.abs(high))
+    return ~(alive & np.isfinite(spread))
+
+
+class Cohort:
+    """People from several sites. Nothing of it changes once it is made: selecting gives a new one.
+
+    Parameters
+    ----------
+    series : sequence of ndarray of shape (T_i, P)
+        One array per person, time first.
+    table : DataFrame
+        One row per person: ``subject`` (unique text), ``site``, ``label`` (1 = condition, 0 = control, missing when
+        unknown) and, when known, ``batch``, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr``
+        (seconds) and any other column. ``n_timepoints`` is always taken from the series.
+    atlas : Atlas, optional
+        Names and coordinates of the regions; numbered regions when absent.
+    excluded : DataFrame, optional
+        ``subject`` and ``reason`` of everybody who was left out.
+    truth : object, optional
+        What a synthetic cohort planted (see `brainroam.make_cohort`); absent for real data.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"subject": ["01", "02"], "site": ["A", "B"], "label": [0, 1]})
+    >>> cohort = Cohort([rng.normal(size=(50, 4)), rng.normal(size=(60, 4))], table)
+    >>> cohort
+    Cohort(2 people, 2 sites, 1 with the condition, 4 regions of 'custom')
+    >>> cohort.select(sites=["A"]).table["subject"].tolist()
+    ['01']
+    """
+
+    def __init__(
+        self,
+        series: Sequence[np.ndarray],
+        table: pd.DataFrame,
+        atlas: Atlas | None = None,
+        excluded: pd.DataFrame | None = None,
+        truth: Any = None,
+    ) -> None:
+        self._table = _validated_table(table, len(series))
+        subjects = self._table["subject"]
+        self._series = tuple(_frozen(x, subject) for x, subject in zip(series, subjects, strict=True))
+        n_rois = _common_width(self._series, subjects)
+        self._table["n_timepoints"] = [len(x) for x in self._series]
+        self._atlas = anonymous_atlas(n_rois) if atlas is None else atlas
+        if len(self._atlas) != n_rois:
+            raise DataError(
+                f"the atlas {self._atlas.name!r} has {len(self._atlas)} regions but the series have {n_rois} columns; "
+                "name the atlas the series were made with, or give its table"
+            )
+        self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
+        self._truth = truth
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __repr__(self) -> str:
+        cases = int((self._table["label"] == 1).sum())
+        return (
+            f"Cohort({len(self)} people, {len(self.sites)} sites, {cases} with the condition, "
+            f"{self.n_rois} regions of {self.atlas.name!r})"
+        )
+
+    @property
+    def series(self) -> list[np.ndarray]:
+        """One read-only (T_i, P) array per person."""
+        return list(self._series)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A copy of the metadata, one row per person."""
+        return self._table.copy()
+
+    @property
+    def atlas(self) -> Atlas:
+        """The regions, in column order."""
+        return self._atlas
+
+    @property
+    def excluded(self) -> pd.DataFrame:
+        """A copy of who was left out and why."""
+        return self._excluded.copy()
+
+    @property
+    def truth(self) -> Any:
+        """What was planted in a synthetic cohort, else None."""
+        return self._truth
+
+    @property
+    def n_rois(self) -> int:
+        """Number of regions P."""
+        return self._series[0].shape[1]
+
+    @property
+    def sites(self) -> list[str]:
+        """The site names, sorted."""
+        return sorted(self._table["site"].unique())
+
+    @property
+    def labels(self) -> np.ndarray:
+        """0/1 labels as integers; an error when some are unknown."""
+        unlabelled = self._table["label"].isna()
+        if unlabelled.any():
+            people = listed(self._table.loc[unlabelled, "subject"])
+            raise DataError(f"{int(unlabelled.sum())} people have no label: {people}; training and scoring need one")
+        return self._table["label"].to_numpy(dtype=int)
+
+    @cached_property
+    def series_digests(self) -> tuple[str, ...]:
+        """SHA-256 of each person's series: shape, then float64 bytes."""
+        return tuple(_digest(x) for x in self._series)
+
+    @cached_property
+    def manifest_hash(self) -> str:
+        """SHA-256 over subject ids, labels, sites and series; the order of people does not matter."""
+        rows = zip(self._table["subject"], self._table["label"], self._table["site"], self.series_digests, strict=True)
+        people = sorted([subject, None if pd.isna(label) else int(label), site, d] for subject, label, site, d in rows)
+        return hashlib.sha256(json.dumps(people).encode()).hexdigest()
+
+    @cached_property
+    def missing_rois(self) -> np.ndarray:
+        """Boolean (n, P): regions without signal, see `missing_rois`."""
+        return missing_rois(self._series)
+
+    def subset(self, index: Sequence[int] | np.ndarray) -> "Cohort":
+        """The people at these positions (integers, or a boolean mask), in that order."""
+        positions = np.arange(len(self))[np.asarray(index)]
+        if len(positions) == 0:
+            raise DataError("the selection holds nobody; check the sites or the subset asked for")
+        return self._with(positions, self._excluded)
+
+    def select(self, sites: Iterable[str]) -> "Cohort":
+        """The people of these sites."""
+        wanted = [str(site) for site in sites]
+        for site in wanted:
+            if site not in self.sites:
+                raise unknown("site", site, self.sites)
+        return self.subset(self._table["site"].isin(wanted).to_numpy())
+
+    def exclude(self, mask: np.ndarray, reasons: Sequence[str]) -> "Cohort":
+        """Leave out the people where ``mask`` is true and record the reason given for each of them."""
+        mask = np.asarray(mask, dtype=bool)
+        if mask.all():
+            raise DataError(f"everybody would be excluded: {listed(sorted(set(reasons)))}")
+        added = list(zip(self._table.loc[mask, "subject"], reasons, strict=True))
+        record = pd.concat([self._excluded, _exclusions(added)], ignore_index=True)
+        return self._with(np.flatnonzero(~mask), record)
+
+    def exclude_missing(self, max_missing_rois: float = 0.2) -> "Cohort":
+        """Leave out people with more than this share of regions without signal."""
+        count = self.missing_rois.sum(axis=1)
+        over = count > max_missing_rois * self.n_rois
+        if not over.any():
+            return self
+        text = "{} of {} regions are constant or not finite (limit {:.0%})"
+        return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
+
+    def concat(self, other: "Cohort") -> "Cohort":
+        """This cohort and another of the same atlas, as one."""
+        if self.atlas != other.atlas:
+            raise DataError(
+                f"cohorts of different atlases cannot be joined: {self.atlas.name!r} ({self.n_rois} regions) "
+                f"and {other.atlas.name!r} ({other.n_rois} regions)"
+            )
+        table = pd.concat([self._table, other._table], ignore_index=True)
+        excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
+        return Cohort(self._series + other._series, table, self.atlas, excluded)
+
+    def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
+        """A cohort of these people that shares its arrays with this one and is not validated again."""
+        part = object.__new__(Cohort)
+        part._series = tuple(self._series[i] for i in positions)
+        part._table = self._table.iloc[positions].reset_index(drop=True)
+        part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
+        for name in ("series_digests", "missing_rois"):
+            if name in self.__dict__:
+                known = self.__dict__[name]
+                part.__dict__[name] = (
+                    known[positions] if isinstance(known, np.ndarray) else tuple(known[i] for i in positions)
+                )
+        return part
+
+    def save(self, path: str | Path) -> Path:
+        """Write one ``.npz`` file (arrays and JSON, nothing executable); an interrupted write leaves no file."""
+        path = Path(path)
+        header = {
+            "schema": SCHEMA,
+            "table": _to_columns(self._table),
+            "excluded": _to_columns(self._excluded),
+            "atlas": {"name": self.atlas.name, "labels": self.atlas.labels, "citation": self.atlas.citation},
+            "manifest_hash": self.manifest_hash,
+        }
+        coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
+        data = np.concatenate(self._series)
+        with atomic_write(path) as file:
+            np.savez(file, header=np.array(json.dumps(header)), data=data, coords=coords)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Cohort":
+        """Read what `save` wrote, checking its manifest hash."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                header, data, coords = json.loads(str(file["header"])), file["data"], file["coords"]
+            if header["schema"] != SCHEMA:
+                raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
+            table = pd.DataFrame(header["table"])
+            ends = np.cumsum(table["n_timepoints"].to_numpy(dtype=int))
+            atlas = Atlas(
+                **{**header["atlas"], "labels": tuple(header["atlas"]["labels"])},
+                coords=coords if len(coords) else None,
+            )
+            cohort = cls(
+                np.split(data, ends[:-1]), table, atlas, pd.DataFrame(header["excluded"], columns=["subject", "reason"])
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+            if isinstance(error, ReaderError):
+                raise
+            raise ReaderError(f"{path} is not a readable brainroam cohort: {error}") from error
+        if cohort.manifest_hash != header["manifest_hash"]:
+            raise ReaderError(f"{path} is damaged: its content does not match its manifest hash; save it again")
+        return cohort
+
+
+def _validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
+    """A clean copy: text ids and sites, numeric covariates, known labels only, columns in the promised order."""
+    absent = [name for name in ("subject", "site", "label") if name not in table]
+    if absent:
+        raise DataError(
+            f"the table lacks the column(s) {', '.join(absent)}; it has {', '.join(map(str, table.columns))}"
+        )
+    if len(table) != n_series:
+        raise DataError(f"the table has {len(table)} rows but there are {n_series} series")
+    if n_series == 0:
+        raise DataError("the cohort holds nobody")
+    table = table.reset_index(drop=True).copy()
+    for name in ("subject", "site"):
+        if table[name].isna().any():
+            raise DataError(f"the column {name!r} is empty in row(s) {listed(np.flatnonzero(table[name].isna()))}")
+        table[name] = table[name].astype(str)
+    twice = table.loc[table["subject"].duplicated(), "subject"].unique()
+    if len(twice):
+        raise DataError(
+            f"the same subject id stands more than once: {listed(twice)}; every person needs an id of their own"
+        )
+    if "batch" not in table:
+        table["batch"] = table["site"]
+    for name in NUMERIC:
+        try:
+            table[name] = pd.to_numeric(table[name]).astype(float) if name in table else np.nan
+        except (ValueError, TypeError) as error:
+            raise DataError(f"the column {name!r} must be numeric: {error}") from error
+    strange = ~(table["label"].isin([0, 1]) | table["label"].isna())
+    if strange.any():
+        people = listed(table.loc[strange, "subject"])
+        raise DataError(
+            f"labels must be 1 (condition) or 0 (control); {people} have {listed(table.loc[strange, 'label'].unique())}"
+        )
+    if not table["label"].isna().any():
+        table["label"] = table["label"].astype(int)
+    return table[[*COLUMNS[:-1], *(name for name in table.columns if name not in COLUMNS)]]
+
+
+def _frozen(x: np.ndarray, subject: str) -> np.ndarray:
+    """A read-only float array of two dimensions."""
+    try:
+        array = np.array(x, dtype=float, order="C")
+    except (ValueError, TypeError) as error:
+        raise DataError(f"subject {subject}: the series is not numeric ({error})") from error
+    if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 2:
+        raise DataError(
+            f"subject {subject}: the series must be time x regions with at least 2 of each, got shape {array.shape}"
+        )
+    array.setflags(write=False)
+    return array
+
+
+def _common_width(series: Sequence[np.ndarray], subjects: pd.Series) -> int:
+    widths = np.array([x.shape[1] for x in series])
+    values, counts = np.unique(widths, return_counts=True)
+    usual = int(values[counts.argmax()])
+    if len(values) > 1:
+        odd = np.flatnonzero(widths != usual)
+        people = listed(f"{subjects.iloc[i]} ({widths[i]})" for i in odd)
+        raise DataError(
+            f"most series have {usual} regions but {len(odd)} differ: {people}; all must come from one atlas"
+        )
+    return usual
+
+
+def _digest(x: np.ndarray) -> str:
+    return hashlib.sha256(repr(x.shape).encode() + x.tobytes()).hexdigest()
+
+
+def _exclusions(rows: Iterable[Sequence[str]]) -> pd.DataFrame:
+    return pd.DataFrame([list(row) for row in rows], columns=["subject", "reason"], dtype=object)
+
+
+def _to_columns(table: pd.DataFrame) -> dict[str, list]:
+    """JSON-ready columns; missing values become null."""
+    return {str(name): [None if pd.isna(v) else v for v in column.tolist()] for name, column in table.items()}

@@ -1,0 +1,65 @@
+"""Errors written for people: which subject, which site, what is wrong, what to do.
+
+Everything brainroam raises on purpose derives from `BrainroamError`; the command line prints its message and
+exits without a traceback. Errors about values also derive from `ValueError`, as scikit-learn's conventions expect.
+"""
+
+from collections.abc import Iterable
+
+
+class BrainroamError(Exception):
+    """Base of every error brainroam raises on purpose."""
+
+
+class DataError(BrainroamError, ValueError):
+    """The data at hand cannot be used as it is."""
+
+
+class ReaderError(DataError):
+    """A file or folder could not be read as the layout it was taken for."""
+
+
+class ShortSeriesError(DataError):
+    """Some people have fewer volumes than one sliding window needs."""
+
+
+class EmptyScaffoldError(DataError):
+    """No edge passed the scaffold thresholds, or fewer than the gate budget asks for."""
+
+
+class ModelFileError(BrainroamError):
+    """A saved model is damaged, of an unknown schema, or made for other data."""
+
+
+class RunsError(BrainroamError):
+    """A folder of runs is incomplete, damaged, or belongs to another cohort."""
+
+
+class UsageError(BrainroamError, ValueError):
+    """A name or option that does not exist, with the nearest that does."""
+
+
+def listed(names: Iterable[object], limit: int = 5) -> str:
+    """Join names for a message and say how many were left out.
+
+    >>> listed(["a", "b", "c"], limit=2)
+    'a, b and 1 more'
+    """
+    names = [str(name) for name in names]
+    if len(names) <= limit:
+        return ", ".join(names)
+    return f"{', '.join(names[:limit])} and {len(names) - limit} more"
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> UsageError:
+    """An error for a name that does not exist, suggesting the nearest that does.
+
+    >>> str(unknown("method", "tangent-rigde", ["core", "tangent-ridge"]))
+    "unknown method 'tangent-rigde'; did you mean 'tangent-ridge'? Known: core, tangent-ridge"
+    """
+    import difflib
+
+    known = list(known)
+    nearest = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+    return UsageError(f"unknown {kind} {str(name)!r}{hint} Known: {', '.join(known)}")

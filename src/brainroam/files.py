@@ -1,0 +1,43 @@
+"""Writing files so that an interruption leaves the old file or the new one, never half of one."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from brainroam.errors import BrainroamError
+
+
+@contextmanager
+def atomic_write(path: str | Path, text: bool = False) -> Iterator[IO]:
+    """Open a temporary file beside ``path`` and move it there once it is complete and on disk.
+
+    Text is UTF-8 with ``\\n`` line ends on every platform, so the bytes do not depend on where they were written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    temporary = Path(name)
+    try:
+        with open(handle, "w" if text else "wb", **({"encoding": "utf-8", "newline": "\n"} if text else {})) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, content: str) -> Path:
+    """Write a text file atomically."""
+    with atomic_write(path, text=True) as file:
+        file.write(content)
+    return Path(path)

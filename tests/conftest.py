@@ -1,0 +1,31 @@
+"""Fixtures shared by all tests; the real cohort is unpacked once per machine, never into the repo."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ABIDE = ROOT.parent / "shared" / "data" / "abide10"
+
+
+@pytest.fixture(scope="session")
+def abide_root() -> Path:
+    """The ABIDE tree as nilearn lays it out, unpacked into the machine's temporary folder on first use."""
+    if not (ABIDE / "unpack").is_file():
+        pytest.skip(f"the real ABIDE cohort is not beside the project ({ABIDE}): tests on it are skipped")
+    version = hashlib.sha256((ABIDE / "unpack").read_bytes()).hexdigest()[:12]
+    target = Path(tempfile.gettempdir()) / f"brainroam-abide10-{version}"
+    if not target.is_dir():
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            subprocess.run([sys.executable, ABIDE / "unpack", scratch], check=True, capture_output=True)
+            try:
+                os.rename(scratch, target)  # atomic: a parallel worker either wins or finds it done
+                os.mkdir(scratch)
+            except OSError:
+                pass
+    return target / "ABIDE_pcp"
