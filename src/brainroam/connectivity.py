@@ -63,7 +63,7 @@ def edges_to_matrix(edges: np.ndarray) -> np.ndarray:
 
 def n_rois_of(n_edges: int) -> int:
     """Number of regions P behind M = P(P-1)/2 edges."""
-    n_rois = int(round((1 + np.sqrt(1 + 8 * n_edges)) / 2))
+    n_rois = round((1 + float(np.sqrt(1 + 8 * n_edges))) / 2)
     if n_rois * (n_rois - 1) // 2 != n_edges:
         raise DataError(f"{n_edges} edges are not the upper triangle of any square matrix")
     return n_rois

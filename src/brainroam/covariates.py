@@ -1,0 +1,123 @@
+"""Covariates as numbers: pooled training standardisation, categorical levels, and what was missing.
+
+    q~ = (q - mean) / std        over the pooled *training* people; a missing value becomes the training mean, q~ = 0.
+
+A numeric column is one q~; a categorical column with levels l_1 < ... < l_K is K - 1 indicator columns, each
+standardised alike. A level never seen in training counts as missing. Which values were missing can be asked with
+`CovariateEncoder.missing`.
+"""
+
+from typing import Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from brainroam.errors import DataError
+
+
+def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:
+    """Covariates as a table with one row per person; an array's columns are named q1, q2, ..., None has no columns."""
+    if covariates is None:
+        return pd.DataFrame(index=range(n_people))
+    if not isinstance(covariates, pd.DataFrame):
+        array = np.asarray(covariates)
+        array = array[:, None] if array.ndim == 1 else array
+        covariates = pd.DataFrame(array, columns=[f"q{k + 1}" for k in range(array.shape[1])])
+    if len(covariates) != n_people:
+        raise DataError(f"there are {n_people} people but {len(covariates)} rows of covariates")
+    return covariates.reset_index(drop=True)
+
+
+class CovariateEncoder(TransformerMixin, BaseEstimator):
+    """Turn a covariate table into standardised columns.
+
+    Attributes
+    ----------
+    columns_ : list of str
+        The covariates learned from.
+    names_ : list of str
+        The encoded columns, e.g. ``["age", "scanner=GE"]``.
+    mean_, std_ : ndarray of shape (d,)
+
+    Examples
+    --------
+    >>> train = pd.DataFrame({"age": [10.0, 20.0, 30.0], "scanner": ["A", "B", "B"]})
+    >>> encoder = CovariateEncoder().fit(train)
+    >>> new = pd.DataFrame({"age": [20.0, None], "scanner": ["C", "B"]})
+    >>> encoder.transform(new).round(2).tolist()
+    [[0.0, 0.0], [0.0, 0.71]]
+    >>> encoder.missing(new).to_numpy().tolist()
+    [[False, True], [True, False]]
+    """
+
+    def fit(self, covariates: pd.DataFrame, y: object = None) -> Self:
+        """Learn levels, means and standard deviations."""
+        self.columns_ = [str(name) for name in covariates.columns]
+        self.levels_: dict[str, list[str]] = {}
+        for name in self.columns_:
+            if not pd.api.types.is_numeric_dtype(covariates[name]):
+                self.levels_[name] = sorted(covariates[name].dropna().astype(str).unique())
+        self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
+        raw = self._raw(covariates)
+        if np.isinf(raw).any():
+            raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
+        known = np.isfinite(raw)
+        count = np.maximum(known.sum(axis=0), 1)
+        self.mean_ = np.where(known, raw, 0).sum(axis=0) / count
+        self.std_ = np.sqrt((np.where(known, raw - self.mean_, 0) ** 2).sum(axis=0) / count)
+        return self
+
+    def transform(self, covariates: pd.DataFrame) -> np.ndarray:
+        """Standardised columns (n, d), 0 where missing."""
+        varying = self.std_ > 1e-12 * np.maximum(1, np.abs(self.mean_))
+        z = (self._raw(covariates) - self.mean_) / np.where(varying, self.std_, 1)
+        return np.where(np.isfinite(z) & varying, z, 0.0)
+
+    def missing(self, covariates: pd.DataFrame) -> pd.DataFrame:
+        """Which covariate of which person was missing, or of a level never seen, and stands at the training mean."""
+        self._require(covariates)
+        flags = {}
+        for name in self.columns_:
+            column = covariates[name]
+            if name in self.levels_:
+                flags[name] = ~column.astype(str).isin(self.levels_[name]) | column.isna()
+            else:
+                flags[name] = ~np.isfinite(_numeric(column, name))
+        return pd.DataFrame(flags, index=covariates.index)
+
+    def _encoded(self) -> list[tuple[str, str]]:
+        """(column, level) of every encoded column; the first level is the reference and has none."""
+        pairs: list[tuple[str, str]] = []
+        for name in self.columns_:
+            pairs += [(name, level) for level in self.levels_[name][1:]] if name in self.levels_ else [(name, "")]
+        return pairs
+
+    def _raw(self, covariates: pd.DataFrame) -> np.ndarray:
+        self._require(covariates)
+        unseen = self.missing(covariates)
+        raw = np.empty((len(covariates), len(self.names_)))
+        for k, (name, level) in enumerate(self._encoded()):
+            column = covariates[name]
+            raw[:, k] = (column.astype(str) == level).astype(float) if level else _numeric(column, name)
+            if level:
+                raw[unseen[name].to_numpy(), k] = np.nan
+        return raw
+
+    def _require(self, covariates: pd.DataFrame) -> None:
+        absent = [name for name in self.columns_ if name not in covariates]
+        if absent:
+            raise DataError(
+                f"the covariate(s) {', '.join(absent)} used in training are absent; give the column(s), "
+                "with missing values where unknown (they then stand at the training mean)"
+            )
+
+    def _where(self, flags: np.ndarray) -> str:
+        return ", ".join(name for name, bad in zip(self.names_, flags.any(axis=0), strict=True) if bad)
+
+
+def _numeric(column: pd.Series, name: str) -> np.ndarray:
+    try:
+        return pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"covariate {name!r} was numeric in training but is not here: {error}") from error

@@ -1,0 +1,276 @@
+"""Site-aware deconfounding: per-site Huber regression of every edge on the covariates, and its frozen average.
+
+For each training site e and edge j, over the people of that site whose edge is present,
+
+    (b_ej, gamma_ej) = argmin_{b, g}  sum_i  Huber(r_ij - b - q~_i' g)
+
+    r_site = r - b_e - Gamma_e' q~                    residual of a training person, by their own site's fit
+    b_bar, Gamma_bar = plain means over the training sites
+    r_res  = r - b_bar - Gamma_bar' q~                residual of anybody else, without knowing the site
+
+A covariate that a site cannot estimate (everybody male: sex is collinear with the intercept) is left out there:
+its slope is averaged over the sites that can estimate it, and the site's intercept is moved to q~ = 0 with that
+average. Missing edges have weight 0. Every fallback is written into ``notes_``.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from brainroam.covariates import CovariateEncoder, as_table
+from brainroam.errors import DataError, unknown
+from brainroam.huber import HUBER_K, huber_regression
+
+POOLED = "(pooled)"
+
+
+class SiteDeconfounder(TransformerMixin, BaseEstimator):
+    """Remove covariate effects from edges, site by site in training, site-agnostic afterwards.
+
+    Fit on training sites, apply to a site never seen, even to one person.
+
+    Parameters
+    ----------
+    huber_k : float
+        Huber threshold in robust standard deviations.
+    huber_delta : float, optional
+        A fixed threshold in edge units instead.
+    pooled : bool
+        One regression over all sites together (the paper's ablation "w/o CD").
+    fit_on : {"all", "controls"}
+        Whom the nuisance is estimated from; ``"controls"`` needs ``y`` in `fit`.
+
+    Attributes
+    ----------
+    sites_ : list of str
+    intercept_ : ndarray of shape (E, M)
+        Intercept of each site at q~ = 0; NaN where nobody of the site has the edge.
+    coef_ : ndarray of shape (E, d, M)
+        Slopes of each site; where a site cannot estimate one, the mean of the sites that can.
+    estimable_ : ndarray of shape (E, d, M)
+        Where ``coef_`` is the site's own estimate.
+    mean_intercept_ : ndarray of shape (M,)
+    mean_coef_ : ndarray of shape (d, M)
+    residuals_ : ndarray of shape (n, M)
+        r_site of the training people, NaN where the edge is missing.
+    encoder_ : CovariateEncoder
+    notes_ : list of str
+        Every fallback that was taken, in words.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> site = np.repeat(["A", "B"], 30)
+    >>> age = pd.DataFrame({"age": rng.uniform(10, 40, 60)})
+    >>> edges = 0.01 * age.to_numpy() + (site == "B")[:, None] + rng.normal(0, 0.05, (60, 3))
+    >>> deconfounder = SiteDeconfounder().fit(edges, age, site)
+    >>> deconfounder.coef_.shape, bool(abs(deconfounder.residuals_.mean()) < 0.01)
+    ((2, 1, 3), True)
+    >>> deconfounder.transform(edges[:1], age[:1]).shape
+    (1, 3)
+    """
+
+    def __init__(
+        self,
+        huber_k: float = HUBER_K,
+        huber_delta: float | None = None,
+        pooled: bool = False,
+        fit_on: str = "all",
+    ) -> None:
+        self.huber_k = huber_k
+        self.huber_delta = huber_delta
+        self.pooled = pooled
+        self.fit_on = fit_on
+
+    def fit(
+        self,
+        edges: np.ndarray,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        site: Sequence[str] | np.ndarray | None = None,
+        y: Sequence[int] | np.ndarray | None = None,
+    ) -> Self:
+        """Fit every site, then freeze the average.
+
+        Parameters
+        ----------
+        edges : ndarray of shape (n, M)
+            NaN where missing.
+        covariates : DataFrame or ndarray with n rows, optional
+            Numeric and categorical columns in any mix.
+        site : sequence of n site names
+            May be left out only with ``pooled=True``.
+        y : sequence of n labels, optional
+            Needed with ``fit_on="controls"``.
+        """
+        edges = np.asarray(edges, dtype=float)
+        table = as_table(covariates, len(edges))
+        fitted_on = self._people_to_fit(edges, y)
+        if site is None and not self.pooled:
+            raise DataError("SiteDeconfounder.fit needs the site of every person (or pooled=True)")
+        place = np.full(len(edges), POOLED) if self.pooled else np.asarray(site).astype(str)
+        if len(place) != len(edges):
+            raise DataError(f"there are {len(edges)} people but {len(place)} sites")
+
+        self.encoder_ = CovariateEncoder().fit(table)
+        q = self.encoder_.transform(table)
+        self.notes_: list[str] = self._missing_notes(table)
+        self.sites_ = sorted(set(place))
+        fits = [self._fit_site(name, edges, q, (place == name) & fitted_on) for name in self.sites_]
+        self.residuals_ = np.empty_like(edges)
+        for name, fit in zip(self.sites_, fits, strict=True):
+            here = place == name
+            self.residuals_[here] = edges[here] - fit.intercept - q[here] @ np.nan_to_num(fit.coef)
+        self._average(fits)
+        return self
+
+    def transform(self, edges: np.ndarray, covariates: pd.DataFrame | np.ndarray | None = None) -> np.ndarray:
+        """r_res (n, M) of people of any site, known or not, one person at a time."""
+        check_is_fitted(self)
+        edges = np.asarray(edges, dtype=float)
+        if edges.shape[1] != len(self.mean_intercept_):
+            raise DataError(f"fitted on {len(self.mean_intercept_)} edges, got {edges.shape[1]}: another atlas?")
+        q = self.encoder_.transform(as_table(covariates, len(edges)))
+        # Covariate by covariate, not a matrix product: BLAS may round a row differently alone than in a batch.
+        residual = edges - self.mean_intercept_
+        for k in range(q.shape[1]):
+            residual -= q[:, k, None] * self.mean_coef_[k]
+        return residual
+
+    def restricted(self, sites: Sequence[str]) -> "SiteDeconfounder":
+        """The deconfounder these sites alone would have given, without fitting again.
+
+        Exact, because each site's fit is its own and the average does not depend on how q~ is scaled; only a missing
+        covariate still stands at the mean of all training people.
+        """
+        check_is_fitted(self)
+        rows = [self.sites_.index(name) for name in sites]
+        part = SiteDeconfounder(**self.get_params())
+        part.encoder_, part.notes_, part.sites_ = self.encoder_, self.notes_, list(sites)
+        part._average([self._fits[row] for row in rows])
+        return part
+
+    def _fit_site(self, name: str, edges: np.ndarray, q: np.ndarray, people: np.ndarray) -> "_SiteFit":
+        """Robust regression of all edges of one site, in groups of edges that can estimate the same covariates."""
+        values, design = edges[people], np.column_stack([np.ones(people.sum()), q[people]])
+        fit = _SiteFit(edges.shape[1], q.shape[1])
+        for columns, kept, present in _estimable_groups(values, design):
+            part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
+            fit.record(columns, kept, part, design[present])
+        self.notes_ += fit.notes(name, self.encoder_.names_, int(people.sum()))
+        return fit
+
+    def _average(self, fits: list["_SiteFit"]) -> None:
+        """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
+        self._fits = fits
+        own = np.stack([fit.coef for fit in fits])
+        self.estimable_ = np.isfinite(own)
+        count = self.estimable_.sum(axis=0)
+        self.mean_coef_ = np.where(self.estimable_, own, 0).sum(axis=0) / np.maximum(count, 1)
+        self.coef_ = np.stack([fit.filled_coef(self.mean_coef_) for fit in fits])
+        self.intercept_ = np.stack([fit.intercept_at_zero(self.mean_coef_) for fit in fits])
+        known = np.isfinite(self.intercept_)
+        with np.errstate(invalid="ignore"):
+            self.mean_intercept_ = np.where(known, self.intercept_, 0).sum(axis=0) / known.sum(axis=0)
+            self.mean_coef_ = self.coef_.mean(axis=0)
+
+    def _people_to_fit(self, edges: np.ndarray, y: Sequence[int] | np.ndarray | None) -> np.ndarray:
+        if self.fit_on == "all":
+            return np.ones(len(edges), dtype=bool)
+        if self.fit_on != "controls":
+            raise unknown("fit_on", self.fit_on, ["all", "controls"])
+        if y is None:
+            raise DataError('fit_on="controls" needs the labels: fit(edges, covariates, site, y)')
+        return np.asarray(y) == 0
+
+    def _missing_notes(self, table: pd.DataFrame) -> list[str]:
+        counts = self.encoder_.missing(table).sum() if len(table.columns) else pd.Series(dtype=int)
+        return [
+            f"{name}: missing for {n} training people, who stand at the training mean"
+            for name, n in counts.items()
+            if n
+        ]
+
+
+class _SiteFit:
+    """One site's regression of all edges, remembering for each edge which slopes are its own.
+
+    Where covariate k is not estimable it is, among the people of the site, a combination of the kept columns,
+    ``q_k = alpha_0 + alpha' q_kept``; its unknown effect sits inside the other coefficients. Given a value for gamma_k
+    from other sites, ``b - gamma_k alpha_0`` and ``gamma_kept - gamma_k alpha`` are the coefficients it leaves.
+    """
+
+    def __init__(self, n_edges: int, n_covariates: int) -> None:
+        self.intercept = np.full(n_edges, np.nan)
+        self.coef = np.full((n_covariates, n_edges), np.nan)
+        self._absorbed: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def record(self, columns: np.ndarray, kept: np.ndarray, part: np.ndarray, design: np.ndarray) -> None:
+        self.intercept[columns] = part[0]
+        self.coef[np.ix_(kept[1:] - 1, columns)] = part[1:]
+        dropped = np.setdiff1d(np.arange(1, design.shape[1]), kept)
+        if len(dropped):
+            alpha = np.linalg.lstsq(design[:, kept], design[:, dropped], rcond=None)[0]
+            self._absorbed.append((columns, kept, dropped, alpha))
+
+    def filled_coef(self, mean_coef: np.ndarray) -> np.ndarray:
+        filled = np.where(np.isfinite(self.coef), self.coef, mean_coef)
+        for columns, kept, dropped, alpha in self._absorbed:
+            filled[np.ix_(kept[1:] - 1, columns)] -= alpha[1:] @ mean_coef[np.ix_(dropped - 1, columns)]
+        return filled
+
+    def intercept_at_zero(self, mean_coef: np.ndarray) -> np.ndarray:
+        intercept = self.intercept.copy()
+        for columns, _, dropped, alpha in self._absorbed:
+            intercept[columns] -= alpha[0] @ mean_coef[np.ix_(dropped - 1, columns)]
+        return intercept
+
+    def notes(self, site: str, names: list[str], n_people: int) -> list[str]:
+        notes = []
+        for k, name in enumerate(names):
+            lost = int(np.isnan(self.coef[k]).sum())
+            if lost:
+                whole = "" if lost == self.coef.shape[1] else f" for {lost} edges"
+                instead = "the mean slope of the other sites is used"
+                notes.append(f"site {site} ({n_people} people) cannot estimate {name}{whole}: {instead}")
+        nobody = int(np.isnan(self.intercept).sum())
+        if nobody:
+            notes.append(f"site {site}: nobody has a value for {nobody} edges, which are averaged over the other sites")
+        return notes
+
+
+def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Group the edges by the design columns their people can estimate: (edges, kept columns, people present)."""
+    missing = np.isnan(values)
+    patterns, member = np.unique(np.packbits(missing, axis=0), axis=1, return_inverse=True)
+    groups: dict[tuple, list[int]] = {}
+    kept_of: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
+    everybody = _independent_columns(design)
+    for pattern in range(patterns.shape[1]):
+        present = ~np.unpackbits(patterns[:, pattern], count=len(values)).astype(bool)
+        if not present.any():
+            continue
+        kept = _independent_columns(design[present])
+        # Edges that lose no covariate by their missing people share one batched fit; the others stand apart.
+        whole = np.array_equal(kept, everybody)
+        key = ("all",) if whole else (pattern,)
+        groups.setdefault(key, []).append(pattern)
+        kept_of[key] = (kept, np.ones(len(values), dtype=bool) if whole else present)
+    return [(np.flatnonzero(np.isin(member, found)), *kept_of[key]) for key, found in groups.items()]
+
+
+def _independent_columns(design: np.ndarray) -> np.ndarray:
+    """The intercept and each column the ones before do not determine; the intercept alone below d + 3 people."""
+    n, p = design.shape
+    kept = [0]
+    if n < p + 2:  # p = d + 1
+        return np.array(kept)
+    for k in range(1, p):
+        basis, _ = np.linalg.qr(design[:, kept])
+        rest = design[:, k] - basis @ (basis.T @ design[:, k])
+        if np.linalg.norm(rest) > 1e-8 * max(1.0, float(np.linalg.norm(design[:, k]))):
+            kept.append(k)
+    return np.array(kept)

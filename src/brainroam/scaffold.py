@@ -1,0 +1,233 @@
+"""Cross-site scaffold: the edges whose patient-control contrast is reproducible across sites.
+
+    d_e     = HuberMean(r_site | cases of site e) - HuberMean(r_site | controls of site e)
+    d_com   = median of d_e over the sites, edge by edge
+    kappa_j = share of sites with sgn(d_ej) = sgn(d_com_j)                       sgn(0) = 0
+    pi_j    = probability that a bootstrap over sites keeps the sign of the consensus
+    S       = { j : |d_com_j| > tau,  kappa_j >= eta,  pi_j >= zeta }            tau = a percentile of |d_com|
+
+The law of pi, and its closed form, stand in `brainroam.stability`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from brainroam.errors import DataError, EmptyScaffoldError, unknown
+from brainroam.huber import huber_mean
+from brainroam.stability import hierarchical_stability, site_stability
+
+
+@dataclass(frozen=True, eq=False)
+class Scaffold:
+    """The selected edges and the evidence for every edge.
+
+    Attributes
+    ----------
+    edges : ndarray of int, shape (M_S,)
+        Indices of the selected edges in ``triu`` order, ascending.
+    contrast : ndarray of shape (E, M)
+        d_e of each site in ``sites``.
+    consensus, sign_consistency, stability : ndarray of shape (M,)
+        d_com, kappa and pi.
+    tau : float
+        The threshold on \\|d_com\\| that the percentile gave.
+    sites : tuple of str
+        The sites with both classes, which alone have a contrast.
+    """
+
+    edges: np.ndarray
+    contrast: np.ndarray
+    consensus: np.ndarray
+    sign_consistency: np.ndarray
+    stability: np.ndarray
+    tau: float
+    sites: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    @property
+    def signs(self) -> np.ndarray:
+        """sgn(d_com) of the selected edges."""
+        return np.sign(self.consensus[self.edges])
+
+
+def extract_scaffold(
+    residuals: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    tau_percentile: float = 80,
+    eta: float = 0.75,
+    zeta: float = 0.70,
+    bootstrap: str = "sites",
+    n_boot: int = 1000,
+    random_state: int = 0,
+) -> Scaffold:
+    """Select the scaffold from the site-wise residuals of labelled training people.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n, M)
+        r_site; NaN where an edge is missing.
+    y : ndarray of n labels, 0 or 1
+    site : ndarray of n site names
+    tau_percentile, eta, zeta : float
+        Thresholds on \\|d_com\\| (as a percentile over edges), kappa and pi.
+    bootstrap : {"sites", "hierarchical"}
+        Resample sites (exact, ``n_boot`` and ``random_state`` are not used), or sites and people.
+    n_boot : int
+        Resamples of the hierarchical bootstrap.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, site = np.tile([0, 1], 30), np.repeat(["A", "B", "C"], 20)
+    >>> residuals = rng.normal(0, 0.1, (60, 10)); residuals[y == 1, 4] += 0.5
+    >>> extract_scaffold(residuals, y, site, tau_percentile=89).edges.tolist()
+    [4]
+    """
+    if bootstrap not in ("sites", "hierarchical"):
+        raise unknown("bootstrap", bootstrap, ["sites", "hierarchical"])
+    y, site = np.asarray(y), np.asarray(site).astype(str)
+    sites = sites_with_both_classes(y, site)
+    contrast = site_contrasts(residuals, y, site, sites)
+    stability = None
+    if bootstrap == "hierarchical":
+        groups = [(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)]
+        stability = hierarchical_stability(groups, _median_over_sites(contrast), n_boot, random_state)
+    return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
+
+
+def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
+    """Sites that have a contrast, sorted; an error when fewer than two do."""
+    sites = [name for name in sorted(set(site)) if len(set(y[site == name])) == 2]
+    if len(sites) < 2:
+        found = ", ".join(sites) or "none"
+        raise DataError(
+            f"a cross-site scaffold needs at least two sites with both cases and controls; found {len(sites)} ({found})"
+        )
+    return sites
+
+
+def site_contrasts(residuals: np.ndarray, y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> np.ndarray:
+    """d_e of every site (E, M): difference of the robust means of cases and controls."""
+    return np.stack(
+        [huber_mean(residuals[cases]) - huber_mean(residuals[controls]) for cases, controls in _groups(y, site, sites)]
+    )
+
+
+def select_scaffold(
+    contrast: np.ndarray,
+    sites: Sequence[str],
+    tau_percentile: float = 80,
+    eta: float = 0.75,
+    zeta: float = 0.70,
+    stability: np.ndarray | None = None,
+) -> Scaffold:
+    """Consensus, consistency, stability and thresholds from the site contrasts (E, M) alone.
+
+    A scaffold of fewer sites needs only their rows of ``contrast``: this makes episodes and inner validation cheap.
+    """
+    consensus = _median_over_sites(contrast)
+    kappa = sign_consistency(contrast, consensus)
+    pi = site_stability(contrast, consensus) if stability is None else stability
+    known = np.isfinite(consensus)
+    if not known.any():
+        raise EmptyScaffoldError("no edge is present at any site with both classes")
+    size = np.where(known, np.abs(consensus), 0)
+    tau = float(np.percentile(size[known], tau_percentile))
+    chosen = (size > tau) & (kappa >= eta) & (pi >= zeta)
+    if not chosen.any():
+        raise EmptyScaffoldError(_why_empty(size, kappa, pi, tau, tau_percentile, eta, zeta))
+    return Scaffold(np.flatnonzero(chosen), contrast, consensus, kappa, pi, tau, tuple(sites))
+
+
+def sign_consistency(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
+    """kappa (M,): share of the sites that have the edge whose contrast has the sign of the consensus."""
+    known = np.isfinite(contrast)
+    agrees = (np.sign(contrast) == np.sign(consensus)) & known
+    return agrees.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+
+
+def permutation_null(
+    residuals: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    tau_percentile: float = 80,
+    eta: float = 0.75,
+    zeta: float = 0.70,
+    n_permutations: int = 20,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """The base rate of "reproducible": labels permuted within site, one row per permutation.
+
+    Columns: ``size`` (edges selected), ``mean_kappa``, ``mean_pi`` over all edges, and ``tau``.
+    """
+    rng = np.random.default_rng(random_state)
+    y, site = np.asarray(y), np.asarray(site).astype(str)
+    rows = []
+    for _ in range(n_permutations):
+        shuffled = y.copy()
+        for name in np.unique(site):
+            shuffled[site == name] = rng.permutation(y[site == name])
+        try:
+            found = extract_scaffold(residuals, shuffled, site, tau_percentile, eta, zeta)
+        except EmptyScaffoldError:
+            rows.append({"size": 0, "mean_kappa": np.nan, "mean_pi": np.nan, "tau": np.nan})
+            continue
+        kappa, pi = found.sign_consistency.mean(), found.stability.mean()
+        rows.append({"size": len(found), "mean_kappa": kappa, "mean_pi": pi, "tau": found.tau})
+    return pd.DataFrame(rows)
+
+
+def distinct_thresholds(n_sites: int, grid: Sequence[float]) -> list[float]:
+    """The points of an eta grid that differ in effect: kappa only takes the values k / E.
+
+    >>> distinct_thresholds(9, [0.7, 0.75, 0.8, 0.85, 0.9])
+    [0.7, 0.8, 0.9]
+    """
+    # The small term forgives grid points that equal k / E only up to rounding.
+    needed = {int(np.ceil(eta * n_sites - 1e-9)): eta for eta in sorted(grid, reverse=True)}
+    return sorted(needed.values())
+
+
+def _groups(y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for name in sites:
+        yield (site == name) & (y == 1), (site == name) & (y == 0)
+
+
+def _median_over_sites(contrast: np.ndarray) -> np.ndarray:
+    """Median over the sites that have the edge; NaN where none has."""
+    ordered = np.sort(contrast, axis=0)
+    count = np.isfinite(contrast).sum(axis=0)
+    column = np.arange(contrast.shape[1])
+    low, high = (
+        ordered[np.maximum(count - 1, 0) // 2, column],
+        ordered[np.minimum(count // 2, len(contrast) - 1), column],
+    )
+    return 0.5 * (low + high)
+
+
+def _why_empty(
+    size: np.ndarray, kappa: np.ndarray, pi: np.ndarray, tau: float, percentile: float, eta: float, zeta: float
+) -> str:
+    """Name the threshold that emptied the scaffold and the nearest setting that would not."""
+    strong = size > tau
+    if not strong.any():
+        return f"the scaffold is empty: no contrast exceeds the {percentile:g}th percentile; lower tau_percentile"
+    steady = strong & (kappa >= eta)
+    if not steady.any():
+        return (
+            f"the scaffold is empty: {int(strong.sum())} edges pass tau (percentile {percentile:g}) but none has the "
+            f"same sign in {eta:.0%} of the sites; eta={_below(kappa[strong].max())} would keep at least one"
+        )
+    return (
+        f"the scaffold is empty: {int(steady.sum())} edges pass tau and eta but none reaches stability {zeta:g}; "
+        f"zeta={_below(pi[steady].max())} would keep at least one"
+    )
+
+
+def _below(value: float) -> str:
+    """Three digits, rounded down, so that the setting shown really admits the value."""
+    return f"{np.floor(1000 * value) / 1000:g}"
