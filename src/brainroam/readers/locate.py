@@ -1,0 +1,109 @@
+"""Where users keep series they made themselves: one file per person, found by a template.
+
+A template is a path below the data folder with ``{participant_id}`` in it and, if need be, ``*`` (any text) and
+``**`` (any folders): ``timeseries/{participant_id}.*``, ``{participant_id}/ses-1/*_aal.csv``. The files on disk are
+matched against the ids of the table, never a path made from an id: no id can point outside the folder.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from brainroam.cohort import Cohort
+from brainroam.errors import ReaderError, UsageError
+from brainroam.readers.roster import Roster
+from brainroam.readers.series import read_series, suffix_of
+from brainroam.readers.text import Series
+
+ID = "{participant_id}"
+USUAL = (f"timeseries/{ID}.*", f"{ID}.*")
+
+
+@dataclass(frozen=True)
+class Files:
+    """How to find and read series that users made themselves.
+
+    ``template`` as above; ``transpose`` turns regions x time around (None: look whether that is needed); ``mat_key``
+    names the matrix in ``.mat`` files.
+    """
+
+    template: str | None = None
+    transpose: bool | None = None
+    mat_key: str | None = None
+
+    @property
+    def sought(self) -> str:
+        """Where series are looked for, in words."""
+        return self.template or " or ".join(USUAL)
+
+    def find(self, root: Path, ids: Iterable[str], table: Path | None = None) -> dict[str, Path]:
+        """Map ids to files; a file that belongs to no id is listed under its own path. ``table`` is no series."""
+        for template in USUAL if self.template is None else (self.template,):
+            found = match_template(root, template, ids)
+            found = {subject: path for subject, path in found.items() if path != table}
+            if found:
+                return found
+        raise ReaderError(
+            f"no series below {root} match {self.sought}; "
+            f"say where they are with template (--template), such as 'derivatives/**/{ID}_*.csv'"
+        )
+
+    def read(self, path: Path) -> Series:
+        """Read one file, time first."""
+        series = read_series(path, self.mat_key)
+        return Series(np.ascontiguousarray(series.values.T)) if self.transpose else series
+
+    def cohort(self, roster: Roster, root: Path, table: Path) -> Cohort:
+        """The cohort of a roster whose series are found this way."""
+        found = self.find(root, roster.known, table)
+        roster.require_files(found, self.sought)
+        hint = str(next(iter(found.values())))
+        return roster.cohort(lambda subject: self.read(found[subject]), hint=hint, check_axes=self.transpose is None)
+
+
+USUAL_FILES = Files()
+
+
+def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, Path]:
+    """Files below ``root`` that fit the template, by id; ``sub-`` may be written on either side or on neither."""
+    if ID not in template or Path(template).is_absolute() or ".." in Path(template).parts:
+        raise UsageError(f"the template {template!r} must be a path below the data folder that contains {ID}")
+    by_bare_id = {bare_id(subject): subject for subject in ids}
+    known = "|".join(re.escape(name) for name in sorted(by_bare_id, key=len, reverse=True))
+    pattern = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})"))
+    found: dict[str, Path] = {}
+    for path in sorted(root.glob(template.replace(ID, "*"))):
+        if not path.is_file() or not suffix_of(path):
+            continue
+        place = path.relative_to(root).as_posix()
+        match = pattern.fullmatch(place) if known else None
+        subject = by_bare_id[match["id"]] if match else place
+        if subject in found:
+            raise ReaderError(f"two series for subject {subject}: {found[subject]} and {path}; narrow the template")
+        found[subject] = path
+    return found
+
+
+def bare_id(subject: str) -> str:
+    """An id without the ``sub-`` that some tables write and others leave out.
+
+    >>> bare_id("sub-0042"), bare_id("0042")
+    ('0042', '0042')
+    """
+    return subject.removeprefix("sub-")
+
+
+def _as_regex(template: str, identity: str) -> str:
+    """A glob as a regular expression; the first id is captured and further ones must repeat it."""
+    marks = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    parts, seen = [], False
+    for part in re.split(rf"({re.escape(ID)}|\*\*/|\*|\?)", template):
+        if part == ID:
+            parts.append("(?:sub-)?(?P=id)" if seen else identity)
+            seen = True
+        else:
+            parts.append(marks.get(part, re.escape(part)))
+    return "".join(parts)
