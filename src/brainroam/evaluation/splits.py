@@ -1,0 +1,140 @@
+"""Who is trained on and who is held out: named folds over the metadata table.
+
+=====  ==========================================================  ==========================
+name   what is held out                                            what it says
+=====  ==========================================================  ==========================
+loso   every site once                                             the next site
+loio   every institution once, with all its sites                  the next institution
+cv     a random part of every site, stratified by site and label   new people at known sites
+=====  ==========================================================  ==========================
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
+
+from brainroam.errors import DataError, listed, unknown
+
+UNITS = {"loso": "site", "loio": "institution", "cv": "in-distribution fold"}
+
+
+class Fold(NamedTuple):
+    """Positions of the people to train on and of the people held out, and the name of what is held out."""
+
+    name: str
+    train: np.ndarray
+    test: np.ndarray
+
+
+class SiteStratifiedKFold(BaseCrossValidator):
+    """Repeated k-fold in which every fold holds its share of every site and class.
+
+    People are sorted by label, then site, then at random, and dealt to the folds like cards. Within each label, and
+    within each site x label stratum, the fold sizes therefore differ by at most one person, however small the stratum.
+
+    Parameters
+    ----------
+    n_splits, n_repeats : int
+        Folds per repeat, and how often the deck is reshuffled.
+    random_state : int
+        Seed of the shuffle; repeat r is the same whatever ``n_repeats``.
+
+    Examples
+    --------
+    >>> site, y = np.repeat(["A", "B"], 6), np.tile([0, 1], 6)
+    >>> folds = list(SiteStratifiedKFold(n_splits=3).split(np.zeros(12), y, groups=site))
+    >>> [(sorted(site[test]), sorted(y[test].tolist())) for train, test in folds][0]
+    ([np.str_('A'), np.str_('A'), np.str_('B'), np.str_('B')], [0, 0, 1, 1])
+    """
+
+    def __init__(self, n_splits: int = 5, n_repeats: int = 1, random_state: int = 0) -> None:
+        self.n_splits = n_splits
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds over all repeats."""
+        return self.n_splits * self.n_repeats
+
+    def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[np.ndarray]:
+        label, site = np.asarray(y), np.asarray(groups, dtype=str)
+        if not 2 <= self.n_splits <= len(label):
+            raise DataError(f"{len(label)} people cannot be dealt into {self.n_splits} folds; choose 2 or more, fewer")
+        for repeat in range(self.n_repeats):
+            shuffle = np.random.default_rng([self.random_state, repeat]).random(len(label))
+            order = np.lexsort((shuffle, site, label))
+            for k in range(self.n_splits):
+                yield np.sort(order[k :: self.n_splits])
+
+
+def folds(
+    table: pd.DataFrame, protocol: str, n_splits: int = 5, n_repeats: int = 1, random_state: int = 0
+) -> Iterator[Fold]:
+    """Yield the named folds of a protocol: ``loso``, ``loio`` or ``cv``.
+
+    A held-out site where everybody has the same label keeps its fold: it has no AUC (see `metrics.auc`), but it has an
+    accuracy, and leaving it out in silence would flatter the mean.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The metadata with ``site``, ``label`` and, for ``loio``, ``institution``.
+    protocol : str
+        Which people are held out, see the table above.
+    n_splits, n_repeats, random_state : int
+        Of ``cv`` only, see `SiteStratifiedKFold`.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"site": ["NYU1", "NYU2", "UM"], "institution": ["NYU", "NYU", "UM"], "label": [0, 1, 1]})
+    >>> [(fold.name, fold.test.tolist()) for fold in folds(table, "loso")]
+    [('NYU1', [0]), ('NYU2', [1]), ('UM', [2])]
+    >>> [(fold.name, fold.test.tolist()) for fold in folds(table, "loio")]
+    [('NYU', [0, 1]), ('UM', [2])]
+    """
+    if protocol not in UNITS:
+        raise unknown("protocol", protocol, UNITS)
+    if protocol == "cv":
+        deck = SiteStratifiedKFold(n_splits, n_repeats, random_state)
+        split = deck.split(table, _known(table, "label"), _known(table, "site"))
+        for i, (train, test) in enumerate(split):
+            yield Fold(f"repeat{i // n_splits + 1}-fold{i % n_splits + 1}", train, test)
+        return
+    groups = _known(table, UNITS[protocol]).astype(str)
+    if len(np.unique(groups)) < 2:
+        raise DataError(
+            f"leaving one {UNITS[protocol]} out needs at least two, and everybody is at {str(groups[0])!r}; "
+            "add people from elsewhere, or use in-distribution folds (cv)"
+        )
+    for train, test in LeaveOneGroupOut().split(table, groups=groups):
+        yield Fold(str(groups[test[0]]), train, test)
+
+
+def inner_folds(table: pd.DataFrame, fold: Fold, protocol: str = "loso") -> Iterator[Fold]:
+    """Split the training people of a fold again, for choosing settings without looking at who is held out.
+
+    The positions refer to ``table``, and nobody of ``fold.test`` occurs in any inner fold.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"site": list("ABC"), "label": [0, 1, 0]})
+    >>> outer = next(folds(table, "loso"))
+    >>> [(inner.name, inner.train.tolist(), inner.test.tolist()) for inner in inner_folds(table, outer)]
+    [('B', [2], [1]), ('C', [1], [2])]
+    """
+    for inner in folds(table.iloc[fold.train], protocol):
+        yield Fold(inner.name, fold.train[inner.train], fold.train[inner.test])
+
+
+def _known(table: pd.DataFrame, name: str) -> np.ndarray:
+    """A column that must be complete."""
+    if name not in table:
+        raise DataError(f"the table has no column {name!r}; add it, or choose another protocol ({', '.join(UNITS)})")
+    missing = table[name].isna().to_numpy()
+    if missing.any():
+        people = table["subject"] if "subject" in table else pd.Series(table.index)
+        raise DataError(f"the column {name!r} is empty for {listed(people.to_numpy()[missing])}; fill it in first")
+    return table[name].to_numpy()

@@ -1,0 +1,104 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import cross_val_score
+
+from brainroam.errors import DataError, UsageError
+from brainroam.evaluation.splits import SiteStratifiedKFold, folds, inner_folds
+
+
+def metadata(n: int = 90, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    site = rng.choice(["NYU1", "NYU2", "UM", "USM"], size=n)
+    institution = np.where(np.char.startswith(site, "NYU"), "NYU", site)
+    subject = [f"s{i}" for i in range(n)]
+    return pd.DataFrame(
+        {"subject": subject, "site": site, "institution": institution, "label": rng.integers(2, size=n)}
+    )
+
+
+@pytest.mark.parametrize("protocol", ["loso", "loio", "cv"])
+def test_every_person_is_held_out_once_and_never_trained_on(protocol):
+    table = metadata()
+    parts = list(folds(table, protocol))
+    assert sorted(np.concatenate([fold.test for fold in parts])) == list(range(len(table)))
+    for fold in parts:
+        assert sorted([*fold.train, *fold.test]) == list(range(len(table)))
+    assert len({fold.name for fold in parts}) == len(parts)
+
+
+def test_a_held_out_site_is_unseen_and_whole():
+    table = metadata()
+    for fold in folds(table, "loso"):
+        assert set(table["site"].iloc[fold.test]) == {fold.name}
+        assert fold.name not in set(table["site"].iloc[fold.train])
+
+
+def test_sites_of_one_institution_are_held_out_together():
+    table = metadata()
+    held_out = {fold.name: set(table["site"].iloc[fold.test]) for fold in folds(table, "loio")}
+    assert held_out == {"NYU": {"NYU1", "NYU2"}, "UM": {"UM"}, "USM": {"USM"}}
+
+
+def test_a_site_with_one_class_keeps_its_fold():
+    table = metadata()
+    table.loc[table["site"] == "UM", "label"] = 1
+    assert [fold.name for fold in folds(table, "loso")] == ["NYU1", "NYU2", "UM", "USM"]
+
+
+def test_inner_folds_never_see_who_is_held_out():
+    table = metadata()
+    for outer in folds(table, "loso"):
+        inner = list(inner_folds(table, outer))
+        assert [fold.name for fold in inner] == sorted(set(table["site"]) - {outer.name})
+        for fold in inner:
+            assert set(table["site"].iloc[fold.test]) == {fold.name}
+            assert sorted([*fold.train, *fold.test]) == sorted(outer.train)
+            assert not set(outer.test) & {*fold.train, *fold.test}
+
+
+@given(
+    strata=st.lists(st.tuples(st.sampled_from("ABCDE"), st.integers(0, 1)), min_size=5, max_size=80),
+    n_splits=st.integers(2, 5),
+    seed=st.integers(0, 100),
+)
+def test_folds_share_out_every_stratum_evenly(strata, n_splits, seed):
+    site, label = (np.array(column) for column in zip(*strata, strict=True))
+    tests = [t for _, t in SiteStratifiedKFold(n_splits, random_state=seed).split(site, label, groups=site)]
+    for members in [np.ones(len(label), bool), label == 1, *((site == s) & (label == 0) for s in "ABCDE")]:
+        counts = [int(members[test].sum()) for test in tests]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_repeats_differ_but_are_reproducible_and_independent_of_their_number():
+    table = metadata()
+    once, thrice = list(folds(table, "cv", n_repeats=1)), list(folds(table, "cv", n_repeats=3))
+    assert [fold.name for fold in thrice[4:6]] == ["repeat1-fold5", "repeat2-fold1"]
+    for a, b in zip(once, thrice, strict=False):
+        assert np.array_equal(a.test, b.test)
+    assert not np.array_equal(thrice[0].test, thrice[5].test)
+    assert not np.array_equal(once[0].test, next(folds(table, "cv", random_state=1)).test)
+
+
+def test_scikit_learn_takes_it_as_cross_validator():
+    table = metadata()
+    cv = SiteStratifiedKFold(n_splits=3, n_repeats=2)
+    result = cross_val_score(DummyClassifier(), np.zeros((90, 1)), table["label"], groups=table["site"], cv=cv)
+    assert len(result) == cv.get_n_splits() == 6
+
+
+def test_errors_say_what_is_missing_and_what_to_do():
+    table = metadata()
+    with pytest.raises(UsageError, match="did you mean 'loso'"):
+        list(folds(table, "losso"))
+    with pytest.raises(DataError, match="no column 'institution'"):
+        list(folds(table.drop(columns="institution"), "loio"))
+    with pytest.raises(DataError, match="'label' is empty for s3"):
+        list(folds(table.assign(label=table["label"].astype(float).where(table.index != 3)), "cv"))
+    with pytest.raises(DataError, match="everybody is at 'UM'"):
+        list(folds(table[table["site"] == "UM"], "loso"))
+    with pytest.raises(DataError, match="cannot be dealt into 5 folds"):
+        list(folds(table.head(4), "cv"))
