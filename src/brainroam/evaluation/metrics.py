@@ -1,0 +1,248 @@
+"""How well a method does at one site, and how sure one can be of it.
+
+Notation: m cases with scores x_i, n controls with scores y_j, and the kernel
+K_ij = 1 if x_i > y_j, 1/2 if x_i = y_j, else 0. The AUC is the mean of K.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from scipy.stats import rankdata
+
+from brainroam.errors import DataError
+
+METRICS = (
+    "auc",
+    "acc",
+    "balanced_acc",
+    "sensitivity",
+    "specificity",
+    "brier",
+    "calibration_slope",
+    "calibration_intercept",
+)
+SURE = 1e-6  # probabilities are held this far from 0 and 1 before their logit is taken
+
+
+def placements(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column means of the kernel K from midranks, in O(N log N).
+
+    With R the midrank among everybody and r the midrank within the class::
+
+        mean_j K_ij = (R(x_i) - r(x_i)) / n          mean_i K_ij = 1 - (R(y_j) - r(y_j)) / m
+
+    Parameters
+    ----------
+    label : ndarray of shape (N,)
+        1 for cases, 0 for controls.
+    score : ndarray of shape (..., N)
+        One or several scores of the same people.
+
+    Returns
+    -------
+    cases : ndarray of shape (..., m)
+    controls : ndarray of shape (..., n)
+
+    References
+    ----------
+    Sun and Xu (2014), Fast implementation of DeLong's algorithm, IEEE Signal Processing Letters 21(11).
+
+    Examples
+    --------
+    >>> placements(np.array([1, 1, 0, 0]), np.array([3.0, 1.0, 2.0, 1.0]))
+    (array([1.  , 0.25]), array([0.5 , 0.75]))
+    """
+    score, is_case = np.asarray(score, dtype=float), np.asarray(label) == 1
+    if not np.isfinite(score).all():
+        raise DataError(f"{int((~np.isfinite(score)).sum())} scores are not finite; they cannot be ranked")
+    ranks, x, y = rankdata(score, axis=-1), score[..., is_case], score[..., ~is_case]
+    above = (ranks[..., is_case] - rankdata(x, axis=-1)) / max(y.shape[-1], 1)
+    below = (ranks[..., ~is_case] - rankdata(y, axis=-1)) / max(x.shape[-1], 1)
+    return above, 1 - below
+
+
+def auc(label: np.ndarray, score: np.ndarray) -> float:
+    """Probability that a case scores higher than a control, ties counting half; NaN when a class is absent.
+
+    Examples
+    --------
+    >>> auc(np.array([1, 1, 0, 0]), np.array([3.0, 1.0, 2.0, 1.0]))
+    0.625
+    """
+    cases, controls = placements(label, score)
+    return float(cases.mean()) if len(cases) and len(controls) else float("nan")
+
+
+def delong_covariance(label: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Covariance of the AUCs of several scores of the same people.
+
+    ``cov(rows of K) / m + cov(columns of K) / n``, both sample covariances of the `placements`. The mean of this matrix
+    is the variance of the mean AUC, which is how seeds are averaged inside a site.
+
+    Parameters
+    ----------
+    label : ndarray of shape (N,)
+    scores : ndarray of shape (k, N)
+
+    Returns
+    -------
+    ndarray of shape (k, k)
+        NaN when a class has fewer than two people.
+
+    References
+    ----------
+    DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44(3), 837-845.
+
+    Examples
+    --------
+    >>> label = np.array([1, 1, 1, 0, 0, 0])
+    >>> scores = np.array([[4.0, 3, 1, 2, 0, -1], [4, 1, 3, 2, 0, -1]])
+    >>> delong_covariance(label, scores).round(4)
+    array([[0.0247, 0.0062],
+           [0.0062, 0.0247]])
+    """
+    cases, controls = placements(label, np.atleast_2d(scores))
+    m, n = cases.shape[1], controls.shape[1]
+    if min(m, n) < 2:
+        return np.full((len(cases), len(cases)), np.nan)
+    return np.atleast_2d(np.cov(cases) / m + np.cov(controls) / n)
+
+
+def delong_variance(label: np.ndarray, score: np.ndarray) -> float:
+    """Variance of one AUC, see `delong_covariance`.
+
+    Examples
+    --------
+    >>> round(delong_variance(np.array([1, 1, 1, 0, 0, 0]), np.array([4.0, 3, 1, 2, 0, -1])), 4)
+    0.0247
+    """
+    return float(delong_covariance(label, np.asarray(score))[0, 0])
+
+
+def calibration(label: np.ndarray, probability: np.ndarray) -> tuple[float, float]:
+    """Slope and intercept of the logistic recalibration ``logit P(case) = intercept + slope * logit(probability)``.
+
+    A perfectly calibrated probability has slope 1 and intercept 0; a slope below 1 means too extreme, an intercept
+    below 0 too many cases predicted. The estimate exists only when the classes overlap: with separated classes, one
+    class, or a constant probability both are NaN.
+
+    Examples
+    --------
+    >>> label, p = np.array([0, 0, 0, 1, 0, 1, 1, 1]), np.array([0.2, 0.2, 0.2, 0.2, 0.8, 0.8, 0.8, 0.8])
+    >>> slope, intercept = calibration(label, p)
+    >>> round(slope, 3), abs(intercept) < 1e-6
+    (0.792, True)
+    """
+    y, p = np.asarray(label, dtype=float), np.asarray(probability, dtype=float)
+    x = logit(np.clip(p, SURE, 1 - SURE))
+    cases, controls = x[y == 1], x[y == 0]
+    # Silvapulle (1981): the maximum is finite exactly when each class reaches beyond the other's edge.
+    if not (len(cases) and len(controls) and cases.min() < controls.max() and controls.min() < cases.max()):
+        return float("nan"), float("nan")
+    design = np.column_stack([(x - x.mean()) / x.std(), np.ones_like(x)])
+
+    def loss(beta: np.ndarray) -> float:
+        return float(np.logaddexp(0, (1 - 2 * y) * (design @ beta)).sum())
+
+    def gradient(beta: np.ndarray) -> np.ndarray:
+        return design.T @ (expit(design @ beta) - y)
+
+    def hessian(beta: np.ndarray) -> np.ndarray:
+        q = expit(design @ beta)
+        return (design * (q * (1 - q))[:, None]).T @ design
+
+    fit = minimize(loss, np.zeros(2), jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-8})
+    steep, height = fit.x
+    slope = steep / x.std()
+    return float(slope), float(height - slope * x.mean())
+
+
+def site_metrics(
+    label: np.ndarray, score: np.ndarray, threshold: float, probability: np.ndarray
+) -> dict[str, float | int]:
+    """Every metric of one held-out site.
+
+    Parameters
+    ----------
+    label : ndarray of shape (N,)
+        1 for cases, 0 for controls.
+    score : ndarray of shape (N,)
+        The higher, the more likely a case.
+    threshold : float
+        A person scoring at least this is called a case; it must come from the training sites.
+    probability : ndarray of shape (N,)
+        Probability of being a case; NaN when the method has none, and then so are Brier score and calibration.
+
+    Returns
+    -------
+    dict
+        ``n``, ``n_cases`` and every name in `METRICS`. What a site cannot tell is NaN: with one class only, AUC,
+        balanced accuracy, calibration, and the sensitivity or specificity of the absent class.
+
+    Examples
+    --------
+    >>> result = site_metrics(np.array([1, 1, 0, 0]), np.array([3, 1, 2, 1]), 1.5, np.array([0.9, 0.4, 0.6, 0.4]))
+    >>> result["auc"], result["acc"], result["sensitivity"], round(result["brier"], 4)
+    (0.625, 0.5, 0.5, 0.2225)
+    """
+    label, score, probability = np.asarray(label), np.asarray(score, dtype=float), np.asarray(probability, dtype=float)
+    is_case, called = label == 1, score >= threshold
+    sensitivity = float(called[is_case].mean()) if is_case.any() else float("nan")
+    specificity = float((~called[~is_case]).mean()) if not is_case.all() else float("nan")
+    slope, intercept = calibration(label, probability)
+    return {
+        "n": len(label),
+        "n_cases": int(is_case.sum()),
+        "auc": auc(label, score),
+        "acc": float((called == is_case).mean()),
+        "balanced_acc": (sensitivity + specificity) / 2,
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "brier": float(((probability - is_case) ** 2).mean()),
+        "calibration_slope": slope,
+        "calibration_intercept": intercept,
+    }
+
+
+def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
+    """One row per protocol, method and site: each metric averaged over the seeds.
+
+    The site is the unit. Seeds are repeated measurements of the same people, so they are averaged before anything else.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame({"protocol": "loso", "method": "core", "site": "A", "seed": [0, 1], "auc": [0.6, 0.8]})
+    >>> average_seeds(scores)
+      protocol method site  auc
+    0     loso   core    A  0.7
+    """
+    columns = [name for name in ("n", "n_cases", *METRICS) if name in scores]
+    return scores.groupby(["protocol", "method", "site"], sort=True)[columns].mean().reset_index()
+
+
+def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
+    """Summarise the rows of one method, one per site (see `average_seeds`).
+
+    Means over sites, the worst site by AUC and the standard deviation of the AUC between sites. Calibration is
+    summarised by the median: near separation at one small site sends its slope to infinity, and the mean with it.
+
+    Examples
+    --------
+    >>> over_sites(pd.DataFrame({"site": ["A", "B"], "auc": [0.6, 0.8]}))["worst_site"]
+    'A'
+    """
+    known = per_site.dropna(subset="auc")
+    worst = None if known.empty else known.loc[known["auc"].idxmin()]
+    result: dict[str, float | int | str] = {
+        "n_sites": len(known),
+        "auc": known["auc"].mean(),
+        "auc_sd": known["auc"].std(),
+        "worst_auc": float("nan") if worst is None else worst["auc"],
+        "worst_site": "" if worst is None else worst["site"],
+    }
+    for name in METRICS[1:]:
+        if name in per_site:
+            middle = per_site[name].median() if name.startswith("calibration") else per_site[name].mean()
+            result[name] = middle
+    return result
