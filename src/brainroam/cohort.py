@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pandas as pd
 from brainroam.atlas import Atlas, anonymous_atlas
 from brainroam.errors import DataError, ReaderError, listed, unknown
 from brainroam.files import atomic_write
+from brainroam.memo import Memo
 
 COLUMNS = ("subject", "site", "batch", "label", "age", "sex", "mean_fd", "tr", "n_timepoints")
 NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
@@ -90,6 +91,9 @@ class Cohort:
             )
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
         self._truth = truth
+        self._origin: tuple[Cohort, np.ndarray] | None = None
+        self._features: dict[str, np.ndarray] = {}
+        self._memo = Memo()
 
     def __len__(self) -> int:
         return len(self._series)
@@ -145,10 +149,10 @@ class Cohort:
             raise DataError(f"{int(unlabelled.sum())} people have no label: {people}; training and scoring need one")
         return self._table["label"].to_numpy(dtype=int)
 
-    @cached_property
-    def series_digests(self) -> tuple[str, ...]:
+    @property
+    def series_digests(self) -> list[str]:
         """SHA-256 of each person's series: shape, then float64 bytes."""
-        return tuple(_digest(x) for x in self._series)
+        return self.per_person("digest", lambda series: np.array([_digest(x) for x in series])).tolist()
 
     @cached_property
     def manifest_hash(self) -> str:
@@ -157,10 +161,28 @@ class Cohort:
         people = sorted([subject, None if pd.isna(label) else int(label), site, d] for subject, label, site, d in rows)
         return hashlib.sha256(json.dumps(people).encode()).hexdigest()
 
-    @cached_property
+    @property
     def missing_rois(self) -> np.ndarray:
         """Boolean (n, P): regions without signal, see `missing_rois`."""
-        return missing_rois(self._series)
+        return self.per_person("missing_rois", missing_rois)
+
+    def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> np.ndarray:
+        """Features of each person alone, computed once and shared by every subset of this cohort.
+
+        ``compute`` maps series to an array with one row per person, each row a function of that person's series only:
+        sharing rows between training and held-out people then cannot leak. ``key`` names the function and its settings.
+        """
+        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        if key not in whole._features:
+            features = compute(whole.series)
+            features.setflags(write=False)
+            whole._features[key] = features
+        return whole._features[key][rows]
+
+    @property
+    def memo(self) -> Memo:
+        """Results by content, shared by every subset of this cohort."""
+        return self._memo
 
     def subset(self, index: Sequence[int] | np.ndarray) -> "Cohort":
         """The people at these positions (integers, or a boolean mask), in that order."""
@@ -212,12 +234,8 @@ class Cohort:
         part._series = tuple(self._series[i] for i in positions)
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
-        for name in ("series_digests", "missing_rois"):
-            if name in self.__dict__:
-                known = self.__dict__[name]
-                part.__dict__[name] = (
-                    known[positions] if isinstance(known, np.ndarray) else tuple(known[i] for i in positions)
-                )
+        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        part._origin, part._features, part._memo = (whole, rows[positions]), {}, self._memo
         return part
 
     def save(self, path: str | Path) -> Path:

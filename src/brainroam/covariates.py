@@ -39,6 +39,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
     names_ : list of str
         The encoded columns, e.g. ``["age", "scanner=GE"]``.
     mean_, std_ : ndarray of shape (d,)
+        Of the pooled training people; the std of a column that does not vary is set to 1.
 
     Examples
     --------
@@ -65,14 +66,18 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
         self.mean_ = np.where(known, raw, 0).sum(axis=0) / count
-        self.std_ = np.sqrt((np.where(known, raw - self.mean_, 0) ** 2).sum(axis=0) / count)
+        std = np.sqrt((np.where(known, raw - self.mean_, 0) ** 2).sum(axis=0) / count)
+        self.std_ = np.where(std > 1e-12 * np.maximum(1, np.abs(self.mean_)), std, 1.0)
         return self
 
     def transform(self, covariates: pd.DataFrame) -> np.ndarray:
         """Standardised columns (n, d), 0 where missing."""
-        varying = self.std_ > 1e-12 * np.maximum(1, np.abs(self.mean_))
-        z = (self._raw(covariates) - self.mean_) / np.where(varying, self.std_, 1)
-        return np.where(np.isfinite(z) & varying, z, 0.0)
+        return (self.imputed(covariates) - self.mean_) / self.std_
+
+    def imputed(self, covariates: pd.DataFrame) -> np.ndarray:
+        """The columns (n, d) in their own units, the training mean where missing."""
+        raw = self._raw(covariates)
+        return np.where(np.isfinite(raw), raw, self.mean_)
 
     def missing(self, covariates: pd.DataFrame) -> pd.DataFrame:
         """Which covariate of which person was missing, or of a level never seen, and stands at the training mean."""

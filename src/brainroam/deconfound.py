@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from brainroam.covariates import CovariateEncoder, as_table
 from brainroam.errors import DataError, unknown
 from brainroam.huber import HUBER_K, huber_regression
+from brainroam.memo import Memo
 
 POOLED = "(pooled)"
 
@@ -92,6 +93,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         covariates: pd.DataFrame | np.ndarray | None = None,
         site: Sequence[str] | np.ndarray | None = None,
         y: Sequence[int] | np.ndarray | None = None,
+        memo: Memo | None = None,
     ) -> Self:
         """Fit every site, then freeze the average.
 
@@ -105,6 +107,8 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             May be left out only with ``pooled=True``.
         y : sequence of n labels, optional
             Needed with ``fit_on="controls"``.
+        memo : Memo, optional
+            Where the fits of the very same site data are remembered between calls.
         """
         edges = np.asarray(edges, dtype=float)
         table = as_table(covariates, len(edges))
@@ -116,14 +120,17 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             raise DataError(f"there are {len(edges)} people but {len(place)} sites")
 
         self.encoder_ = CovariateEncoder().fit(table)
-        q = self.encoder_.transform(table)
+        raw = self.encoder_.imputed(table)
         self.notes_: list[str] = self._missing_notes(table)
         self.sites_ = sorted(set(place))
-        fits = [self._fit_site(name, edges, q, (place == name) & fitted_on) for name in self.sites_]
         self.residuals_ = np.empty_like(edges)
-        for name, fit in zip(self.sites_, fits, strict=True):
+        fits = []
+        for name in self.sites_:
             here = place == name
-            self.residuals_[here] = edges[here] - fit.intercept - q[here] @ np.nan_to_num(fit.coef)
+            fit = self._fit_site(edges[here & fitted_on], raw[here & fitted_on], memo or Memo())
+            self.notes_ += fit.notes(name, self.encoder_.names_)
+            self.residuals_[here] = edges[here] - fit.intercept - raw[here] @ np.nan_to_num(fit.coef)
+            fits.append(fit)
         self._average(fits)
         return self
 
@@ -147,35 +154,44 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         covariate still stands at the mean of all training people.
         """
         check_is_fitted(self)
-        rows = [self.sites_.index(name) for name in sites]
         part = SiteDeconfounder(**self.get_params())
         part.encoder_, part.notes_, part.sites_ = self.encoder_, self.notes_, list(sites)
-        part._average([self._fits[row] for row in rows])
+        part._average([self._fits[self.sites_.index(name)] for name in sites])
         return part
 
-    def _fit_site(self, name: str, edges: np.ndarray, q: np.ndarray, people: np.ndarray) -> "_SiteFit":
-        """Robust regression of all edges of one site, in groups of edges that can estimate the same covariates."""
-        values, design = edges[people], np.column_stack([np.ones(people.sum()), q[people]])
-        fit = _SiteFit(edges.shape[1], q.shape[1])
-        for columns, kept, present in _estimable_groups(values, design):
-            part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
-            fit.record(columns, kept, part, design[present])
-        self.notes_ += fit.notes(name, self.encoder_.names_, int(people.sum()))
-        return fit
+    def _fit_site(self, values: np.ndarray, raw: np.ndarray, memo: Memo) -> "_SiteFit":
+        """Robust regression of all edges of one site; a function of that site's people alone."""
+
+        def fit() -> _SiteFit:
+            # Any scaling of the covariates gives the same fit; the site's own keeps it independent of the other sites.
+            centre, scale = raw.mean(axis=0), raw.std(axis=0)
+            scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
+            design = np.column_stack([np.ones(len(raw)), (raw - centre) / scale])
+            result = _SiteFit(values.shape[1], raw.shape[1], len(raw))
+            for columns, kept, present in _estimable_groups(values, design):
+                part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
+                slope = part[1:] / scale[kept[1:] - 1, None]
+                intercept = part[0] - centre[kept[1:] - 1] @ slope
+                result.record(columns, kept, intercept, slope, np.column_stack([np.ones(len(raw)), raw])[present])
+            return result
+
+        return memo.get(("site fit", self.huber_k, self.huber_delta), [values, raw], fit)
 
     def _average(self, fits: list["_SiteFit"]) -> None:
         """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
         self._fits = fits
+        mean, std = self.encoder_.mean_, self.encoder_.std_
         own = np.stack([fit.coef for fit in fits])
         self.estimable_ = np.isfinite(own)
-        count = self.estimable_.sum(axis=0)
-        self.mean_coef_ = np.where(self.estimable_, own, 0).sum(axis=0) / np.maximum(count, 1)
-        self.coef_ = np.stack([fit.filled_coef(self.mean_coef_) for fit in fits])
-        self.intercept_ = np.stack([fit.intercept_at_zero(self.mean_coef_) for fit in fits])
+        usual = np.where(self.estimable_, own, 0).sum(axis=0) / np.maximum(self.estimable_.sum(axis=0), 1)
+        filled = [fit.filled(usual) for fit in fits]
+        # From the covariates' own units to q~ = (q - mean) / std.
+        self.coef_ = np.stack([coef * std[:, None] for _, coef in filled])
+        self.intercept_ = np.stack([intercept + mean @ coef for intercept, coef in filled])
         known = np.isfinite(self.intercept_)
         with np.errstate(invalid="ignore"):
             self.mean_intercept_ = np.where(known, self.intercept_, 0).sum(axis=0) / known.sum(axis=0)
-            self.mean_coef_ = self.coef_.mean(axis=0)
+        self.mean_coef_ = self.coef_.mean(axis=0)
 
     def _people_to_fit(self, edges: np.ndarray, y: Sequence[int] | np.ndarray | None) -> np.ndarray:
         if self.fit_on == "all":
@@ -196,46 +212,48 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
 
 
 class _SiteFit:
-    """One site's regression of all edges, remembering for each edge which slopes are its own.
+    """One site's regression of all edges in the covariates' own units, and which slopes are its own.
 
     Where covariate k is not estimable it is, among the people of the site, a combination of the kept columns,
     ``q_k = alpha_0 + alpha' q_kept``; its unknown effect sits inside the other coefficients. Given a value for gamma_k
     from other sites, ``b - gamma_k alpha_0`` and ``gamma_kept - gamma_k alpha`` are the coefficients it leaves.
     """
 
-    def __init__(self, n_edges: int, n_covariates: int) -> None:
+    def __init__(self, n_edges: int, n_covariates: int, n_people: int) -> None:
+        self.n_people = n_people
         self.intercept = np.full(n_edges, np.nan)
         self.coef = np.full((n_covariates, n_edges), np.nan)
         self._absorbed: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
 
-    def record(self, columns: np.ndarray, kept: np.ndarray, part: np.ndarray, design: np.ndarray) -> None:
-        self.intercept[columns] = part[0]
-        self.coef[np.ix_(kept[1:] - 1, columns)] = part[1:]
+    def record(
+        self, columns: np.ndarray, kept: np.ndarray, intercept: np.ndarray, slope: np.ndarray, design: np.ndarray
+    ) -> None:
+        """Store the fit of some edges on the kept columns of the design."""
+        self.intercept[columns] = intercept
+        self.coef[np.ix_(kept[1:] - 1, columns)] = slope
         dropped = np.setdiff1d(np.arange(1, design.shape[1]), kept)
         if len(dropped):
             alpha = np.linalg.lstsq(design[:, kept], design[:, dropped], rcond=None)[0]
             self._absorbed.append((columns, kept, dropped, alpha))
 
-    def filled_coef(self, mean_coef: np.ndarray) -> np.ndarray:
-        filled = np.where(np.isfinite(self.coef), self.coef, mean_coef)
+    def filled(self, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Intercept (M,) and slopes (d, M) with ``usual`` standing in for the slopes that are not the site's own."""
+        intercept, coef = self.intercept.copy(), np.where(np.isfinite(self.coef), self.coef, usual)
         for columns, kept, dropped, alpha in self._absorbed:
-            filled[np.ix_(kept[1:] - 1, columns)] -= alpha[1:] @ mean_coef[np.ix_(dropped - 1, columns)]
-        return filled
+            moved = alpha @ usual[np.ix_(dropped - 1, columns)]
+            intercept[columns] -= moved[0]
+            coef[np.ix_(kept[1:] - 1, columns)] -= moved[1:]
+        return intercept, coef
 
-    def intercept_at_zero(self, mean_coef: np.ndarray) -> np.ndarray:
-        intercept = self.intercept.copy()
-        for columns, _, dropped, alpha in self._absorbed:
-            intercept[columns] -= alpha[0] @ mean_coef[np.ix_(dropped - 1, columns)]
-        return intercept
-
-    def notes(self, site: str, names: list[str], n_people: int) -> list[str]:
+    def notes(self, site: str, names: list[str]) -> list[str]:
+        """What this site could not estimate, in words."""
         notes = []
-        for k, name in enumerate(names):
-            lost = int(np.isnan(self.coef[k]).sum())
+        for name, slopes in zip(names, self.coef, strict=True):
+            lost = int(np.isnan(slopes).sum())
             if lost:
-                whole = "" if lost == self.coef.shape[1] else f" for {lost} edges"
+                whole = "" if lost == len(slopes) else f" for {lost} edges"
                 instead = "the mean slope of the other sites is used"
-                notes.append(f"site {site} ({n_people} people) cannot estimate {name}{whole}: {instead}")
+                notes.append(f"site {site} ({self.n_people} people) cannot estimate {name}{whole}: {instead}")
         nobody = int(np.isnan(self.intercept).sum())
         if nobody:
             notes.append(f"site {site}: nobody has a value for {nobody} edges, which are averaged over the other sites")

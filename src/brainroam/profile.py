@@ -52,10 +52,10 @@ def temporal_descriptors(
         raise DataError("a window needs at least 3 volumes and a stride at least 1")
     short = too_short(series, windows)
     if short.any():
-        names = subjects if subjects is not None else [f"number {i}" for i in range(len(series))]
-        people = listed(f"{names[i]} ({len(series[i])} volumes)" for i in np.flatnonzero(short))
+        ids = subjects if subjects is not None else [f"number {i}" for i in range(len(series))]
+        names = listed(f"{ids[i]} ({len(series[i])} volumes)" for i in np.flatnonzero(short))
         raise ShortSeriesError(
-            f"{int(short.sum())} people have fewer volumes than one window of {windows.max()}: {people}; "
+            f"{int(short.sum())} people have fewer volumes than one window of {windows.max()}: {names}; "
             'use a shorter window, or leave them out with on_short="exclude"'
         )
     gone = missing_rois(series)

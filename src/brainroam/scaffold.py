@@ -17,6 +17,7 @@ import pandas as pd
 
 from brainroam.errors import DataError, EmptyScaffoldError, unknown
 from brainroam.huber import huber_mean
+from brainroam.memo import Memo
 from brainroam.stability import hierarchical_stability, site_stability
 
 
@@ -110,8 +111,11 @@ def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
     return sites
 
 
-def site_contrasts(residuals: np.ndarray, y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> np.ndarray:
+def site_contrasts(
+    residuals: np.ndarray, y: np.ndarray, site: np.ndarray, sites: Sequence[str], memo: Memo | None = None
+) -> np.ndarray:
     """d_e of every site (E, M): difference of the robust means of cases and controls."""
+    memo = memo or Memo()
     return np.stack(
         [huber_mean(residuals[cases]) - huber_mean(residuals[controls]) for cases, controls in _groups(y, site, sites)]
     )
@@ -190,6 +194,10 @@ def distinct_thresholds(n_sites: int, grid: Sequence[float]) -> list[float]:
     # The small term forgives grid points that equal k / E only up to rounding.
     needed = {int(np.ceil(eta * n_sites - 1e-9)): eta for eta in sorted(grid, reverse=True)}
     return sorted(needed.values())
+
+
+def _contrast(cases: np.ndarray, controls: np.ndarray, memo: Memo) -> np.ndarray:
+    return memo.get("contrast", [cases, controls], lambda: huber_mean(cases) - huber_mean(controls))
 
 
 def _groups(y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

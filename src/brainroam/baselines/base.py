@@ -1,0 +1,74 @@
+"""The contract that CORE, linear references and deep baselines share.
+
+A method is configured in its constructor, learns from a cohort of training sites, and scores any cohort one person at
+a time. It never sees the site names, labels or statistics of the people it scores.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from brainroam.cohort import Cohort
+
+
+class Method(ABC):
+    """One configured method.
+
+    Subclasses take keyword parameters with defaults. Whatever `fit` learned is returned by `state` as plain arrays;
+    `load_state` restores it. Iterative methods take an ``epochs`` parameter.
+    """
+
+    @abstractmethod
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Learn from the training people.
+
+        When ``validation`` is given, an iterative method keeps ``validation_path_``, its scores for those people after
+        each epoch (epochs, n), from which the number of epochs is chosen; it learns nothing from them.
+        """
+
+    @abstractmethod
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """A number per person, higher for the condition; each depends on that person alone."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that was learned, as named arrays: what is saved, and what must not change with held-out data."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+
+    validation_path_: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What the registry knows of a method.
+
+    Attributes
+    ----------
+    name : str
+        As typed on the command line.
+    make : callable
+        Keyword parameters to a fresh `Method`.
+    summary, citation : str
+    grid : dict of str to tuple
+        Values of each tuned parameter; the first is the default. Epochs are tuned besides, where there are any.
+    needs : tuple of str
+        What beyond series and labels it uses: ``"site"``, ``"covariates"``.
+    self_selecting : bool
+        It runs its own inner leave-one-site-out (and then offers ``inner_scores_``).
+    in_distribution_only : bool
+        It has nothing to say about a site never seen.
+    """
+
+    name: str
+    make: Any
+    summary: str
+    citation: str = ""
+    grid: dict[str, tuple] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    self_selecting: bool = False
+    in_distribution_only: bool = False

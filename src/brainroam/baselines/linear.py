@@ -1,0 +1,100 @@
+"""Linear references: L2-penalised ridge, logistic and SVM on static connectivity.
+
+    score(x) = w'x + b,    (w, b) = argmin  sum_i loss(y_i, w'x_i + b) + penalty ||w||^2
+
+The penalty does not change under rotation, so with X = U S V' (centred) the problem is solved on the n columns of U S
+and rotated back, w = V w_rotated: exact, and as cheap for 20,000 edges as for 400.
+"""
+
+from functools import partial
+from typing import Self
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.svm import SVC
+
+from brainroam.baselines.base import Method, MethodInfo
+from brainroam.baselines.features import EdgeFeatures
+from brainroam.baselines.registry import register
+from brainroam.cohort import Cohort
+
+CLASSIFIERS = {
+    "ridge": lambda strength: RidgeClassifier(alpha=strength),
+    "logistic": lambda strength: LogisticRegression(C=strength, max_iter=1000),
+    "svm": lambda strength: SVC(kernel="linear", C=strength),
+}
+
+
+class LinearMethod(Method):
+    """An L2-penalised linear classifier on edges.
+
+    Parameters
+    ----------
+    kind : {"pearson", "tangent", "log", "partial"}
+        The edge values, unscaled.
+    classifier : {"ridge", "logistic", "svm"}
+    strength : float
+        scikit-learn's ``alpha`` of the ridge (larger is simpler) or ``C`` of the others (smaller is simpler).
+    """
+
+    def __init__(self, kind: str = "pearson", classifier: str = "ridge", strength: float = 1.0) -> None:
+        self.kind, self.classifier, self.strength = kind, classifier, strength
+
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Solve on the principal axes of the training people."""
+        self.features_ = EdgeFeatures(self.kind)
+        values = self.features_.fit_transform(cohort)
+        mean = values.mean(axis=0)
+        rotated, axes = principal_axes(values - mean)
+        model = CLASSIFIERS[self.classifier](self.strength).fit(rotated, cohort.labels)
+        self.coef_ = axes @ model.coef_[0]
+        self.intercept_ = float(model.intercept_[0] - mean @ self.coef_)
+        return self
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """The decision function."""
+        return self.features_.transform(cohort) @ self.coef_ + self.intercept_
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Coefficients and what the features learned."""
+        return {"coef": self.coef_, "intercept": np.array([self.intercept_]), **self.features_.state()}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+        self.features_ = EdgeFeatures(self.kind).load_state(state)
+        self.coef_, self.intercept_ = state["coef"], float(state["intercept"][0])
+        return self
+
+
+def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates (n, r) of centred rows on their own orthonormal axes (M, r), r <= n, from the n x n Gram matrix.
+
+    >>> x = np.random.default_rng(0).normal(size=(5, 40)); x -= x.mean(axis=0)
+    >>> rotated, axes = principal_axes(x)
+    >>> bool(np.allclose(rotated @ axes.T, x)), bool(np.allclose(axes.T @ axes, np.eye(4)))
+    (True, True)
+    """
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    real = values > 1e-10 * values[-1]
+    scale = np.sqrt(values[real])
+    return vectors[:, real] * scale, centred.T @ (vectors[:, real] / scale)
+
+
+_ALPHAS, _CS = (1e3, 1e2, 1e4), (1e-2, 1e-3, 1e-1)
+_TANGENT = "Dadi et al. (2019) NeuroImage 192:115-134; nilearn"
+_FC = "Abraham et al. (2017) NeuroImage 147:736-745"
+for _kind, _prefix, _text, _citation in (
+    ("pearson", "fc", "Pearson connectivity", _FC),
+    ("tangent", "tangent", "tangent-space connectivity (reference from training people)", _TANGENT),
+):
+    for _classifier, _grid in (("ridge", _ALPHAS), ("logistic", _CS), ("svm", _CS)):
+        if (_prefix, _classifier) != ("tangent", "svm"):
+            register(
+                MethodInfo(
+                    f"{_prefix}-{_classifier}",
+                    partial(LinearMethod, kind=_kind, classifier=_classifier),
+                    f"{_classifier} on {_text}",
+                    _citation,
+                    {"strength": _grid},
+                )
+            )

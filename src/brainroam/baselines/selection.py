@@ -1,0 +1,173 @@
+"""Tuning, the same for every method: inner leave-one-site-out on the training sites.
+
+Each training site that has both classes is held out once; a configuration (a point of the method's grid and, for an
+iterative method, a number of epochs) is worth the mean over those sites of its AUC there. The best is refitted on all
+training sites. Rule name: ``inner-loso-auc``. Budgets:
+
+``full``    the whole grid, every inner site
+``fast``    default hyper-parameters, epochs and threshold from one inner site drawn by the seed
+``default`` default hyper-parameters, every inner site for epochs and threshold
+
+The out-of-site scores of the chosen configuration also give the decision threshold and the calibration, so that
+nothing of the held-out site is needed for either.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+
+from brainroam.baselines.base import Method, MethodInfo
+from brainroam.cohort import Cohort
+from brainroam.errors import DataError, unknown
+
+RULE = "inner-loso-auc"
+BUDGETS = ("full", "fast", "default")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Probability from a score: ``p = 1 / (1 + exp(-slope (score - threshold)))``, so p >= 0.5 is the decision."""
+
+    threshold: float
+    slope: float
+
+    def __call__(self, score: np.ndarray) -> np.ndarray:
+        """Probability of the condition."""
+        return 1 / (1 + np.exp(-np.clip(self.slope * (score - self.threshold), -50, 50)))
+
+
+def calibrate(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> Calibration:
+    """Threshold and slope from scores of people whose site was held out.
+
+    The threshold is the midpoint of the class means, averaged over sites: it does not move with the class balance of
+    any site. The slope minimises the log loss given that threshold, with one virtual doubtful person per class.
+
+    >>> calibrate(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0, 0, 1, 1]), np.array(["A"] * 4)).threshold
+    1.5
+    """
+    usable = np.isfinite(score)
+    middles = []
+    for name in np.unique(site[usable]):
+        here = usable & (site == name)
+        if len(set(y[here])) == 2:
+            middles.append((score[here & (y == 1)].mean() + score[here & (y == 0)].mean()) / 2)
+    if not middles:
+        raise DataError("no inner site has both classes, so no threshold can be learned")
+    threshold = float(np.mean(middles))
+    centred, sign = score[usable] - threshold, 2 * y[usable] - 1
+    spread = float(np.std(centred)) or 1.0
+
+    def loss(log_slope: float) -> float:
+        margin = np.exp(log_slope) * centred / spread
+        doubt = np.exp(log_slope)  # two virtual people, one spread on the wrong side each
+        return float(np.logaddexp(0, -sign * margin).sum() + 2 * np.logaddexp(0, doubt))
+
+    best = minimize_scalar(loss, bounds=(-6, 4), method="bounded")
+    return Calibration(threshold, float(np.exp(best.x) / spread))
+
+
+class Selected(Method):
+    """A registered method tuned by the rule above.
+
+    Attributes
+    ----------
+    model_ : Method
+        Refitted on all training people.
+    configuration_ : dict
+        The chosen parameters.
+    inner_scores_ : ndarray
+        Out-of-site score of each training person (NaN where their site was not an inner site).
+    calibration_ : Calibration
+    """
+
+    def __init__(self, info: MethodInfo, budget: str = "full", **fixed: Any) -> None:
+        if budget not in BUDGETS:
+            raise unknown("budget", budget, BUDGETS)
+        self.info, self.budget, self.fixed = info, budget, fixed
+
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Choose on inner sites, then refit on everybody."""
+        y, site = cohort.labels, cohort.table["site"].to_numpy()
+        if self.info.self_selecting:
+            self.configuration_ = dict(self.fixed)
+            self.model_ = self.info.make(**self.fixed).fit(cohort, seed)
+            self.inner_scores_ = self.model_.inner_scores_
+        else:
+            self._select(cohort, y, seed)
+            self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
+        self.calibration_ = calibrate(self.inner_scores_, y, site)
+        return self
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """Scores of the refitted model."""
+        return self.model_.score(cohort)
+
+    def probability(self, cohort: Cohort) -> np.ndarray:
+        """Calibrated probabilities; at least 0.5 means the condition."""
+        return self.calibration_(self.score(cohort))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The model's state, and threshold and slope."""
+        learned = {"calibration": np.array([self.calibration_.threshold, self.calibration_.slope])}
+        return {**{f"model.{name}": value for name, value in self.model_.state().items()}, **learned}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore a fitted model; needs ``configuration_``."""
+        self.calibration_ = Calibration(*map(float, state["calibration"]))
+        inner = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
+        self.model_ = self.info.make(**self.configuration_).load_state(inner)
+        return self
+
+    def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
+        folds = list(inner_folds(cohort, self.budget, seed))
+        best = -np.inf
+        for configuration in self._configurations():
+            paths = []
+            for train, held_out in folds:
+                model = self.info.make(**configuration)
+                inner = cohort.subset(held_out)
+                model.fit(cohort.subset(train), seed, validation=inner)
+                path = model.validation_path_
+                paths.append(model.score(inner)[None] if path is None else path)
+            merit = np.mean(
+                [_aucs(y[held_out], path) for (_, held_out), path in zip(folds, paths, strict=True)], axis=0
+            )
+            epoch = int(np.argmax(merit))
+            if merit[epoch] > best:
+                best = float(merit[epoch])
+                self.configuration_ = configuration | ({"epochs": epoch + 1} if len(merit) > 1 else {})
+                self.inner_scores_ = np.full(len(cohort), np.nan)
+                for held_out, path in held_out_paths:
+                    self.inner_scores_[held_out] = path[epoch]
+
+    def _configurations(self) -> Iterator[dict[str, Any]]:
+        grid = {name: values for name, values in self.info.grid.items() if name not in self.fixed}
+        if self.budget != "full":
+            grid = {name: values[:1] for name, values in grid.items()}
+        for values in product(*grid.values()):
+            yield self.fixed | dict(zip(grid, values, strict=True))
+
+
+def inner_folds(cohort: Cohort, budget: str, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Train and held-out positions of each inner fold; stratified fifths where there is only one site to learn from."""
+    site, y = cohort.table["site"].to_numpy(), cohort.labels
+    sites = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
+    sites = [name for name in sites if len(set(y[site != name])) == 2]
+    if not sites:
+        folds = StratifiedKFold(min(5, int(np.bincount(y, minlength=2).min())), shuffle=True, random_state=seed)
+        yield from folds.split(y, y)
+        return
+    if budget == "fast":
+        sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
+    for name in sites:
+        yield np.flatnonzero(site != name), np.flatnonzero(site == name)
+
+
+def _aucs(y: np.ndarray, path: np.ndarray) -> np.ndarray:
+    return np.array([roc_auc_score(y, scores) for scores in path])
