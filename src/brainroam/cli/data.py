@@ -1,0 +1,61 @@
+"""Commands about data alone: look at it, fetch it, make some up."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brainroam.cli.options import DataSource, Json, takes_data
+from brainroam.errors import unknown
+
+
+@takes_data
+def check(source: DataSource, json: Json = False) -> None:
+    """List everything that is wrong with your multi-site data, at once.
+
+    Exit code 1 when the data cannot be used.
+
+    [bold]Example:[/bold] brainroam check ABIDE_pcp --atlas aal --preset paper
+    """
+    from brainroam.check import check_cohort
+    from brainroam.cli.show import print_json, show_check
+
+    # Everybody is read, so that those who would be left out for missing regions are seen too.
+    report = check_cohort(source.load(max_missing_rois=1.0), source.options.get("max_missing_rois", 0.2))
+    if json:
+        print_json(report.to_dict())
+    else:
+        show_check(report)
+    if not report.usable:
+        raise typer.Exit(1)
+
+
+def fetch(
+    dataset: Annotated[str, typer.Argument(help="Which dataset: abide.", metavar="DATASET")],
+    out: Annotated[Path, typer.Option(help="The folder to put it in.", metavar="DIR")] = Path("."),
+    atlas: Annotated[list[str], typer.Option(help="Which ROI set; may be repeated.", metavar="NAME")] = ["aal"],  # noqa: B006
+) -> None:
+    """Download a public dataset.
+
+    [bold]Example:[/bold] brainroam fetch abide --out data --atlas aal --atlas cc200
+    """
+    if dataset != "abide":
+        raise unknown("dataset", dataset, ["abide"])
+    from brainroam.readers import fetch_abide
+
+    typer.echo(f"fetched; now try: brainroam check {fetch_abide(out, roi_sets=atlas)}")
+
+
+def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", metavar="DIR")]) -> None:
+    """See it work on an embedded synthetic cohort.
+
+    [bold]Example:[/bold] brainroam demo --out demo
+    """
+    from brainroam.check import check_cohort
+    from brainroam.cli.show import show_check
+    from brainroam.synthetic import make_cohort
+
+    cohort = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
+    path = cohort.save(out / "cohort.npz")
+    show_check(check_cohort(cohort))
+    typer.echo(f"saved as {path}")

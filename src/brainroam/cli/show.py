@@ -1,0 +1,84 @@
+"""Printing: tables for people, JSON for machines. Colours go away by themselves when the output is piped."""
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from brainroam.errors import listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from brainroam.check import CheckReport, Finding
+
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document."""
+    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def show_check(report: "CheckReport") -> None:
+    """Print a check: the sites, who was left out, and the findings, the gravest first."""
+    console, cohort = Console(highlight=False), report.cohort
+    unlabelled = f", {cohort['n_unlabelled']} without a label" if cohort["n_unlabelled"] else ""
+    console.print(
+        f"[bold]{cohort['n_people']} people, {_count(cohort['n_sites'], 'site')}[/bold]: "
+        f"{cohort['n_cases']} cases, {cohort['n_controls']} controls{unlabelled}; "
+        f"{cohort['n_rois']} regions ({cohort['atlas']})"
+    )
+    console.print(_sites(report.sites))
+    for section in (_exclusions(report.excluded), _findings(report.findings)):
+        if section.row_count:
+            console.print()
+            console.print(section)
+    counts = [sum(f.severity == severity for f in report.findings) for severity in STYLES]
+    verdict = "[green]usable[/green]" if report.usable else "[bold red]not usable[/bold red]"
+    console.print(f"\n{verdict}: " + ", ".join(_count(n, s) for n, s in zip(counts, STYLES, strict=True)))
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _sites(sites: "pd.DataFrame") -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("site", overflow="fold")
+    for heading in ("people", "cases", "controls", "age", "M", "F", "volumes", "TR", "lacking*"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in sites.itertuples():
+        table.add_row(
+            row.site,
+            *(str(n) for n in (row.n, row.cases, row.controls)),
+            "-" if math.isnan(row.age_mean) else f"{row.age_mean:.1f} ± {row.age_std:.1f}",
+            *(str(n) if row.male + row.female else "-" for n in (row.male, row.female)),
+            "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})),
+            "-".join(f"{tr:g}" for tr in sorted({*row.tr[:1], *row.tr[-1:]})) or "-",
+            str(row.with_missing_rois),
+        )
+    table.caption, table.caption_justify = "* people with constant or non-finite regions", "right"
+    return table
+
+
+def _exclusions(excluded: "pd.DataFrame") -> Table:
+    table = Table.grid(padding=(0, 2))
+    for reason, people in excluded.groupby("reason", sort=False)["subject"]:
+        table.add_row(Text("left out", style="magenta"), Text(f"{len(people)}: {reason}: {listed(people)}"))
+    return table
+
+
+def _findings(findings: "tuple[Finding, ...]") -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for finding in findings:
+        severity = Text(finding.severity, style=STYLES[finding.severity])
+        text = Text.assemble(finding.message, "\n", (f"→ {finding.remedy}", "dim"))
+        table.add_row(severity, finding.site or "", text)
+    return table
