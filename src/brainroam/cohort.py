@@ -251,7 +251,7 @@ class Cohort:
         coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
         data = np.concatenate(self._series)
         with atomic_write(path) as file:
-            np.savez(file, header=np.array(json.dumps(header)), data=data, coords=coords)
+            np.savez(file, header=np.array(json.dumps(header, default=str)), data=data, coords=coords)
         return path
 
     @classmethod

@@ -95,10 +95,11 @@ def load_atlas(source: str | Path | Atlas) -> Atlas:
 
 def _read_table(path: Path, name: str, citation: str) -> Atlas:
     try:
-        table = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", dtype={"name": str})
+        separator = "\t" if path.suffix == ".tsv" else ","
+        table = pd.read_csv(path, sep=separator, dtype={"name": str}, keep_default_na=False)  # "NA" names a region
     except (ValueError, OSError) as error:
         raise DataError(f"atlas table {path} cannot be read: {error}") from error
-    if "name" not in table or table["name"].isna().any():
+    if "name" not in table or table["name"].eq("").any():
         raise DataError(f"atlas table {path} needs a 'name' column without gaps; it has {', '.join(table.columns)}")
     coords = None
     if {"x", "y", "z"} <= set(table.columns):
