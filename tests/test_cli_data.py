@@ -15,8 +15,10 @@ import brainroam
 import brainroam.readers
 import brainroam.synthetic
 from brainroam.cli import app
+from brainroam.cli.options import DataSource
 from brainroam.cohort import Cohort
 from brainroam.errors import BrainroamError
+from brainroam.synthetic import make_cohort
 
 
 def run(*arguments):
@@ -102,14 +104,25 @@ def test_people_over_the_limit_are_seen_and_the_limit_can_be_moved(folder):
     limited = json.loads(run("check", folder, "--json").stdout)
     assert limited["n_people"] == 23
     assert [f["subjects"] for f in limited["findings"] if f["code"] == "over-limit"] == [["003"]]
-    moved = json.loads(run("check", folder, "--option", "max_missing_rois=0.5", "--json").stdout)
+    moved = json.loads(run("check", folder, "--max-missing-rois", "0.5", "--json").stdout)
     assert "over-limit" not in {f["code"] for f in moved["findings"]}
 
 
 def test_synthetic_data_by_name():
     content = json.loads(run("check", "synthetic", "--option", "n_rois=12", "--option", "seed=3", "--json").stdout)
-    assert content["manifest_hash"] == brainroam.make_cohort(n_rois=12, seed=3).manifest_hash
+    assert content["manifest_hash"] == make_cohort(n_rois=12, seed=3).manifest_hash
     assert "2 sites" in run("check", "synthetic", "--option", "n_rois=12", "--sites", "S01,S03").output
+
+
+def test_a_command_that_reads_data_leaves_out_who_lacks_too_many_regions():
+    spoilt = DataSource("synthetic", max_missing_rois=0.05, options={"n_rois": 20, "constant_rois": 9})
+    assert len(spoilt.load(everybody=True)) == 240
+    lost = {
+        subject
+        for subject, rois in make_cohort(n_rois=20, constant_rois=9).truth.constant_rois.items()
+        if len(rois) > 1
+    }
+    assert set(spoilt.load().excluded["subject"]) == lost != set()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +136,8 @@ def test_synthetic_data_by_name():
         (["check", "synthetic", "--option", "seed"], 2, "'seed' is not KEY=VALUE"),
         (["check", "synthetic", "--option", "n_rois=2"], 2, "n_rois must be at least 8"),
         (["check", "synthetic", "--atlas", "aal"], 2, "synthetic data are not read"),
-        (["check", "{folder}", "--option", "atlas=aal"], 2, "--atlas"),
+        (["check", "{folder}", "--option", "atlas=aal"], 2, "has an option of its own: --atlas"),
+        (["check", "{folder}", "--max-missing-rois", "20"], 2, "--max-missing-rois"),
         (["check", "{folder}", "--reader", "floder"], 2, "did you mean 'folder'?"),
         (["check", "{folder}", "--preset", "papr"], 2, "did you mean 'paper'?"),
         (["check", "{folder}", "--option", "colour=red"], 2, "colour"),

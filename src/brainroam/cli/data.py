@@ -20,8 +20,7 @@ def check(source: DataSource, json: Json = False) -> None:
     from brainroam.check import check_cohort
     from brainroam.cli.show import print_json, show_check
 
-    # Everybody is read, so that those who would be left out for missing regions are seen too.
-    report = check_cohort(source.load(max_missing_rois=1.0), source.options.get("max_missing_rois", 0.2))
+    report = check_cohort(source.load(everybody=True), source.max_missing_rois)
     if json:
         print_json(report.to_dict())
     else:

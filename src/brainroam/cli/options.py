@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from brainroam.errors import UsageError, unknown
+
 if TYPE_CHECKING:
     from brainroam.cohort import Cohort
 
 SYNTHETIC = "synthetic"
 PANEL = "Reading the data"
+RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois"})
 
 Data = Annotated[str, typer.Argument(help=f"A file or folder of any known layout, or '{SYNTHETIC}'.", metavar="DATA")]
 Reader = Annotated[str, typer.Option(help="Name of the layout.", metavar="NAME", rich_help_panel=PANEL)]
@@ -25,6 +28,16 @@ Sites = Annotated[
 ]
 Preset = Annotated[
     str | None, typer.Option(help="A named choice of sites, as 'paper'.", metavar="NAME", rich_help_panel=PANEL)
+]
+MaxMissing = Annotated[
+    float,
+    typer.Option(
+        help="Leave out people who lack signal in more than this share of regions.",
+        min=0,
+        max=1,
+        metavar="SHARE",
+        rich_help_panel=PANEL,
+    ),
 ]
 Option = Annotated[
     list[str] | None,
@@ -42,23 +55,29 @@ class DataSource:
     atlas: str | None = None
     sites: tuple[str, ...] = ()
     preset: str | None = None
+    max_missing_rois: float = 0.2
     options: dict[str, Any] = field(default_factory=dict)
 
-    def load(self, **more: Any) -> "Cohort":
-        """Read the cohort; ``more`` goes to `brainroam.load_cohort` as well."""
+    def load(self, everybody: bool = False) -> "Cohort":
+        """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
+        limit = 1.0 if everybody else self.max_missing_rois
         if self.data == SYNTHETIC:
-            return self._make()
-        from brainroam.errors import UsageError
+            return self._make().exclude_missing(limit)
         from brainroam.readers import load_cohort
 
-        for name in ("reader", "atlas", "sites", "preset"):
-            if name in self.options:
-                raise UsageError(f"--option {name}=... has an option of its own: --{name}")
-        keywords = {**self.options, **more}
-        return load_cohort(self.data, self.reader, self.atlas, self.sites or None, preset=self.preset, **keywords)
+        for name in RESERVED.intersection(self.options):
+            raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
+        return load_cohort(
+            self.data,
+            self.reader,
+            self.atlas,
+            self.sites or None,
+            preset=self.preset,
+            max_missing_rois=limit,
+            **self.options,
+        )
 
     def _make(self) -> "Cohort":
-        from brainroam.errors import UsageError, unknown
         from brainroam.synthetic import make_cohort
 
         if self.reader != "auto" or self.atlas or self.preset:
@@ -85,12 +104,13 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
         atlas: AtlasName = None,
         sites: Sites = None,
         preset: Preset = None,
+        max_missing_rois: MaxMissing = 0.2,
         option: Option = None,
         **own: Any,
     ) -> None:
         wanted = tuple(site.strip() for site in (sites or "").split(",") if site.strip())
         options = dict(parse_option(text) for text in option or ())
-        command(DataSource(data, reader, atlas, wanted, preset, options), **own)
+        command(DataSource(data, reader, atlas, wanted, preset, max_missing_rois, options), **own)
 
     shared = list(inspect.signature(wrapper).parameters.values())[:-1]
     own = list(inspect.signature(command).parameters.values())[1:]
