@@ -125,8 +125,14 @@ def test_sentences_say_who_won_by_how_much_and_how_sure_one_can_be(runs):
     assert "AUC points on average over 8 sites (95 % interval " in first
     assert "; won 8 of 8; p = 0.0078, 0.023 after Holm)" in first
     assert last.startswith("ridge beats majority")
-    behind = compare_methods(*runs, reference="core").sentences[0]
-    assert behind.startswith("core beats ridge") and "won 8 of 8" in behind
+
+
+def test_a_sentence_does_not_depend_on_which_method_is_the_reference():
+    predictions = make_predictions({"core": 1.6, "ridge": 0.8})
+    scores = score_runs(predictions)
+    one, other = (compare_methods(scores, predictions, reference=name) for name in ("core", "ridge"))
+    assert one.paired["difference"][0] == -other.paired["difference"][0]
+    assert one.sentences == other.sentences
 
 
 def test_equal_methods_cannot_be_told_apart():
@@ -171,6 +177,17 @@ def test_a_method_missing_at_a_site_is_compared_on_the_others():
     assert result.paired["n_sites"].tolist() == [7]
     assert np.isfinite(result.paired[["low", "high"]].to_numpy()).all()
     assert "two has no result at site3: it is judged on the others only." in result.notes
+
+
+def test_missing_sites_make_intervals_wider_never_narrower():
+    predictions = make_predictions({"one": 1.0, "two": 0.5}, n_sites=10, seeds=1)
+    shared = predictions["site"].isin([f"site{i}" for i in range(5)])
+    partial, whole = (
+        compare_methods(score_runs(p), p).paired.iloc[0]
+        for p in (predictions[shared | (predictions["method"] == "one")], predictions[shared])
+    )
+    assert partial["difference"] == pytest.approx(whole["difference"])
+    assert 0.95 < (partial["high"] - partial["low"]) / (whole["high"] - whole["low"]) < 1.6
 
 
 def test_methods_without_a_common_site_are_not_compared():

@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from statsmodels.stats.meta_analysis import combine_effects
 
-from brainroam.evaluation.meta import pool, pool_auc, predict_next, tau2_reml
+from brainroam.evaluation.meta import _hanley_mcneil, pool, pool_auc, predict_next, tau2_reml
 
 # 13 trials of the BCG vaccine (Colditz et al. 1994): tuberculosis yes/no, vaccinated then not.
 BCG = np.array(
@@ -164,6 +164,14 @@ def test_separated_sites_pull_but_do_not_rule(extreme):
     everywhere = pool_auc([extreme] * 4, [0.0] * 4, [15] * 4, [15] * 4)
     assert abs(everywhere.estimate - extreme) < 0.01
     assert everywhere.next_low < everywhere.next_high
+
+
+def test_hanley_and_mcneil_is_exact_for_exponential_scores():
+    rng = np.random.default_rng(0)
+    cases, controls = rng.exponential(3, size=(40_000, 4)), rng.exponential(1, size=(40_000, 9))
+    auc = (cases[:, :, None] > controls[:, None]).mean(axis=(1, 2))
+    assert auc.mean() == pytest.approx(0.75, abs=0.005)
+    assert _hanley_mcneil(0.75, 4, 9) == pytest.approx(auc.var(), rel=0.03)
 
 
 def test_a_site_with_a_single_case_still_counts():
