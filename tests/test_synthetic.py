@@ -35,11 +35,14 @@ def site_contrasts(cohort):
     )
 
 
-def pooled_auc(cohort, site):
-    """A ridge on raw edges of all other sites, blind to site and covariates, scored at an unseen site."""
-    edges, label, held_out = pearson_edges(cohort.series), cohort.labels, cohort.table["site"] == site
-    model = RidgeClassifier(alpha=10).fit(edges[~held_out], label[~held_out])
-    return roc_auc_score(label[held_out], model.decision_function(edges[held_out]))
+def pooled_auc(cohort, sites):
+    """A ridge on raw edges of all other sites, blind to site and covariates, scored at each of these unseen sites."""
+    edges, label, site = pearson_edges(cohort.series), cohort.labels, cohort.table["site"].to_numpy()
+    scores = []
+    for held_out in sites:
+        model = RidgeClassifier(alpha=10).fit(edges[site != held_out], label[site != held_out])
+        scores.append(roc_auc_score(label[site == held_out], model.decision_function(edges[site == held_out])))
+    return scores
 
 
 def test_shape_and_columns(cohort):
@@ -113,7 +116,7 @@ def test_effect_edges_agree_in_sign_across_sites(cohort):
 
 
 def test_an_unseen_site_is_predictable_but_not_trivially():
-    auc = [pooled_auc(cohort, site) for cohort in (make_cohort(), make_cohort(seed=1)) for site in cohort.sites]
+    auc = [pooled_auc(cohort, cohort.sites) for cohort in (make_cohort(), make_cohort(seed=1))]
     assert 0.75 < np.mean(auc) < 0.9
 
 
@@ -164,13 +167,12 @@ def test_shortcut_pulls_age_and_diagnosis_together_and_apart_at_the_last_site():
 
 
 def test_a_pooled_linear_model_falls_for_the_shortcut():
-    honest, tempting = (
-        np.mean([pooled_auc(make_cohort(seed=seed, shortcut=s), "S06") for seed in range(3)]) for s in (0.0, 2.0)
-    )
-    familiar = np.mean([pooled_auc(make_cohort(seed=seed, shortcut=2.0), "S01") for seed in range(3)])
+    """At a site with the shortcut it seems to do well; where the shortcut points the other way it is lost."""
+    familiar, other = np.mean([pooled_auc(make_cohort(seed=s, shortcut=2.0), ["S01", "S06"]) for s in range(3)], axis=0)
+    honest = np.mean([pooled_auc(make_cohort(seed=s), ["S06"]) for s in range(3)])
     assert honest > 0.75
-    assert tempting < honest - 0.25
-    assert familiar > tempting + 0.3
+    assert other < honest - 0.25
+    assert familiar > other + 0.3
 
 
 def test_defects_are_where_the_truth_says_and_nowhere_else(cohort):
@@ -215,6 +217,6 @@ def test_the_smallest_cohort_works():
 
 
 def test_it_is_fast():
-    start = time.perf_counter()
+    start = time.process_time()  # not the clock: others may use the machine too
     make_cohort(n_sites=10, n_per_site=40, n_rois=100)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

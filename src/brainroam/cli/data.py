@@ -17,10 +17,11 @@ def check(source: DataSource, json: Json = False) -> None:
 
     [bold]Example:[/bold] brainroam check ABIDE_pcp --atlas aal --preset paper
     """
+    cohort = source.load(everybody=True)  # a mistyped path is answered before the heavy imports
     from brainroam.check import check_cohort
     from brainroam.cli.show import print_json, show_check
 
-    report = check_cohort(source.load(everybody=True), source.max_missing_rois)
+    report = check_cohort(cohort, source.max_missing_rois)
     if json:
         print_json(report.to_dict())
     else:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from brainroam.cohort import Cohort
 from brainroam.errors import UsageError
@@ -106,7 +107,8 @@ def make_cohort(
         coupling = np.zeros((n_per_site, n_rois, n_rois))
         coupling[:, u, v] = intercept[e] + standardised[here] @ coef[e] + np.outer(expression[here], pattern)
         coupling += coupling.transpose(0, 2, 1)
-        scans, shrinkage[here] = draw_scans(of_scans, coupling, scanner, volatile, swing[here])
+        with threadpool_limits(1):  # the same bytes on any number of cores, and no waiting for small products
+            scans, shrinkage[here] = draw_scans(of_scans, coupling, scanner, volatile, swing[here])
         series += scans
     sites, subjects = table["site"].unique(), table["subject"]
     fluctuation = np.zeros(len(pattern))
