@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from brainroam.cohort import missing_rois
+from brainroam.cohort import Cohort, missing_rois
 from brainroam.errors import DataError, unknown
 
 KINDS = ("pearson", "log", "partial")
@@ -104,6 +104,12 @@ def edges(series: Sequence[np.ndarray], kind: str = "pearson", shrinkage: float 
     }
     missing = missing_rois(series)
     return _edge_vectors((value[kind](_correlation(x, gone)) for x, gone in zip(series, missing, strict=True)), missing)
+
+
+def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5) -> np.ndarray:
+    """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
+    key = "edges-pearson" if kind == "pearson" else f"edges-{kind}-{shrinkage:g}"
+    return cohort.per_person(key, lambda series: edges(series, kind, shrinkage))
 
 
 class TangentEdges(TransformerMixin, BaseEstimator):

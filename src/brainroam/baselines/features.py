@@ -5,13 +5,7 @@ from typing import Self
 import numpy as np
 
 from brainroam.cohort import Cohort
-from brainroam.connectivity import TangentEdges, edges
-
-
-def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5) -> np.ndarray:
-    """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
-    key = "edges-pearson" if kind == "pearson" else f"edges-{kind}-{shrinkage:g}"
-    return cohort.per_person(key, lambda series: edges(series, kind, shrinkage))
+from brainroam.connectivity import TangentEdges, cohort_edges
 
 
 class EdgeFeatures:

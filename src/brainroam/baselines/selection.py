@@ -13,63 +13,20 @@ nothing of the held-out site is needed for either.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from brainroam.baselines.base import Method, MethodInfo
+from brainroam.calibration import Calibration, calibrate
 from brainroam.cohort import Cohort
-from brainroam.errors import DataError, unknown
+from brainroam.errors import unknown
 
 RULE = "inner-loso-auc"
 BUDGETS = ("full", "fast", "default")
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Probability from a score: ``p = 1 / (1 + exp(-slope (score - threshold)))``, so p >= 0.5 is the decision."""
-
-    threshold: float
-    slope: float
-
-    def __call__(self, score: np.ndarray) -> np.ndarray:
-        """Probability of the condition."""
-        return 1 / (1 + np.exp(-np.clip(self.slope * (score - self.threshold), -50, 50)))
-
-
-def calibrate(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> Calibration:
-    """Threshold and slope from scores of people whose site was held out.
-
-    The threshold is the midpoint of the class means, averaged over sites: it does not move with the class balance of
-    any site. The slope minimises the log loss given that threshold, with one virtual doubtful person per class.
-
-    >>> calibrate(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0, 0, 1, 1]), np.array(["A"] * 4)).threshold
-    1.5
-    """
-    usable = np.isfinite(score)
-    middles = []
-    for name in np.unique(site[usable]):
-        here = usable & (site == name)
-        if len(set(y[here])) == 2:
-            middles.append((score[here & (y == 1)].mean() + score[here & (y == 0)].mean()) / 2)
-    if not middles:
-        raise DataError("no inner site has both classes, so no threshold can be learned")
-    threshold = float(np.mean(middles))
-    centred, sign = score[usable] - threshold, 2 * y[usable] - 1
-    spread = float(np.std(centred)) or 1.0
-
-    def loss(log_slope: float) -> float:
-        margin = np.exp(log_slope) * centred / spread
-        doubt = np.exp(log_slope)  # two virtual people, one spread on the wrong side each
-        return float(np.logaddexp(0, -sign * margin).sum() + 2 * np.logaddexp(0, doubt))
-
-    best = minimize_scalar(loss, bounds=(-6, 4), method="bounded")
-    return Calibration(threshold, float(np.exp(best.x) / spread))
 
 
 class Selected(Method):
@@ -135,9 +92,8 @@ class Selected(Method):
                 model.fit(cohort.subset(train), seed, validation=inner)
                 path = model.validation_path_
                 paths.append(model.score(inner)[None] if path is None else path)
-            merit = np.mean(
-                [_aucs(y[held_out], path) for (_, held_out), path in zip(folds, paths, strict=True)], axis=0
-            )
+            held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
+            merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
             if merit[epoch] > best:
                 best = float(merit[epoch])

@@ -1,0 +1,495 @@
+"""CORE: learn from several sites, predict at a site never seen. Composes the steps of the other files, nothing else.
+
+    series -> edges (connectivity) -> residuals (deconfound) -> scaffold -> profiles (profile) -> line graph (linegraph)
+           -> gated network (gate), trained on episodes (episodes, training) -> calibrated probability (calibration)
+
+Epochs, and the scaffold thresholds when several are given, are chosen by inner leave-one-site-out over the training
+sites; the out-of-site scores of that choice give the decision threshold and the calibration.
+"""
+
+import warnings
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.validation import check_is_fitted
+
+from brainroam.calibration import calibrate
+from brainroam.cohort import Cohort
+from brainroam.connectivity import cohort_edges
+from brainroam.covariates import as_table
+from brainroam.deconfound import SiteDeconfounder
+from brainroam.episodes import EVERYBODY, Worlds, path_graph
+from brainroam.errors import DataError, EmptyScaffoldError, listed, unknown
+from brainroam.pathways import Evidence, Profiles
+from brainroam.profile import too_short, windows_in_volumes
+from brainroam.scaffold import distinct_thresholds
+from brainroam.training import Episode, Schedule, build_network, predict_logits, train_network
+
+
+class CoreClassifier(ClassifierMixin, BaseEstimator):
+    """Cross-site OOD robust brain network classifier.
+
+    Parameters
+    ----------
+    kind : {"log", "pearson", "partial"}
+        Edge values of the static channel; ``"pearson"`` is the paper's.
+    shrinkage : float
+        Shrinkage of the log and partial edges.
+    window, stride : int
+        Sliding windows in volumes.
+    window_seconds, stride_seconds : float, optional
+        In seconds instead; then `fit` and `predict_proba` need ``tr``.
+    tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
+        Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses.
+    bootstrap : {"sites", "hierarchical"}
+        What the stability pi resamples.
+    budget, budget_weight : float
+        K and gamma of the gate budget.
+    prior_strength, temperature : float
+        lambda and the gate's temperature.
+    hidden, layers : int
+        Width and depth of the network.
+    orient : bool
+        Multiply each pathway's static channel by the sign of its consensus contrast; False is the literal reading,
+        in which pathways stronger and weaker in patients cancel.
+    skip : {"ridge", "sum", "none"}
+        The linear reading that the network starts from.
+    train : {"episodic", "joint"}
+        Each site read on the pathways of the others, or everybody on the pathways they gave (the paper).
+    train_residual : {"agnostic", "site"}
+        Train on residuals of the frozen average deconfounder, as at inference, or of each site's own fit (the paper).
+    deconfounding : {"site", "pooled"}
+    profiles, gated : bool
+        Volatility and flexibility channels; subject-adaptive gates.
+    epochs : int, optional
+        A fixed number; by default chosen among 0 to ``max_epochs``.
+    max_epochs : int
+    learning_rate, weight_decay, batch_size
+        Of Adam.
+    huber_k, huber_delta : float
+        Of the deconfounder.
+    fit_on : {"all", "controls"}
+        Whom the deconfounder learns from.
+    on_short : {"raise", "exclude"}
+        What to do with people of fewer volumes than a window: an error that names them, or leave them out of training
+        and read them later with their profiles at the training mean.
+    device : str
+        A torch device.
+    random_state : int
+
+    Attributes
+    ----------
+    scaffold_, deconfounder_, pathways_
+        Steps 1 to 5 as learned from all training sites.
+    network_ : GatedNetwork
+    calibration_ : Calibration
+        Threshold and slope learned on inner held-out sites.
+    inner_scores_ : ndarray of shape (n,)
+        Out-of-site logit of each training person, NaN where their site could not be held out.
+    chosen_ : dict
+        Epochs and thresholds chosen, and the inner AUC of the choice.
+    notes_ : list of str
+        Every fallback that was taken.
+    classes_ : ndarray
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
+    >>> people = cohort.table
+    >>> clf = CoreClassifier(hidden=8, budget=4, max_epochs=2, tau_percentile=60)
+    >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
+    >>> clf.predict_proba(cohort.series[:2], covariates=people[["age", "sex"]][:2]).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        kind: str = "log",
+        shrinkage: float = 0.7,
+        window: int = 30,
+        stride: int = 5,
+        window_seconds: float | None = None,
+        stride_seconds: float | None = None,
+        tau_percentile: float | Sequence[float] = 80,
+        eta: float | Sequence[float] = 0.75,
+        zeta: float = 0.70,
+        bootstrap: str = "sites",
+        budget: float = 80,
+        budget_weight: float = 5e-4,
+        prior_strength: float = 1.0,
+        temperature: float = 1.0,
+        hidden: int = 16,
+        layers: int = 2,
+        orient: bool = True,
+        skip: str = "ridge",
+        train: str = "episodic",
+        train_residual: str = "agnostic",
+        deconfounding: str = "site",
+        profiles: bool = True,
+        gated: bool = True,
+        epochs: int | None = None,
+        max_epochs: int = 15,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 5e-4,
+        batch_size: int = 32,
+        huber_k: float = 1.345,
+        huber_delta: float | None = None,
+        fit_on: str = "all",
+        on_short: str = "raise",
+        device: str = "cpu",
+        random_state: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.shrinkage = shrinkage
+        self.window = window
+        self.stride = stride
+        self.window_seconds = window_seconds
+        self.stride_seconds = stride_seconds
+        self.tau_percentile = tau_percentile
+        self.eta = eta
+        self.zeta = zeta
+        self.bootstrap = bootstrap
+        self.budget = budget
+        self.budget_weight = budget_weight
+        self.prior_strength = prior_strength
+        self.temperature = temperature
+        self.hidden = hidden
+        self.layers = layers
+        self.orient = orient
+        self.skip = skip
+        self.train = train
+        self.train_residual = train_residual
+        self.deconfounding = deconfounding
+        self.profiles = profiles
+        self.gated = gated
+        self.epochs = epochs
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.huber_k = huber_k
+        self.huber_delta = huber_delta
+        self.fit_on = fit_on
+        self.on_short = on_short
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        series: Sequence[np.ndarray],
+        y: Sequence,
+        site: Sequence[str] | None = None,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        tr: Sequence[float] | None = None,
+    ) -> Self:
+        """Learn from labelled people of several sites.
+
+        Parameters
+        ----------
+        series : sequence of ndarray of shape (T_i, P)
+        y : sequence of n labels of two classes; the larger one is the condition
+        site : sequence of n site names
+        covariates : DataFrame or ndarray with n rows, optional
+        tr : sequence of n repetition times in seconds, needed with ``window_seconds``
+        """
+        if site is None:
+            raise DataError("CoreClassifier.fit needs the site of every person: fit(series, y, site=...)")
+        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.classes_) != 2:
+            found = listed(self.classes_)
+            raise DataError(f"y must have two classes, controls and cases; found {len(self.classes_)}: {found}")
+        cohort = _as_cohort(series, labels, site, tr)
+        return self.fit_cohort(cohort, as_table(covariates, len(cohort)))
+
+    def fit_cohort(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
+        """As `fit`, for a cohort labelled 0 and 1; its subsets share what was computed for one person or site."""
+        self._check_parameters()
+        self.classes_ = getattr(self, "classes_", np.array([0, 1]))
+        self.n_rois_ = cohort.n_rois
+        self.notes_: list[str] = []
+        cohort, covariates = self._without_short(cohort, covariates)
+        y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
+        pooled = self.deconfounding == "pooled"
+        deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
+        edges = cohort_edges(cohort, self.kind, self.shrinkage)
+        evidence = Evidence(edges, y, site, covariates, deconfounder, cohort.memo)
+        one_class = sorted(set(site) - set(evidence.sites))
+        if one_class:
+            self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
+
+        best: dict[str, Any] = {}
+        for tau_percentile, eta in self._grid(len(evidence.sites)):
+            worlds = self._worlds(evidence, cohort, tau_percentile, eta)
+            paths = self._inner_paths(worlds)
+            epochs, merit = self._best_epoch(paths, y, site)
+            if not best or merit > best["auc"]:
+                best = {"auc": merit, "epochs": epochs, "eta": eta, "worlds": worlds, "paths": paths}
+                best["tau_percentile"] = tau_percentile
+        self._finish(best, y, site)
+        return self
+
+    def decision_function(
+        self,
+        series: Sequence[np.ndarray],
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        tr: Sequence[float] | None = None,
+    ) -> np.ndarray:
+        """The logit of each person, each on their own; positive is not the decision, see ``calibration_``."""
+        return predict_logits(self.network_, self._episode(series, covariates, tr))
+
+    def predict_proba(
+        self,
+        series: Sequence[np.ndarray],
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        tr: Sequence[float] | None = None,
+    ) -> np.ndarray:
+        """Calibrated probabilities (n, 2) of control and condition, for people of any site."""
+        p = self.calibration_(self.decision_function(series, covariates, tr))
+        return np.column_stack([1 - p, p])
+
+    def predict(
+        self,
+        series: Sequence[np.ndarray],
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        tr: Sequence[float] | None = None,
+    ) -> np.ndarray:
+        """The class of each person, at the threshold learned on inner held-out sites."""
+        return self.classes_[(self.predict_proba(series, covariates, tr)[:, 1] >= 0.5).astype(int)]
+
+    def gates(
+        self,
+        series: Sequence[np.ndarray],
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        tr: Sequence[float] | None = None,
+    ) -> np.ndarray:
+        """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""
+        episode = self._episode(series, covariates, tr)
+        with torch.no_grad():
+            return self.network_(episode.features, episode.graph).gates.T.cpu().numpy()
+
+    def pathway_contributions(
+        self,
+        series: Sequence[np.ndarray],
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        tr: Sequence[float] | None = None,
+    ) -> np.ndarray:
+        """How much each pathway moved each person's logit (n, M_S), see `GatedNetwork.contributions`."""
+        episode = self._episode(series, covariates, tr)
+        return self.network_.contributions(episode.features, episode.graph).T.cpu().numpy()
+
+    def embedding(
+        self,
+        series: Sequence[np.ndarray],
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        tr: Sequence[float] | None = None,
+    ) -> np.ndarray:
+        """The graph-level representation z of each person (n, hidden)."""
+        episode = self._episode(series, covariates, tr)
+        with torch.no_grad():
+            return self.network_(episode.features, episode.graph).z.cpu().numpy()
+
+    def _episode(
+        self,
+        series: Sequence[np.ndarray],
+        covariates: pd.DataFrame | np.ndarray | None,
+        tr: Sequence[float] | None,
+    ) -> Episode:
+        """New people as the network reads them: frozen pathways, no site, no statistics of their own group."""
+        check_is_fitted(self, "network_")
+        return self.read_cohort(_as_cohort(series, None, None, tr), covariates)
+
+    def read_cohort(self, cohort: Cohort, covariates: pd.DataFrame | np.ndarray | None) -> Episode:
+        """Node features of the people of a cohort; labels and sites are not looked at."""
+        if cohort.n_rois != self.n_rois_:
+            raise DataError(
+                f"the model was fitted on {self.n_rois_} regions but the series have {cohort.n_rois}: another atlas?"
+            )
+        _refuse_empty(cohort)
+        if covariates is None and self.deconfounder_.encoder_.columns_:
+            names = self.deconfounder_.encoder_.columns_
+            warnings.warn(
+                f"no covariates given: {listed(names)} stand at the training mean for everybody", stacklevel=3
+            )
+            covariates = pd.DataFrame(np.nan, index=range(len(cohort)), columns=names)
+        edges = self.scaffold_.edges
+        profiles = None
+        if self.profiles:
+            window, stride = self._windows(cohort)
+            profiles = np.full((len(cohort), len(edges), 2), np.nan)
+            short = self._short(cohort, window)
+            people = cohort.subset(~short) if short.any() else cohort
+            profiles[~short] = Profiles.compute(people.series, edges, window[~short], stride[~short]).values
+        values = cohort_edges(cohort, self.kind, self.shrinkage)
+        features = self.pathways_.nodes(values, as_table(covariates, len(cohort)), profiles)
+        unknown_labels = torch.full((len(cohort),), torch.nan)
+        return Episode(torch.as_tensor(features, device=self.device), unknown_labels, self._graph)
+
+    def _worlds(self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float) -> Worlds:
+        thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": self.zeta, "bootstrap": self.bootstrap}
+        worlds = Worlds(
+            evidence, thresholds | {"seed": self.random_state}, self.train_residual, self.orient, self.skip, self.device
+        )
+        size = len(worlds.scaffold())
+        if self.gated and self.budget > size:
+            raise EmptyScaffoldError(
+                f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
+                f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
+            )
+        if self.profiles:
+            window, stride = self._windows(cohort)
+            edges = worlds.needed_edges()
+            worlds.profiles = cohort.memo.get(
+                "profiles",
+                [edges, window, stride, np.array(cohort.series_digests)],
+                lambda: Profiles.compute(cohort.series, edges, window, stride),
+            )
+        return worlds
+
+    def _inner_paths(self, worlds: Worlds) -> dict[str, np.ndarray]:
+        """Logits of each inner held-out site after 0, 1, ... epochs (epochs + 1, n_e)."""
+        paths = {}
+        for name, episode in worlds.held_out():
+            network, path = self._network(), list[np.ndarray]()
+
+            def keep(_: int, path=path, network=network, episode=episode) -> None:
+                path.append(predict_logits(network, episode))
+
+            self._train(network, worlds, frozenset({name}), self._most_epochs(), keep)
+            paths[name] = np.array(path)
+        return paths
+
+    def _best_epoch(self, paths: dict[str, np.ndarray], y: np.ndarray, site: np.ndarray) -> tuple[int, float]:
+        """The number of epochs with the best mean AUC over inner sites, and that AUC."""
+        if not paths:
+            return self._most_epochs(), float("nan")
+        merit = np.mean([[roc_auc_score(y[site == name], s) for s in path] for name, path in paths.items()], axis=0)
+        if self.epochs is not None:
+            return self.epochs, float(merit[self.epochs])
+        first = 0 if self.skip != "none" else 1  # without a skip connection an untrained network knows nothing
+        epoch = first + int(np.argmax(merit[first:]))
+        return epoch, float(merit[epoch])
+
+    def _finish(self, best: dict[str, Any], y: np.ndarray, site: np.ndarray) -> None:
+        """Train on all training sites with the chosen settings and calibrate on the inner out-of-site scores."""
+        worlds, epochs, paths = best["worlds"], best["epochs"], best["paths"]
+        self.network_ = self._network()
+        self._train(self.network_, worlds, EVERYBODY, epochs)
+        self.network_.eval()
+        self.set_pathways(worlds.pathways())
+        self.notes_ = self.deconfounder_.notes_ + self.notes_
+        self.inner_scores_ = np.full(len(y), np.nan)
+        for name, path in paths.items():
+            self.inner_scores_[site == name] = path[epochs]
+        if not paths:
+            self.notes_.append(
+                "too few sites to hold one out: the threshold is learned on the training people themselves"
+            )
+            self.inner_scores_ = predict_logits(self.network_, worlds.joint()[0])
+        self.calibration_ = calibrate(self.inner_scores_, y, site)
+        self.chosen_ = {name: best[name] for name in ("epochs", "tau_percentile", "eta", "auc")}
+
+    def set_pathways(self, pathways: Any) -> None:
+        """Hold the frozen steps 1 to 5, and the network's view of them."""
+        self.pathways_, self.scaffold_, self.deconfounder_ = pathways, pathways.scaffold, pathways.deconfounder
+        self._graph = path_graph(pathways, self.device)
+
+    def _train(self, network: Any, worlds: Worlds, left_out: frozenset, epochs: int, after_epoch: Any = None) -> None:
+        episodes = worlds.training(left_out) if self.train == "episodic" else []
+        if not episodes:
+            if self.train == "episodic" and left_out == EVERYBODY:
+                self.notes_.append("too few sites for episodic training: trained jointly")
+            episodes = worlds.joint(left_out)
+        train_network(network, episodes, epochs, self._schedule(), self.random_state, after_epoch)
+
+    def _network(self) -> Any:
+        return build_network(
+            self.random_state,
+            self.device,
+            channels=3 if self.profiles else 1,
+            hidden=self.hidden,
+            layers=self.layers,
+            temperature=self.temperature,
+            prior_strength=self.prior_strength,
+            gated=self.gated,
+            skip=self.skip != "none",
+        )
+
+    def _schedule(self) -> Schedule:
+        return Schedule(self.budget, self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size)
+
+    def _most_epochs(self) -> int:
+        return self.max_epochs if self.epochs is None else self.epochs
+
+    def _grid(self, n_sites: int) -> list[tuple[float, float]]:
+        """Threshold pairs that differ in effect."""
+        etas = distinct_thresholds(n_sites, np.atleast_1d(self.eta).tolist())
+        return list(product(sorted(set(np.atleast_1d(self.tau_percentile).tolist())), etas))
+
+    def _windows(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
+        """Window and stride of each person, in volumes."""
+        tr = cohort.table["tr"].to_numpy()
+        window, stride = np.full(len(cohort), self.window), np.full(len(cohort), self.stride)
+        if self.window_seconds is not None:
+            window = np.maximum(windows_in_volumes(self.window_seconds, tr), 3)
+        if self.stride_seconds is not None:
+            stride = windows_in_volumes(self.stride_seconds, tr)
+        return window, stride
+
+    def _short(self, cohort: Cohort, window: np.ndarray) -> np.ndarray:
+        """People to set aside; with ``on_short="raise"`` nobody, so that the error of the profile names them."""
+        short = too_short(cohort.series, window)
+        return short if self.on_short == "exclude" else np.zeros(len(cohort), dtype=bool)
+
+    def _without_short(self, cohort: Cohort, covariates: pd.DataFrame) -> tuple[Cohort, pd.DataFrame]:
+        _refuse_empty(cohort)
+        if not self.profiles:
+            return cohort, covariates
+        short = self._short(cohort, self._windows(cohort)[0])
+        if not short.any():
+            return cohort, covariates
+        self.notes_.append(
+            f"left out of training, fewer volumes than a window: {listed(cohort.table['subject'][short])}"
+        )
+        return cohort.subset(~short), covariates[~short].reset_index(drop=True)
+
+    def _check_parameters(self) -> None:
+        choices = {
+            "train": ("episodic", "joint"),
+            "train_residual": ("agnostic", "site"),
+            "deconfounding": ("site", "pooled"),
+            "on_short": ("raise", "exclude"),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+
+
+def _as_cohort(
+    series: Sequence[np.ndarray], y: np.ndarray | None, site: Sequence[str] | None, tr: Sequence[float] | None
+) -> Cohort:
+    """The one gate for bare arrays: people are named by their position."""
+    if len(series) == 0:
+        raise DataError("no people were given")
+    columns = {"label": y, "site": site, "tr": tr}
+    for name, values in columns.items():
+        if values is not None and len(values) != len(series):
+            raise DataError(f"there are {len(series)} series but {len(values)} values of {name}")
+    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
+    table["label"] = np.nan if y is None else np.asarray(y)
+    table["site"] = "unknown" if site is None else np.asarray(site).astype(str)
+    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
+    return Cohort(series, table)
+
+
+def _refuse_empty(cohort: Cohort) -> None:
+    """A person without any signal has no edge to be read."""
+    empty = cohort.missing_rois.sum(axis=1) >= cohort.n_rois - 1
+    if empty.any():
+        raise DataError(f"no region has a signal in {listed(cohort.table['subject'][empty])}; leave them out")

@@ -1,0 +1,168 @@
+"""Prior-guided, subject-adaptive gating: which pathways carry messages, and what they say.
+
+For one person, with node features h0_p = [r, log(s + eps), log(f + eps)] (standardised), prior mu0 and propagation A~:
+
+    context    c      = phi( mean_p h0_p )
+    gate       g_p    = sigmoid( (psi([h0_p, c]) + lambda mu0_p) / temperature )
+    embedding  h_p    = W h0_p + w0                                   three channels to the hidden width, linear
+    layer l    h_p    = h_p + F_l( h_p, sum_q A~_pq g_q h_q )
+    readout    z      = sum_p g_p h_p / (sum_p g_p + eps)
+    logit             = rho(z)  [ + a sum_p g_p w_p r_p / mean_p g_p ]
+
+phi, psi, F_l and rho are two-layer perceptrons. The term in brackets is the skip connection: a linear reading of the
+static channel with weights w_p that were learned before (see `brainroam.training`). With it, rho starts at zero and
+the gates start equal, so the network begins as that reading and has to earn anything beyond it.
+
+Nodes share all weights; nothing here knows how many there are or which regions they join. The same network therefore
+reads any scaffold, which is what episodic training needs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+
+EPS = 1e-8
+
+
+@dataclass(frozen=True)
+class PathwayGraph:
+    """What the network knows of a scaffold: prior (N,), sparse symmetric propagation (N, N), skip weights (N,)."""
+
+    prior: Tensor
+    propagation: Tensor
+    skip: Tensor
+
+    @classmethod
+    def from_arrays(
+        cls, prior: np.ndarray, propagation: sparse.csr_array, skip: np.ndarray, device: str = "cpu"
+    ) -> "PathwayGraph":
+        """Move the numpy and scipy arrays of one scaffold to torch."""
+        matrix = torch.sparse_csr_tensor(
+            torch.as_tensor(propagation.indptr, dtype=torch.int64),
+            torch.as_tensor(propagation.indices, dtype=torch.int64),
+            torch.as_tensor(propagation.data, dtype=torch.float32),
+            size=propagation.shape,
+            device=device,
+        )
+        return cls(_tensor(prior, device), matrix, _tensor(skip, device))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the network says of B people over N pathways: logit (B,), gates (N, B), nodes (N, B, H), z (B, H)."""
+
+    logit: Tensor
+    gates: Tensor
+    nodes: Tensor
+    z: Tensor
+    skip: Tensor
+
+
+class GatedNetwork(nn.Module):
+    """The network above, for people batched in the second dimension.
+
+    Parameters
+    ----------
+    channels : int
+        Node features: 3, or 1 without temporal profiles.
+    hidden, layers : int
+    temperature : float
+    prior_strength : float
+        lambda; 0 removes the prior from the gate (the ablation "w/o PG").
+    gated : bool
+        False sets every gate to 1 (the ablation "w/o SG").
+    skip : bool
+        Whether the linear reading is added to the logit.
+    """
+
+    def __init__(
+        self,
+        channels: int = 3,
+        hidden: int = 64,
+        layers: int = 2,
+        temperature: float = 1.0,
+        prior_strength: float = 1.0,
+        gated: bool = True,
+        skip: bool = False,
+    ) -> None:
+        super().__init__()
+        self.temperature, self.prior_strength, self.gated = temperature, prior_strength, gated
+        self.phi = _perceptron(channels, hidden, hidden)
+        self.psi = _perceptron(channels + hidden, hidden, 1)
+        self.embed = nn.Linear(channels, hidden)
+        self.updates = nn.ModuleList(_perceptron(2 * hidden, hidden, hidden) for _ in range(layers))
+        self.rho = _perceptron(hidden, hidden, 1)
+        self.skip_scale = nn.Parameter(torch.ones(())) if skip else None
+        if skip:
+            for head in (self.rho[-1], self.psi[-1]):
+                nn.init.zeros_(head.weight)
+                nn.init.zeros_(head.bias)
+
+    def forward(self, h0: Tensor, graph: PathwayGraph) -> Reading:
+        """Read node features (N, B, channels) on a scaffold."""
+        gates = self.gates(h0, graph)
+        g = gates.unsqueeze(-1)
+        h = self.embed(h0)
+        for depth, update in enumerate(self.updates):
+            if depth == 0:  # the embedding is linear, so its few input channels can be propagated in its place
+                spread = propagate(graph.propagation, torch.cat([g * h0, g], dim=-1))
+                message = spread[..., :-1] @ self.embed.weight.T + spread[..., -1:] * self.embed.bias
+            else:
+                message = propagate(graph.propagation, g * h)
+            h = h + update(torch.cat([h, message], dim=-1))
+        z = (g * h).sum(dim=0) / (g.sum(dim=0) + EPS)
+        logit = self.rho(z).squeeze(-1)
+        skip = gates * graph.skip.unsqueeze(-1) * h0[..., 0] / (gates.mean(dim=0) + EPS)
+        if self.skip_scale is not None:
+            logit = logit + self.skip_scale * skip.sum(dim=0)
+        return Reading(logit, gates, h, z, skip)
+
+    def gates(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
+        """g (N, B)."""
+        if not self.gated:
+            return torch.ones_like(h0[..., 0])
+        context = self.phi(h0.mean(dim=0)).expand(len(h0), -1, -1)
+        logit = self.psi(torch.cat([h0, context], dim=-1)).squeeze(-1)
+        return torch.sigmoid((logit + self.prior_strength * graph.prior.unsqueeze(-1)) / self.temperature)
+
+    def contributions(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
+        """How much each pathway moves each person's logit (N, B).
+
+        The skip term is a sum over pathways. For rho it is the first-order share, grad_z rho . g_p h_p / sum g.
+        """
+        reading = self.forward(h0, graph)
+        z = reading.z.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.rho(z).sum(), z)
+        share = (reading.nodes * slope).sum(dim=-1) * reading.gates / (reading.gates.sum(dim=0) + EPS)
+        if self.skip_scale is not None:
+            share = share + self.skip_scale * reading.skip
+        return share.detach()
+
+
+class _Propagate(torch.autograd.Function):
+    """Sparse A~ times nodes; A~ is symmetric, so its own product carries the gradient back."""
+
+    @staticmethod
+    def forward(ctx, matrix: Tensor, flat: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.matrix = matrix
+        return matrix @ flat
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+        return None, ctx.matrix @ gradient.contiguous()
+
+
+def propagate(matrix: Tensor, nodes: Tensor) -> Tensor:
+    """sum_q A~_pq x_q for nodes (N, B, C)."""
+    return _Propagate.apply(matrix, nodes.reshape(len(nodes), -1)).reshape(nodes.shape)
+
+
+def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+
+def _tensor(array: np.ndarray, device: str) -> Tensor:
+    return torch.as_tensor(np.asarray(array), dtype=torch.float32, device=device)

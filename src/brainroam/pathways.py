@@ -1,0 +1,194 @@
+"""What a set of training sites says about pathways, frozen: steps 1 to 5 of CORE as one object.
+
+`Evidence` is computed once from all training people: site-wise deconfounding and the contrast of every site. Any subset
+of the sites then has its own deconfounder, scaffold and line graph at almost no cost, because each site's fit and
+contrast depend on that site alone. The resulting `Pathways` turn any person into standardised node features:
+
+    x_p  = o_p r_p / sd_p,   o_p = sgn(d_com_p)                         oriented static channel (o_p = 1: literal)
+    x'_p = (log(s_p + eps) - mean_p) / sd_p,   likewise for f           volatility and flexibility
+
+and carry the weights of a linear reading of the static channel, for the network's skip connection:
+
+    w = argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2                  over the training people of those sites
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from brainroam.connectivity import edge_pairs, n_rois_of
+from brainroam.deconfound import SiteDeconfounder
+from brainroam.errors import unknown
+from brainroam.linegraph import LineGraph, line_graph
+from brainroam.memo import Memo
+from brainroam.profile import temporal_descriptors
+from brainroam.scaffold import Scaffold, extract_scaffold, select_scaffold, site_contrasts, sites_with_both_classes
+
+EPS = 1e-8
+SKIPS = ("ridge", "sum", "none")
+RIDGE_PENALTY = 30.0
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """log(s + eps), log(f + eps) of some people on some edges; NaN where a window count is too small."""
+
+    edges: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def compute(
+        cls, series: Sequence[np.ndarray], edges: np.ndarray, window: int | np.ndarray, stride: int | np.ndarray
+    ) -> "Profiles":
+        """Describe these edges (ascending indices) for everybody."""
+        pairs = edge_pairs(series[0].shape[1])[edges]
+        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride) + EPS))
+
+    def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The values (n, len(edges), 2) of a subset of the edges."""
+        return self.values[people][:, np.searchsorted(self.edges, edges)]
+
+
+@dataclass(frozen=True, eq=False)
+class Pathways:
+    """Frozen steps 1 to 5, applied to one person at a time.
+
+    Attributes
+    ----------
+    deconfounder : SiteDeconfounder
+    scaffold : Scaffold
+    graph : LineGraph
+    orientation : ndarray of shape (N,)
+        sgn(d_com), or ones for the literal reading.
+    centre, scale : ndarray of shape (N, C)
+        Of the C channels over the training people.
+    skip : ndarray of shape (N,)
+        Weights of the linear reading of the static channel.
+    """
+
+    deconfounder: SiteDeconfounder
+    scaffold: Scaffold
+    graph: LineGraph
+    orientation: np.ndarray
+    centre: np.ndarray
+    scale: np.ndarray
+    skip: np.ndarray
+
+    def nodes(self, edges: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None) -> np.ndarray:
+        """Node features (N, n, C) of anybody, by the frozen site-agnostic deconfounder."""
+        return self.standardised(self.deconfounder.transform(edges, covariates)[:, self.scaffold.edges], profiles)
+
+    def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
+        """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean."""
+        channels = [residual[..., None] * self.orientation[:, None]]
+        if profiles is not None:
+            channels.append(profiles)
+        z = (np.concatenate(channels, axis=-1) - self.centre) / self.scale
+        return np.nan_to_num(z, nan=0.0).transpose(1, 0, 2).astype(np.float32)
+
+
+class Evidence:
+    """Deconfounding and contrasts of every training site, from which any subset of sites is put together.
+
+    Parameters
+    ----------
+    edges, y, site, covariates
+        The training people.
+    pooled : bool
+        Pooled deconfounding (the ablation "w/o CD"); it is then fitted once, on all training people.
+    """
+
+    def __init__(
+        self,
+        edges: np.ndarray,
+        y: np.ndarray,
+        site: np.ndarray,
+        covariates: pd.DataFrame,
+        deconfounder: SiteDeconfounder,
+        memo: Memo | None = None,
+    ) -> None:
+        self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
+        self.deconfounder = deconfounder.fit(edges, covariates, site, y, memo)
+        self.residuals = self.deconfounder.residuals_
+        self.sites = sites_with_both_classes(y, site)
+        self.contrast = site_contrasts(self.residuals, y, site, self.sites, memo)
+        self.pairs = edge_pairs(n_rois_of(edges.shape[1]))
+
+    def scaffold(
+        self,
+        sites: Sequence[str],
+        tau_percentile: float,
+        eta: float,
+        zeta: float,
+        bootstrap: str = "sites",
+        seed: int = 0,
+    ) -> Scaffold:
+        """The scaffold these sites alone give."""
+        if bootstrap != "sites":
+            here = np.isin(self.site, sites)
+            options = {"bootstrap": bootstrap, "random_state": seed}
+            return extract_scaffold(
+                self.residuals[here], self.y[here], self.site[here], tau_percentile, eta, zeta, **options
+            )
+        rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
+        return select_scaffold(self.contrast[rows], [self.sites[row] for row in rows], tau_percentile, eta, zeta)
+
+    def pathways(
+        self,
+        sites: Sequence[str],
+        scaffold: Scaffold,
+        profiles: Profiles | None,
+        orient: bool = True,
+        skip: str = "ridge",
+    ) -> Pathways:
+        """Freeze what these sites know, on a scaffold they gave."""
+        if skip not in SKIPS:
+            raise unknown("skip", skip, SKIPS)
+        here = np.isin(self.site, sites)
+        pooled = self.deconfounder.pooled
+        deconfounder = self.deconfounder if pooled else self.deconfounder.restricted(sorted(set(self.site[here])))
+        orientation = scaffold.signs if orient else np.ones(len(scaffold))
+        static = self.residuals[here][:, scaffold.edges] * orientation
+        channels = static[..., None]
+        if profiles is not None:
+            channels = np.concatenate([channels, profiles.of(scaffold.edges, here)], axis=-1)
+        centre, scale = _moments(channels)
+        centre[:, 0] = 0  # r_site is centred site by site; a mean over people would only add noise
+        graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
+        weights = _skip_weights(np.nan_to_num(static / scale[:, 0]), self.y[here], skip)
+        return Pathways(deconfounder, scaffold, graph, orientation, centre, scale, weights)
+
+
+def _moments(channels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each node and channel over the people who have it."""
+    known = np.isfinite(channels)
+    count = np.maximum(known.sum(axis=0), 1)
+    centre = np.where(known, channels, 0).sum(axis=0) / count
+    scale = np.sqrt((np.where(known, channels - centre, 0) ** 2).sum(axis=0) / count)
+    return centre, np.where(scale > EPS, scale, 1.0)
+
+
+def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
+    """Weights (N,) of the linear reading, scaled so that it has unit spread over the training people."""
+    if skip == "none":
+        return np.zeros(x.shape[1])
+    weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, 2.0 * y - 1, RIDGE_PENALTY)
+    return weights / max(float(np.std(x @ weights)), EPS)
+
+
+def ridge_weights(x: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarray:
+    """Ridge coefficients, solved in the people's Gram matrix scaled to unit mean diagonal.
+
+    The penalty then means the same for any number and scale of features.
+
+    >>> x = np.random.default_rng(0).normal(size=(20, 50))
+    >>> w = ridge_weights(x, x[:, 0], 1.0)
+    >>> bool(w[0] == w.max())
+    True
+    """
+    gram = x @ x.T
+    size = max(float(np.trace(gram)) / len(gram), EPS)
+    dual = np.linalg.solve(gram / size + penalty * np.eye(len(gram)), target - target.mean())
+    return x.T @ dual / size

@@ -1,0 +1,105 @@
+"""Training the gated network.
+
+    L = CE(logit, y) + gamma * mean_i | sum_p g_ip - K |             Adam, weight decay
+
+over a list of episodes. *Joint* training (the paper) is one episode with everybody. *Episodic* training has one episode
+per training site: its people, read on the pathways that the other sites gave, exactly as an unseen site will be read.
+Every choice of order and initial weight comes from the seed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from brainroam.gate import GatedNetwork, PathwayGraph
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Some people on one set of pathways: features (N, B, C), labels (B,), graph."""
+
+    features: Tensor
+    labels: Tensor
+    graph: PathwayGraph
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How to train: the paper's gamma and K, and the optimiser's settings."""
+
+    budget: float = 80
+    budget_weight: float = 5e-4
+    learning_rate: float = 1e-3
+    weight_decay: float = 5e-4
+    batch_size: int = 32
+
+
+def build_network(seed: int, device: str = "cpu", **settings: object) -> GatedNetwork:
+    """A network whose initial weights depend on the seed alone and leave torch's global state untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return GatedNetwork(**settings).to(device)  # type: ignore[arg-type]
+
+
+def train_network(
+    network: GatedNetwork,
+    episodes: Sequence[Episode],
+    epochs: int,
+    schedule: Schedule,
+    seed: int = 0,
+    after_epoch: Callable[[int], None] | None = None,
+) -> GatedNetwork:
+    """Train in place; ``after_epoch`` is called with 0 before the first step and after every epoch."""
+    order = np.random.default_rng(seed)
+    optimiser = torch.optim.Adam(
+        network.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, foreach=False
+    )
+    if after_epoch:
+        after_epoch(0)
+    for epoch in range(1, epochs + 1):
+        network.train()
+        for episode, people in _batches(episodes, schedule.batch_size, order):
+            optimiser.zero_grad()
+            loss = objective(network, episode, people, schedule)
+            loss.backward()
+            optimiser.step()
+        if after_epoch:
+            after_epoch(epoch)
+    return network
+
+
+def objective(network: GatedNetwork, episode: Episode, people: Tensor, schedule: Schedule) -> Tensor:
+    """Cross-entropy plus the gate budget, averaged over a batch."""
+    reading = network(episode.features[:, people], episode.graph)
+    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit, episode.labels[people])
+    if not network.gated:
+        return cross_entropy
+    overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
+    return cross_entropy + schedule.budget_weight * overspent
+
+
+def predict_logits(network: GatedNetwork, episode: Episode) -> np.ndarray:
+    """Logits (B,) of the people of an episode; labels are not used."""
+    network.eval()
+    with torch.no_grad():
+        return network(episode.features, episode.graph).logit.double().cpu().numpy()
+
+
+def _batches(
+    episodes: Sequence[Episode], batch_size: int, order: np.random.Generator
+) -> Iterator[tuple[Episode, Tensor]]:
+    """Every person once per epoch, in random order of episodes and people, in batches of about equal size."""
+    batches = [
+        (episode, torch.as_tensor(part))
+        for episode in episodes
+        for part in np.array_split(order.permutation(len(episode)), -(-len(episode) // batch_size))
+    ]
+    for i in order.permutation(len(batches)):
+        yield batches[i]
