@@ -63,7 +63,8 @@ def load_cohort(
     sites : iterable of str, optional
         The sites to keep; all by default.
     preset : str, optional
-        ``"paper"`` keeps the sites of the paper's cohort (abide, rest-meta-mdd, srpbs, abcd).
+        ``"paper"`` keeps the sites of the paper's cohort (abide, rest-meta-mdd, srpbs, abcd), unless ``sites`` says
+        otherwise, and sets the options that belong to it.
     require_label : bool
         Leave out people without a known label; False keeps them, with a missing label, for prediction.
     max_missing_rois : float

@@ -5,6 +5,7 @@ suffix. The regions are under ``seg`` or, in older and the newest releases of XC
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from brainroam.errors import UsageError, listed, unknown
 from brainroam.readers.roster import Request, choose_roi_set
-from brainroam.readers.series import PARCELLATED, suffix_of
+from brainroam.readers.series import PARCELLATED
 
 ENDINGS = ("_timeseries.tsv", PARCELLATED)
 WHERE = ("sub-*/func", "sub-*/ses-*/func")
@@ -21,7 +22,11 @@ PARTS = ("run", "dir", "acq")  # what a concatenation of runs no longer has
 
 @dataclass(frozen=True)
 class Selection:
-    """Which series of a person to take; None means the only one there is (of tasks: rest, of sessions: the first)."""
+    """Which series of a person to take.
+
+    None means the only ``task`` there is, or rest; the first ``session``; the concatenation of runs, or the first
+    ``run``; and the only ``space`` and ``desc`` there are.
+    """
 
     task: str | None = None
     session: str | None = None
@@ -39,7 +44,8 @@ def entities(path: Path) -> dict[str, str]:
     >>> entities(Path("sub-01_task-rest_seg-AAL_timeseries.tsv"))
     {'sub': '01', 'task': 'rest', 'seg': 'AAL'}
     """
-    return dict(part.split("-", 1) for part in path.name.split(".")[0].split("_") if "-" in part)
+    stem = re.sub(r"(\.ptseries\.nii|\.tsv|\.json)$", "", path.name)  # values may hold dots: desc-denoiseScrubbing.5
+    return dict(part.split("-", 1) for part in stem.split("_") if "-" in part)
 
 
 def roi_set_of(path: Path) -> str | None:
@@ -51,10 +57,7 @@ def roi_set_of(path: Path) -> str | None:
 def parcellated_files(root: Path) -> list[Path]:
     """All parcellated series below a derivatives folder."""
     return sorted(
-        path
-        for where in WHERE
-        for path in root.glob(f"{where}/*")
-        if path.name.endswith(ENDINGS) and suffix_of(path) and roi_set_of(path)
+        path for where in WHERE for path in root.glob(f"{where}/*") if path.name.endswith(ENDINGS) and roi_set_of(path)
     )
 
 

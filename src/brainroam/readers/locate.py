@@ -6,14 +6,14 @@ matched against the ids of the table, never a path made from an id: no id can po
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from brainroam.cohort import Cohort
-from brainroam.errors import ReaderError, UsageError
+from brainroam.errors import ReaderError, UsageError, listed
 from brainroam.readers.roster import Roster
 from brainroam.readers.series import read_series, suffix_of
 from brainroam.readers.text import Series
@@ -39,15 +39,18 @@ class Files:
         """Where series are looked for, in words."""
         return self.template or " or ".join(USUAL)
 
-    def find(self, root: Path, ids: Iterable[str], table: Path | None = None) -> dict[str, Path]:
+    def find(self, root: Path, ids: Set[str], table: Path | None = None) -> dict[str, Path]:
         """Map ids to files; a file that belongs to no id is listed under its own path. ``table`` is no series."""
+        strays: list[Path] = []
         for template in USUAL if self.template is None else (self.template,):
             found = match_template(root, template, ids)
             found = {subject: path for subject, path in found.items() if path != table}
-            if found:
+            if not found.keys().isdisjoint(ids):
                 return found
+            strays += found.values()
+        seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
         raise ReaderError(
-            f"no series below {root} match {self.sought}; "
+            f"no series below {root} match {self.sought} for any id of the table of people{seen}; "
             f"say where they are with template (--template), such as 'derivatives/**/{ID}_*.csv'"
         )
 
@@ -71,7 +74,12 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, P
     """Files below ``root`` that fit the template, by id; ``sub-`` may be written on either side or on neither."""
     if ID not in template or Path(template).is_absolute() or ".." in Path(template).parts:
         raise UsageError(f"the template {template!r} must be a path below the data folder that contains {ID}")
-    by_bare_id = {bare_id(subject): subject for subject in ids}
+    by_bare_id: dict[str, str] = {}
+    for subject in sorted(ids):
+        if by_bare_id.setdefault(bare_id(subject), subject) != subject:
+            raise ReaderError(
+                f"the ids {bare_id(subject)} and {subject} differ only in 'sub-'; give one of them another"
+            )
     known = "|".join(re.escape(name) for name in sorted(by_bare_id, key=len, reverse=True))
     pattern = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})"))
     found: dict[str, Path] = {}

@@ -24,7 +24,12 @@ PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what, and which codes are the condition and the controls; None means: look for the usual."""
+    """Which column is what, and what its codes mean.
+
+    ``subject_col``, ``site_col``, ``label_col``, ``age_col`` and ``sex_col`` are column names (None: look for the usual
+    ones); ``case`` and ``control`` are the codes, one or several, of the condition and of the controls (None: 0 and
+    words such as HC or control stand for controls, and a single other code for the condition).
+    """
 
     subject_col: str | None = None
     site_col: str | None = None

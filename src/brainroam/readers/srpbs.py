@@ -51,7 +51,11 @@ def read(
     case: str = "mdd",
     files: Files = USUAL_FILES,
 ) -> Cohort:
-    """Read SRPBS. ``case`` is the disorder, by name or by its code in ``diag``; controls are 0."""
+    """Read SRPBS.
+
+    ``participants`` is the table of people when it is not in the folder; ``case`` is the disorder, by name or by its
+    code in ``diag``; controls are 0.
+    """
     code = DISORDERS.get(str(case).lower(), str(case))
     if code not in DISORDERS.values():
         raise UsageError(f"case {case!r} is no disorder of SRPBS; those are {', '.join(DISORDERS)}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from brainroam.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.readers.roster import Request
-from brainroam.readers.series import check_archive
+from brainroam.readers.series import check_archive, refusing
 
 LOOKS_FOR = "a file that brainroam saved (Cohort.save, brainroam convert)"
 
@@ -23,7 +23,8 @@ def recognises(path: Path) -> bool:
 def read(path: Path, request: Request) -> Cohort:
     """Read a saved cohort."""
     check_archive(path)
-    cohort = Cohort.load(path)
+    with refusing(path):  # a member may claim any size
+        cohort = Cohort.load(path)
     if request.roi_set not in (None, cohort.atlas.name):
         raise UsageError(f"{path} holds regions of {cohort.atlas.name!r}, not of {request.roi_set!r}")
     if request.sites is not None:

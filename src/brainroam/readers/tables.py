@@ -105,7 +105,7 @@ def sexes(values: pd.Series, meaning: Mapping[str, int] | None = None) -> pd.Ser
 def labels(values: pd.Series, meaning: Mapping[str, int]) -> dict[str, pd.Series]:
     """The two columns every roster has: ``label``, and for people without one the reason ``unlabelled``."""
     known = codes(values)
-    reason = f"{values.name} is " + known.where(~is_empty(known), "empty").map(repr)
+    reason = f"{values.name} is " + known.map(repr).where(~is_empty(known), "empty")
     return {"label": known.map(dict(meaning)).astype(float), "unlabelled": reason + ": neither condition nor control"}
 
 

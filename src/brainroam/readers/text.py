@@ -12,7 +12,9 @@ A file is an optional header and one row per volume. What the header may look li
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -39,10 +41,10 @@ def read_text(path: Path) -> Series:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\0" in data:
         raise ReaderError(f"{path} is not a text file; if it is an image or an array, give it its usual suffix")
-    if not data.strip():
+    if not data or data.isspace():
         raise ReaderError(f"{path} is empty; make or fetch the file again, or delete it to leave the person out")
     header, body, first_line = _split_header(data)
-    if not body.strip():
+    if not body or body.isspace():
         raise ReaderError(f"{path} has a header but no volumes: it is truncated; make or fetch it again")
     delimiter = _delimiter(body)
     cells = _cells(header, delimiter)
@@ -76,7 +78,7 @@ def _split_header(data: bytes) -> tuple[bytes, bytes, int]:
 def _is_header(line: bytes, comment: bytes) -> bool:
     """Whether the first line below the comments names columns: mostly no numbers, or integers that count or go up."""
     delimiter = _delimiter(line)
-    if comment and len(comment.split(delimiter)) == len(line.split(delimiter)):
+    if comment and len(_cells(comment, delimiter)) == len(line.split(delimiter)):
         return False  # the comment names the columns already
     cells = _cells(line, delimiter)
     cells = cells[_n_leading(cells) :]
@@ -92,20 +94,31 @@ def _counts(n: int) -> tuple[list[int], list[int]]:
     return list(range(n)), list(range(1, n + 1))
 
 
-def _n_leading(cells: list[str]) -> int:
+def _n_leading(cells: Sequence[str]) -> int:
     """How many first columns of a header are no data."""
     return next((i for i, cell in enumerate(cells) if cell.lower() not in NOT_DATA), 0)
 
 
 def _delimiter(text: bytes) -> bytes | None:
     """The delimiter of the first line; None stands for any run of blanks."""
-    line = text.lstrip(b"\n").split(b"\n", 1)[0]
+    line = _first_line(text)
     return next((mark for mark in (b"\t", b",", b";") if mark in line), None)
 
 
-def _without_trailing_delimiter(body: bytes, cells: list[str], delimiter: bytes | None) -> tuple[bytes, list[str]]:
+def _first_line(text: bytes) -> bytes:
+    """The first line that is not blank, without copying what follows it."""
+    start = re.search(rb"\S", text)
+    if start is None:
+        return b""
+    stop = text.find(b"\n", start.start())
+    return text[text.rfind(b"\n", 0, start.start()) + 1 : stop if stop >= 0 else len(text)]
+
+
+def _without_trailing_delimiter(
+    body: bytes, cells: tuple[str, ...], delimiter: bytes | None
+) -> tuple[bytes, tuple[str, ...]]:
     """AFNI ends each row with a tab: that is no empty last cell, unless the header names one."""
-    first = body.split(b"\n", 1)[0]
+    first = _first_line(body)
     n_cells = first.count(delimiter) + 1 if delimiter else 0
     if delimiter and first.endswith(delimiter) and (len(cells) != n_cells or not cells[-1]):
         body = b"\n".join(line.removesuffix(delimiter) for line in body.split(b"\n"))
@@ -113,19 +126,23 @@ def _without_trailing_delimiter(body: bytes, cells: list[str], delimiter: bytes 
     return body, cells
 
 
-def _cells(line: bytes, delimiter: bytes | None) -> list[str]:
-    return [cell.decode("utf-8", "replace").strip(' "') for cell in line.split(delimiter)]
+@lru_cache(maxsize=8)  # everybody in a dataset has the same header
+def _cells(line: bytes, delimiter: bytes | None) -> tuple[str, ...]:
+    return tuple(cell.decode("utf-8", "replace").strip(' "') for cell in line.split(delimiter))
 
 
 def _number(cell: str) -> float | None:
     """The value of a cell, NaN when it says there is none, None when it is no number at all."""
+    if "_" in cell:  # Python reads 1_1 as a number, nobody else does
+        return None
     try:
         return float(cell) if cell not in ("", "n/a", "N/A", "NA") else float("nan")
     except ValueError:
         return None
 
 
-def _names(cells: list[str], n_columns: int) -> tuple[str, ...] | None:
+@lru_cache(maxsize=8)
+def _names(cells: tuple[str, ...], n_columns: int) -> tuple[str, ...] | None:
     """The region names of a header; one that merely counts names nothing."""
     names = [cell.lstrip("# ").removeprefix("Mean_") for cell in cells]
     if len(names) != n_columns or [int(name) for name in names if name.isdecimal()] in _counts(n_columns):
@@ -177,16 +194,22 @@ def parse_decimals(body: bytes, delimiter: bytes | None) -> np.ndarray | None:
         return None
     words = np.ndarray((len(chars) + 1,), dtype="<u8", buffer=text, strides=(1,))  # word i: the 8 bytes before chars[i]
     scale = _POWERS[decimals]
-    values = (_digits(words[points], whole) * scale + _digits(words[ends], decimals)) / scale
-    return (values * (1.0 - 2.0 * negative)).reshape(-1, n_columns)
+    values = _digits(words[points], whole)
+    values *= scale  # in place throughout: fresh memory costs more than the arithmetic
+    values += _digits(words[ends], decimals)
+    values /= scale
+    values *= 1.0 - 2.0 * negative
+    return values.reshape(-1, n_columns)
 
 
 def _digits(words: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The last ``count`` ASCII digits of each word as a number: pairs, then fours, then all eight."""
-    words = words & _KEEP[count]
-    words = (words * np.uint64(10 << 8 | 1) >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
-    words = (words * np.uint64(100 << 16 | 1) >> np.uint64(16)) & np.uint64(0x0000FFFF0000FFFF)
-    return (words * np.uint64(10000 << 32 | 1) >> np.uint64(32)).astype(float)
+    """The last ``count`` ASCII digits of each word as a number: pairs are joined, then fours, then all eight."""
+    words &= _KEEP[count]
+    for tens, bits, lanes in (10, 8, 0x00FF00FF00FF00FF), (100, 16, 0x0000FFFF0000FFFF), (10_000, 32, 0xFFFFFFFF):
+        words *= np.uint64(tens << bits | 1)
+        words >>= np.uint64(bits)
+        words &= np.uint64(lanes)
+    return words.astype(float)
 
 
 def _parse_carefully(text: str, delimiter: bytes | None, path: Path, first_line: int, n_leading: int) -> np.ndarray:

@@ -1,0 +1,70 @@
+"""SRPBS: protocols as sites, hospitals as institutions, TR written in two ways."""
+
+import numpy as np
+import pytest
+
+from brainroam import load_cohort
+from brainroam.errors import ReaderError, UsageError
+
+PEOPLE = """participant_id\tsite\tprotocol\tdiag\tage\tsex\thand
+sub-0001\tHUH\t4\t2\t30\t1\t1
+sub-0002\tHUH\t5\t0\t31\t2\t1
+sub-0003\tKUT\t9\t4\t32\t2\t0
+sub-0004\tKUT\t9\t0\t999\t1\t2
+sub-0005\tKTT\t11\t2\t40\t2\t2
+sub-0006\tKUT\t9\t2\t40\t2\t2
+"""
+PROTOCOLS = (
+    "Parameters of resting-state MRI\nProtocol #\t4\t5\t9\nMRI Scanner\tGE\tGE\tSiemens\nTR (s)\t2.7\t2,500\t2\n"
+)
+
+
+@pytest.fixture
+def tree(tmp_path, write, write_rows, signal):
+    root = tmp_path / "SRPBS_OPEN"
+    write(root / "participants.tsv", PEOPLE)
+    write(root / "MRI_protocols_rsMRI.tsv", PROTOCOLS)
+    for i in range(1, 6):
+        write_rows(root / f"data/sub-{i:04d}/rsfmri/sub-{i:04d}_aal.csv", signal(i, 20, 116), delimiter=",")
+    return root
+
+
+TEMPLATE = "data/{participant_id}/rsfmri/{participant_id}_aal.csv"
+
+
+def test_sites_are_hospital_and_protocol(tree, signal):
+    cohort = load_cohort(tree, template=TEMPLATE)
+    people = cohort.table.set_index("subject")
+    assert people.index.tolist() == ["sub-0001", "sub-0002", "sub-0004", "sub-0005"]
+    assert people["site"].tolist() == ["HUH-4", "HUH-5", "KUT-9", "KTT-11"]
+    assert people["institution"].tolist() == ["HUH", "HUH", "KUT", "KTT"]
+    assert people["label"].tolist() == [1, 0, 0, 1] and people["sex"].tolist() == [1, 0, 1, 0]
+    np.testing.assert_array_equal(people["age"], [30, 31, np.nan, 40])
+    np.testing.assert_array_equal(people["tr"], [2.7, 2.5, 2.0, np.nan])
+    np.testing.assert_array_equal(cohort.series[1], signal(2, 20, 116))
+    assert cohort.atlas.name == "aal"
+    reasons = dict(cohort.excluded.to_numpy())
+    assert reasons.keys() == {"sub-0003", "sub-0006"}
+    assert reasons["sub-0003"].startswith("diag is '4'") and "no series found" in reasons["sub-0006"]
+
+
+def test_another_disorder_and_both_kinds_of_site_names(tree):
+    cohort = load_cohort(tree, template=TEMPLATE, case="schizophrenia", sites=["KUT", "HUH-5"])
+    assert cohort.table["subject"].tolist() == ["sub-0002", "sub-0003", "sub-0004"]
+    assert cohort.table["label"].tolist() == [0, 1, 0]
+    with pytest.raises(UsageError, match="is no disorder of SRPBS"):
+        load_cohort(tree, template=TEMPLATE, case="flu")
+
+
+def test_the_preset_warns(tree):
+    with pytest.warns(UserWarning) as warned:
+        cohort = load_cohort(tree, template=TEMPLATE, preset="paper")
+    texts = [str(warning.message) for warning in warned]
+    assert any("name four hospitals twice" in text for text in texts)
+    assert any("nobody from HRC" in text for text in texts)
+    assert cohort.sites == ["HUH-4", "HUH-5", "KUT-9"]
+
+
+def test_without_series_the_template_is_asked_for(tree):
+    with pytest.raises(ReaderError, match=r"say where they are with template"):
+        load_cohort(tree)
