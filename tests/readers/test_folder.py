@@ -94,10 +94,35 @@ def test_codes_that_need_no_explanation(tmp_path, write, signal, codes, expected
     assert _coded(tmp_path, write, signal, codes).table["label"].tolist() == expected
 
 
-@pytest.mark.parametrize("codes", ["1212", "2222", ("HC", "MDD", "OCD", "HC"), ("x", "y", "x", "y")])
-def test_codes_are_never_guessed(tmp_path, write, signal, codes):
+@pytest.mark.parametrize(
+    ("codes", "options"),
+    [
+        ("1212", {}),
+        ("2222", {}),
+        (("HC", "MDD", "OCD", "HC"), {}),
+        (("x", "y", "x", "y"), {}),
+        (("x", "y", "z", "y"), {"case": "x"}),
+        (("x", "y", "z", "y"), {"control": "x"}),
+        ("1212", {"case": "1", "control": "1"}),
+    ],
+)
+def test_codes_are_never_guessed(tmp_path, write, signal, codes, options):
     with pytest.raises(UsageError, match="say which is the condition and which the controls"):
-        _coded(tmp_path, write, signal, codes)
+        _coded(tmp_path, write, signal, codes, **options)
+
+
+@pytest.mark.parametrize(
+    ("codes", "options", "expected"),
+    [
+        ("1212", {"case": 2.0}, [0, 1, 0, 1]),
+        (("HC", "MDD", "OCD", "HC"), {"case": "MDD"}, [0, 1, 0]),
+        (("HC", "MDD", "OCD", "HC"), {"case": "MDD,OCD"}, [0, 1, 1, 0]),
+        (("x", "y", "z", "y"), {"case": ["x"], "control": ["y"]}, [1, 0, 0]),
+        (("MDD", "MDD", "MDD", "MDD"), {"case": "MDD"}, [1, 1, 1, 1]),
+    ],
+)
+def test_codes_that_were_explained(tmp_path, write, signal, codes, options, expected):
+    assert _coded(tmp_path, write, signal, codes, **options).table["label"].tolist() == expected
 
 
 def test_a_wrong_code_lists_those_there_are(tmp_path, write, signal):
@@ -172,6 +197,12 @@ def test_116_regions_with_names_of_their_own_are_not_aal(tmp_path, write, write_
     write(tmp_path / "participants.tsv", "participant_id\tsite\tdiagnosis\n1\tA\t0\n")
     write_rows(tmp_path / "1.tsv", signal(0, 50, 116), "\t".join(f"Schaefer_{i}" for i in range(116)))
     assert load_cohort(tmp_path).atlas.labels[0] == "Schaefer_0"
+
+
+def test_names_count_even_when_the_first_file_has_none(study, write_rows, signal):
+    (study / "timeseries" / "001.csv").unlink()
+    np.save(study / "timeseries" / "001.npy", signal(1))
+    assert load_cohort(study).atlas.labels == tuple("abcde")
 
 
 def test_columns_in_another_order_are_an_error_not_a_surprise(study, write_rows, signal):
@@ -259,6 +290,16 @@ def test_when_no_file_fits_any_id_both_sides_are_shown(study):
     (study / "participants.tsv").write_text("participant_id\tsite\tdiagnosis\n8\tA\t0\n9\tA\t1\n")
     with pytest.raises(ReaderError, match=r"for any id .*there are 001\.csv.*with template"):
         load_cohort(study)
+
+
+def test_a_longer_number_is_another_person(tmp_path, write, signal):
+    write(tmp_path / "participants.tsv", "participant_id\tsite\tdiagnosis\n1\tA\t0\n10\tA\t1\n")
+    for i, name in enumerate(["x_1_aal", "x_10_aal", "x_100_aal", "x_110_aal"]):
+        np.save(tmp_path / f"{name}.npy", signal(i))
+    cohort = load_cohort(tmp_path, template="*{participant_id}*.npy")
+    np.testing.assert_array_equal(cohort.series[0], signal(0))
+    np.testing.assert_array_equal(cohort.series[1], signal(1))
+    assert cohort.excluded["subject"].tolist() == ["x_100_aal.npy", "x_110_aal.npy"]
 
 
 def test_nobody_left_says_why(study):

@@ -65,6 +65,7 @@ def test_a_reader_forced_on_a_foreign_folder_explains_itself(tmp_path, name):
         load_cohort(tmp_path, name)
 
 
+@pytest.mark.filterwarnings("ignore:.*pickle")
 @pytest.mark.parametrize("name", ["store", "npy"])
 def test_a_file_reader_forced_on_a_folder_explains_itself(tmp_path, name):
     with pytest.raises(ReaderError):

@@ -50,7 +50,7 @@ def read(
     files, roi_set = choose_series(parcellated_files(roots[0]), selection, request, roots[0])
     source = find_participants(roots[0], participants, levels=3)
     table = read_participants(source, columns, request.require_label)
-    table["subject"] = "sub-" + table["subject"].map(bare_id)
+    table["subject"] = table["subject"].map(lambda name: f"sub-{bare_id(name)}" if name else "")
     roster = Roster(table, request, source)
     roster.require_files(files, f"a series of {roi_set} below {roots[0]}")
     return roster.cohort(lambda subject: read_with_tr(files[subject]), roi_set)

@@ -44,7 +44,8 @@ class Files:
         strays: list[Path] = []
         for template in USUAL if self.template is None else (self.template,):
             found = match_template(root, template, ids)
-            found = {subject: path for subject, path in found.items() if path != table}
+            if table is not None:
+                found = {subject: path for subject, path in found.items() if path.resolve() != table.resolve()}
             if not found.keys().isdisjoint(ids):
                 return found
             strays += found.values()
@@ -83,7 +84,7 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, P
     known = "|".join(re.escape(name) for name in sorted(by_bare_id, key=len, reverse=True))
     pattern = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})"))
     found: dict[str, Path] = {}
-    for path in sorted(root.glob(template.replace(ID, "*"))):
+    for path in sorted(root.glob(_as_glob(template))):
         if not path.is_file() or not suffix_of(path):
             continue
         place = path.relative_to(root).as_posix()
@@ -104,14 +105,27 @@ def bare_id(subject: str) -> str:
     return subject.removeprefix("sub-")
 
 
+def _as_glob(template: str) -> str:
+    """The template with a star for the id; stars in a row are one, unless they stand for folders."""
+    parts = template.split("/")
+    return "/".join(part if part == "**" else re.sub(r"\*+", "*", part.replace(ID, "*")) for part in parts)
+
+
 def _as_regex(template: str, identity: str) -> str:
-    """A glob as a regular expression; the first id is captured and further ones must repeat it."""
+    """A glob as a regular expression; the first id is captured and further ones must repeat it.
+
+    A star beside an id matches no further letter or digit of it: 10 is not the beginning of 100.
+    """
     marks = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
-    parts, seen = [], False
-    for part in re.split(rf"({re.escape(ID)}|\*\*/|\*|\?)", template):
+    parts = [part for part in re.split(rf"({re.escape(ID)}|\*\*/|\*|\?)", template) if part]
+    regex, same = "", identity
+    for before, part, after in zip(["", *parts], parts, [*parts[1:], ""], strict=False):
         if part == ID:
-            parts.append("(?:sub-)?(?P=id)" if seen else identity)
-            seen = True
+            regex, same = regex + same, "(?:sub-)?(?P=id)"
+        elif part == "*":
+            start = "(?![A-Za-z0-9])" if before == ID else ""
+            stop = "(?<![A-Za-z0-9])" if after == ID else ""
+            regex += start + marks[part] + stop
         else:
-            parts.append(marks.get(part, re.escape(part)))
-    return "".join(parts)
+            regex += marks.get(part, re.escape(part))
+    return regex

@@ -33,18 +33,13 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, request: Request, *, allow_pickle: bool = False) -> Cohort:
     """Read ``abide.npy``. ``allow_pickle`` says that you trust where the file came from."""
-    if not allow_pickle:
-        raise ReaderError(
-            f"{path} is a Python pickle, which can run code when opened; "
-            "pass allow_pickle=True (--allow-pickle) only if you trust its source"
-        )
-    warnings.warn(f"{path} is a Python pickle; only open such files from people you trust", stacklevel=2)
-    content = _unpickle(path)
-    key = next((key for key in SERIES_KEYS if key in content), None)
-    if key is None or not {"label", "site"} <= set(content):
-        raise ReaderError(f"{path} holds {', '.join(map(str, content))}; needed are timeseires, label and site")
-    series = as_floats(np.asarray(content[key]), f"{path}: {key}")
-    label, site = (pd.Series([_text(x) for x in np.ravel(content[name])], name=name) for name in ("label", "site"))
+    with refusing(path):
+        content = _open(path, allow_pickle)
+        key = next((key for key in SERIES_KEYS if key in content), None)
+        if key is None or not {"label", "site"} <= set(content):
+            raise ReaderError(f"{path} holds {', '.join(map(str, content))}; needed are timeseires, label and site")
+        series = as_floats(np.asarray(content[key]), f"{path}: {key}")
+        label, site = (pd.Series([_text(x) for x in np.ravel(content[name])], name=name) for name in ("label", "site"))
     if series.ndim != 3 or not len(series) == len(label) == len(site):
         raise ReaderError(
             f"{path} holds series of shape {series.shape} with {len(label)} labels and {len(site)} sites; "
@@ -66,11 +61,11 @@ class _ArraysOnly(pickle.Unpickler):
             return super().find_class(module.replace("numpy.core", "numpy._core"), name)
         if (module, name) == ("_codecs", "encode"):  # how protocol 2 writes bytes
             return super().find_class(module, name)
-        raise ReaderError(f"it asks for {module}.{name}, which no array needs: do not open it")
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no array needs")
 
 
-def _unpickle(path: Path) -> dict:
-    with refusing(path), path.open("rb") as file:
+def _open(path: Path, allow_pickle: bool) -> dict:
+    with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         _, _, dtype = read_header[version](file)
@@ -78,7 +73,13 @@ def _unpickle(path: Path) -> dict:
             raise ReaderError(
                 f"{path} is a plain array without labels or sites; put it in a folder, one file per person"
             )
+        if not allow_pickle:
+            raise ReaderError(
+                f"{path} is a Python pickle, which can run code when opened; "
+                "pass allow_pickle=True (--allow-pickle) only if you trust its source"
+            )
+        warnings.warn(f"{path} is a Python pickle; only open such files from people you trust", stacklevel=4)
         content = _ArraysOnly(file).load().item()
-        if not isinstance(content, dict):
-            raise ReaderError(f"{path} holds no dictionary but {type(content).__name__}")
-        return content
+    if not isinstance(content, dict):
+        raise ReaderError(f"{path} holds no dictionary but {type(content).__name__}")
+    return content

@@ -97,9 +97,9 @@ def _meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, int]:
     others = [code for code in present if code not in control and code not in case]
     if case and not control and len(others) == 1:
         control = others
-    if not case and (control or present == ["1"]) and len(others) <= 1:
+    elif not case and (control or present == ["1"]) and len(others) == 1:
         case = others
-    if present and not case and (others or not control):
+    if set(case) & set(control) or (set(present) - {*case, *control} and not (case and control)):
         raise UsageError(
             f"column {values.name!r} of {path} holds {listed(present, limit=10)}; say which is the condition and which "
             "the controls with case and control (--case, --control)"
@@ -112,4 +112,4 @@ def _as_codes(given: object) -> list[str]:
     if given is None:
         return []
     parts = given if isinstance(given, (list, tuple, set)) else str(given).split(",")
-    return [str(part).strip() for part in parts]
+    return codes(pd.Series([str(part).strip() for part in parts])).tolist()

@@ -102,7 +102,8 @@ class Roster:
         self._check_names(series)
         if check_axes:
             _check_axes(series, self.table["subject"], known_atlas(self.request, roi_set))
-        atlas = name_regions(self.request, roi_set, series[0], hint)
+        example = next((person for person in series if person.names), series[0])
+        atlas = name_regions(self.request, roi_set, example, hint)
         table = self.table.drop(columns="unlabelled")
         if "tr" not in table:
             table["tr"] = [person.tr for person in series]
@@ -127,13 +128,14 @@ class Roster:
 
     def _check_names(self, series: list[Series]) -> None:
         """One order of regions for all: columns that change places between people would be compared as if alike."""
-        first = series[0].names
-        for subject, person in zip(self.table["subject"], series, strict=True):
-            if first and person.names and person.names != first and len(person.names) == len(first):
-                place = next(i for i, (a, b) in enumerate(zip(first, person.names, strict=True)) if a != b)
+        named = [(subject, x.names) for subject, x in zip(self.table["subject"], series, strict=True) if x.names]
+        for subject, names in named[1:]:
+            other, expected = named[0]
+            if names != expected and len(names) == len(expected):
+                place = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
                 raise ReaderError(
-                    f"subject {subject}: column {place + 1} is named {person.names[place]!r} but {first[place]!r} for "
-                    f"subject {self.table['subject'][0]}; all series need the same regions in the same order"
+                    f"subject {subject}: column {place + 1} is named {names[place]!r} but {expected[place]!r} for "
+                    f"subject {other}; all series need the same regions in the same order"
                 )
 
 
