@@ -321,7 +321,13 @@ def _validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
 
 def _frozen(x: np.ndarray, subject: str) -> np.ndarray:
     """A read-only float array of two dimensions."""
-    if isinstance(x, np.ndarray) and x.dtype == float and x.flags.c_contiguous and not x.flags.writeable and x.ndim == 2:
+    if (
+        isinstance(x, np.ndarray)
+        and x.dtype == float
+        and x.flags.c_contiguous
+        and not x.flags.writeable
+        and x.ndim == 2
+    ):
         return x  # nobody can change it, so it need not be copied
     try:
         array = np.array(x, dtype=float, order="C")

@@ -12,7 +12,10 @@ With R the Pearson matrix of one person and ``R_a = (1 - a) R + a I`` (shrinkage
 ``partial``    -Q[u, v] / sqrt(Q[u, u] Q[v, v]) with Q = R_a^-1
 =============  =========================================================================================
 
-All three are transforms of one person alone, so they cannot leak. `TangentEdges` needs a reference learned from
+With ``robust=True`` R is the spatial-sign correlation: every volume, z-scored over time, is scaled to unit length before
+R is taken, so that no single moment (a jerk of the head) weighs more than another.
+
+All these are transforms of one person alone, so they cannot leak. `TangentEdges` needs a reference learned from
 training people: log(G^-1/2 C G^-1/2)[u, v] with C the Ledoit-Wolf covariance and G their geometric mean.
 """
 
@@ -22,6 +25,7 @@ from typing import Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from brainroam.cohort import Cohort, missing_rois
 from brainroam.errors import DataError, unknown
@@ -79,7 +83,9 @@ def pearson_edges(series: Sequence[np.ndarray]) -> np.ndarray:
     return edges(series, kind="pearson")
 
 
-def edges(series: Sequence[np.ndarray], kind: str = "pearson", shrinkage: float = 0.5) -> np.ndarray:
+def edges(
+    series: Sequence[np.ndarray], kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False
+) -> np.ndarray:
     """Edge values (n, M) of one kind, see the module's table.
 
     Parameters
@@ -88,6 +94,8 @@ def edges(series: Sequence[np.ndarray], kind: str = "pearson", shrinkage: float 
     kind : {"pearson", "log", "partial"}
     shrinkage : float in (0, 1]
         The a of ``R_a``; not used by ``"pearson"``.
+    robust : bool
+        Spatial-sign instead of Pearson correlation.
 
     >>> x = np.random.default_rng(0).normal(size=(50, 4))
     >>> edges([x], kind="log").shape
@@ -103,13 +111,15 @@ def edges(series: Sequence[np.ndarray], kind: str = "pearson", shrinkage: float 
         "partial": lambda r: _partial(_shrunk(r, shrinkage)),
     }
     missing = missing_rois(series)
-    return _edge_vectors((value[kind](_correlation(x, gone)) for x, gone in zip(series, missing, strict=True)), missing)
+    correlations = (_correlation(x, gone, robust) for x, gone in zip(series, missing, strict=True))
+    with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
+        return _edge_vectors((value[kind](r) for r in correlations), missing)
 
 
-def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5) -> np.ndarray:
+def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False) -> np.ndarray:
     """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
-    key = "edges-pearson" if kind == "pearson" else f"edges-{kind}-{shrinkage:g}"
-    return cohort.per_person(key, lambda series: edges(series, kind, shrinkage))
+    key = f"edges-{kind}" + ("" if kind == "pearson" else f"-{shrinkage:g}") + ("-robust" if robust else "")
+    return cohort.per_person(key, lambda series: edges(series, kind, shrinkage, robust))
 
 
 class TangentEdges(TransformerMixin, BaseEstimator):
@@ -139,8 +149,11 @@ class TangentEdges(TransformerMixin, BaseEstimator):
 
     def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
         """Learn the reference from training people."""
-        covariances = np.stack([_ledoit_wolf(x, gone) for x, gone in zip(series, missing_rois(series), strict=True)])
-        self.reference_ = _geometric_mean(covariances, self.max_iter, self.tol)
+        with threadpool_limits(1, "blas"):
+            covariances = np.stack(
+                [_ledoit_wolf(x, gone) for x, gone in zip(series, missing_rois(series), strict=True)]
+            )
+            self.reference_ = _geometric_mean(covariances, self.max_iter, self.tol)
         self.whitening_ = spectral(self.reference_, lambda w: 1 / np.sqrt(w))
         return self
 
@@ -149,7 +162,10 @@ class TangentEdges(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         missing = missing_rois(series)
         covariances = (_ledoit_wolf(x, gone) for x, gone in zip(series, missing, strict=True))
-        return _edge_vectors((spectral(self.whitening_ @ c @ self.whitening_, np.log) for c in covariances), missing)
+        with threadpool_limits(1, "blas"):
+            return _edge_vectors(
+                (spectral(self.whitening_ @ c @ self.whitening_, np.log) for c in covariances), missing
+            )
 
 
 def spectral(matrix: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -174,16 +190,25 @@ def _edge_vectors(matrices: Iterator[np.ndarray], missing: np.ndarray) -> np.nda
     return vectors
 
 
-def _correlation(x: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Pearson matrix; a region without signal gets a unit diagonal and no correlation."""
-    z = x - x.mean(axis=0)
-    if gone.any():
-        z[:, gone] = 0
-    norm = np.sqrt(np.einsum("ij,ij->j", z, z))
-    z /= np.where(gone, 1, norm)
+def _correlation(x: np.ndarray, gone: np.ndarray, robust: bool) -> np.ndarray:
+    """Pearson or spatial-sign matrix; a region without signal gets a unit diagonal and no correlation."""
+    z = _unit_columns(x, gone)
+    if robust:
+        length = np.sqrt(np.einsum("ij,ij->i", z, z))[:, None]
+        z = _unit_columns(z / np.where(length > 0, length, 1), gone)
     matrix = np.clip(z.T @ z, -1, 1)
     np.fill_diagonal(matrix, 1)
     return matrix
+
+
+def _unit_columns(x: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Each region centred and scaled to unit length; zero where it has no signal."""
+    z = x - x.mean(axis=0)
+    if gone.any():
+        z[:, gone] = 0
+    length = np.sqrt(np.einsum("ij,ij->j", z, z))
+    z /= np.where(length > 0, length, 1)
+    return z
 
 
 def _shrunk(correlation: np.ndarray, shrinkage: float) -> np.ndarray:

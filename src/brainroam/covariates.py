@@ -7,6 +7,7 @@ standardised alike. A level never seen in training counts as missing. Which valu
 `CovariateEncoder.missing`.
 """
 
+import json
 from typing import Self
 
 import numpy as np
@@ -90,6 +91,24 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             else:
                 flags[name] = ~np.isfinite(_numeric(column, name))
         return pd.DataFrame(flags, index=covariates.index)
+
+    def state(self) -> np.ndarray:
+        """What was learned, as JSON bytes."""
+        learned = {
+            "columns": self.columns_,
+            "levels": self.levels_,
+            "mean": self.mean_.tolist(),
+            "std": self.std_.tolist(),
+        }
+        return np.frombuffer(json.dumps(learned).encode(), dtype=np.uint8)
+
+    def load_state(self, state: np.ndarray) -> Self:
+        """Restore what `state` returned."""
+        learned = json.loads(state.tobytes())
+        self.columns_, self.levels_ = learned["columns"], learned["levels"]
+        self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
+        self.mean_, self.std_ = np.array(learned["mean"]), np.array(learned["std"])
+        return self
 
     def _encoded(self) -> list[tuple[str, str]]:
         """(column, level) of every encoded column; the first level is the reference and has none."""

@@ -159,6 +159,20 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         part._average([self._fits[self.sites_.index(name)] for name in sites])
         return part
 
+    def state(self) -> dict[str, np.ndarray]:
+        """What `transform` needs, as arrays; names and levels of the covariates are JSON bytes."""
+        return {
+            "mean_intercept": self.mean_intercept_,
+            "mean_coef": self.mean_coef_,
+            "covariates": self.encoder_.state(),
+        }
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned; only `transform` works afterwards."""
+        self.mean_intercept_, self.mean_coef_ = state["mean_intercept"], state["mean_coef"]
+        self.encoder_, self.notes_ = CovariateEncoder().load_state(state["covariates"]), list[str]()
+        return self
+
     def _fit_site(self, values: np.ndarray, raw: np.ndarray, memo: Memo) -> "_SiteFit":
         """Robust regression of all edges of one site; a function of that site's people alone."""
 
