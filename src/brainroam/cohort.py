@@ -327,6 +327,7 @@ def _frozen(x: np.ndarray, subject: str) -> np.ndarray:
         and x.flags.c_contiguous
         and not x.flags.writeable
         and x.ndim == 2
+        and min(x.shape) >= 2
     ):
         return x  # nobody can change it, so it need not be copied
     try:

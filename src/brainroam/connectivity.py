@@ -12,8 +12,8 @@ With R the Pearson matrix of one person and ``R_a = (1 - a) R + a I`` (shrinkage
 ``partial``    -Q[u, v] / sqrt(Q[u, u] Q[v, v]) with Q = R_a^-1
 =============  =========================================================================================
 
-With ``robust=True`` R is the spatial-sign correlation: every volume, z-scored over time, is scaled to unit length before
-R is taken, so that no single moment (a jerk of the head) weighs more than another.
+With ``robust=True`` R is the spatial-sign correlation: every volume, z-scored over time, is scaled to unit length
+before R is taken, so that no single moment (a jerk of the head) weighs more than another.
 
 All these are transforms of one person alone, so they cannot leak. `TangentEdges` needs a reference learned from
 training people: log(G^-1/2 C G^-1/2)[u, v] with C the Ledoit-Wolf covariance and G their geometric mean.

@@ -12,14 +12,55 @@ GOOD's released code aligns covariances only and subtracts mu^T mu once instead 
 match of second moments; here C is the covariance, and means are aligned as in DomainBed.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from brainroam.baselines.base import MethodInfo
-from brainroam.baselines.deep import People, cross_entropy, site_balanced_batches
+from brainroam.baselines.deep import People
 from brainroam.baselines.gin import GIN
-from brainroam.baselines.layers import Network
 from brainroam.baselines.registry import register
+from brainroam.baselines.shells import SiteBalanced, by_site, site_risks
+
+
+@dataclass(kw_only=True, eq=False)
+class CORAL(SiteBalanced, GIN):
+    """Correlation alignment; see the module for the formula.
+
+    Parameters
+    ----------
+    penalty : float
+        gamma.
+    """
+
+    penalty: float = 1.0
+
+    def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
+        """Mean risk over sites, and the misalignment of their embeddings."""
+        embedding = network.embed(*batch.inputs)
+        risk = site_risks(network.head(embedding), batch).mean()
+        return risk + self.penalty * misalignment(by_site(embedding, batch.site))
+
+
+def misalignment(embeddings: list[Tensor]) -> Tensor:
+    """Mean squared difference of means and of covariances over all pairs of sites with at least two people."""
+    embeddings = [z for z in embeddings if len(z) > 1]
+    if len(embeddings) < 2:
+        return torch.zeros(())
+    means = torch.stack([z.mean(0) for z in embeddings])
+    covariances = torch.stack([z.T.cov() for z in embeddings])
+    return 2 * means.var(0).mean() + 2 * covariances.var(0).mean()
+
+
+register(
+    MethodInfo(
+        name="coral",
+        make=CORAL,
+        summary="GIN with means and covariances of the embedding aligned between sites",
+        citation="Sun & Saenko (2016) Deep CORAL: correlation alignment for deep domain adaptation. ECCV workshops",
+        grid={"penalty": (1.0, 0.1, 10.0)},
+        needs=("site",),
+    )
+)

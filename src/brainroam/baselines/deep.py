@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -88,7 +88,11 @@ class DeepMethod(Method):
     def build(self, shape: Shape) -> Network:
         """A fresh network."""
 
-    def loss(self, network: Network, batch: People, epoch: int) -> Tensor:
+    def optimiser(self, network: Network) -> Any:
+        """What `train_epoch` steps with."""
+        return torch.optim.Adam(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
+
+    def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """The objective on a mini-batch; cross-entropy unless a method says otherwise."""
         return cross_entropy(network(*batch.inputs), batch.y)
 
@@ -96,14 +100,14 @@ class DeepMethod(Method):
         """Positions of the people in each mini-batch of an epoch."""
         yield from shuffled_batches(len(people.y), self.batch_size)
 
-    def train_epoch(self, network: Network, optimiser: torch.optim.Optimizer, people: People, epoch: int) -> None:
+    def train_epoch(self, network: Any, optimiser: Any, people: People, epoch: int) -> None:
         """One pass over the training people."""
         for index in self.batches(people):
             optimiser.zero_grad()
             self.loss(network, people.take(index), epoch).backward()
             optimiser.step()
 
-    def settle(self, network: Network, people: People) -> None:
+    def settle(self, network: Any, people: People) -> None:
         """Called before scoring, for what a network must remember of its training people; nothing as a rule."""
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
@@ -116,7 +120,7 @@ class DeepMethod(Method):
         with _seeded(seed, self.device):
             people = self._people(cohort)
             network = self.network_ = self.build(self.shape_).to(self.device)
-            optimiser = torch.optim.Adam(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
+            optimiser = self.optimiser(network)
             for epoch in range(self.epochs):
                 network.train()
                 self.train_epoch(network, optimiser, people, epoch)
@@ -172,6 +176,13 @@ class DeepMethod(Method):
 def cross_entropy(logit: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
     """Binary cross-entropy of logits against labels, hard or soft."""
     return F.binary_cross_entropy_with_logits(logit, y, reduction=reduction)
+
+
+def mixed_up(batch: People) -> People:
+    """Everybody mixed with somebody else of the batch, inputs and labels alike: share a ~ Beta(1, 1) = uniform."""
+    share, other = torch.rand(()).item(), batch.take(torch.randperm(len(batch.y)))
+    inputs = tuple(share * one + (1 - share) * two for one, two in zip(batch.inputs, other.inputs, strict=True))
+    return People(inputs, share * batch.y + (1 - share) * other.y, batch.site)
 
 
 def shuffled_batches(n_people: int, batch_size: int) -> Iterator[Tensor]:

@@ -9,12 +9,12 @@ Explanation: ``attention`` (n, P, P), averaged over layers, heads and both direc
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from brainroam.baselines.base import MethodInfo
-from brainroam.baselines.deep import Shape
 from brainroam.baselines.layers import GATConv, GraphClassifier, GraphEncoder
 from brainroam.baselines.registry import register
 from brainroam.baselines.shells import READOUTS, GraphMethod
@@ -47,9 +47,7 @@ class GAT(GraphMethod):
     heads: int = 4
     head_width: int = 32
 
-    def build(self, shape: Shape) -> GATClassifier:
-        """The shared shell with attention layers."""
-        return self.classifier(GATClassifier, shape)
+    classifier: ClassVar[type[GraphClassifier]] = GATClassifier
 
     def encoder(self, n_in: int) -> GraphEncoder:
         """Several narrow heads, then one."""

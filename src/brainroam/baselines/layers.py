@@ -142,7 +142,7 @@ def stacked(convolution: type, n_in: int, hidden: int, layers: int, dropout: flo
 class GraphClassifier(Network):
     """Encoder, readout over regions (mean, or all of them side by side), linear head."""
 
-    def __init__(self, encoder: nn.Module, hidden: int, n_rois: int, readout: str) -> None:
+    def __init__(self, encoder: GraphEncoder, hidden: int, n_rois: int, readout: str) -> None:
         super().__init__()
         self.encoder = encoder
         self.pool = Mean() if readout == "mean" else nn.Flatten()
@@ -179,20 +179,11 @@ class Head(nn.Linear):
 # Edges -------------------------------------------------------------------------------------------------------------
 
 
-class EdgeNorm(nn.Module):
-    """Instance normalisation: each channel over the edges of one person."""
-
-    def forward(self, h: Tensor) -> Tensor:
-        """(B, E, H) to (B, E, H)."""
-        variance, mean = torch.var_mean(h, dim=1, keepdim=True, correction=0)
-        return (h - mean) * (variance + 1e-5).rsqrt()
-
-
 class EdgeScorer(nn.Module):
     """s_uv = rest(W_a h_u + W_b h_v + b): an MLP on [h_u, h_v] whose first layer is computed once per region.
 
-    Edges are undirected and stand as u < v. The atlas orders the regions alike for everybody, so the order of the two
-    halves carries no accident of storage, and one score serves both directions.
+    ``rest`` maps (B, width, E) to (B, 1, E). Edges are undirected and stand as u < v. The atlas orders the regions
+    alike for everybody, so the order of the two halves is no accident of storage, and one score serves both directions.
     """
 
     def __init__(self, n_in: int, width: int, rest: nn.Module) -> None:
@@ -201,21 +192,24 @@ class EdgeScorer(nn.Module):
 
     def forward(self, h: Tensor, ends: Tensor) -> Tensor:
         """Scores (B, E) of the edges (B, E, 2) from node embeddings (B, P, H)."""
-        people = torch.arange(len(h), device=h.device)[:, None] * h.shape[1]
+        first_row = torch.arange(len(h), device=h.device)[:, None] * h.shape[1]
         from_u, from_v = (
-            half.reshape(-1, half.shape[-1]).index_select(0, (people + end).flatten()).view(*end.shape, -1)
+            half.flatten(0, 1).index_select(0, (first_row + end).flatten()).view(*end.shape, -1)
             for half, end in zip(self.halves(h).chunk(2, dim=-1), ends.unbind(-1), strict=True)
         )
-        return self.rest(from_u + from_v).squeeze(-1)
+        return self.rest((from_u + from_v).mT).squeeze(1)
 
 
 def attention_scorer(hidden: int, width: int, dropout: float) -> EdgeScorer:
-    """The edge MLP of GSAT: 2H -> width -> width -> 1, instance normalised."""
+    """The edge MLP of GSAT, 2H -> width -> width -> 1, each layer normalised over the edges of a person.
+
+    Dropout takes whole channels of a person: drawing it for every edge would cost more than the rest of the scorer.
+    """
 
     def activation() -> list[nn.Module]:
-        return [EdgeNorm(), nn.ReLU(), nn.Dropout(dropout)]
+        return [nn.InstanceNorm1d(width), nn.ReLU(), nn.Dropout1d(dropout)]
 
-    rest = nn.Sequential(*activation(), nn.Linear(width, width), *activation(), nn.Linear(width, 1))
+    rest = nn.Sequential(*activation(), nn.Conv1d(width, width, 1), *activation(), nn.Conv1d(width, 1, 1))
     return EdgeScorer(hidden, width, rest)
 
 
@@ -234,11 +228,11 @@ def straight_through(hard: Tensor, soft: Tensor) -> Tensor:
 
 class _Reversal(torch.autograd.Function):
     @staticmethod
-    def forward(context, z: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(context, z):
         return z.view_as(z)
 
     @staticmethod
-    def backward(context, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(context, gradient):
         return -gradient
 
 

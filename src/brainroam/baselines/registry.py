@@ -30,4 +30,4 @@ def method_names() -> list[str]:
 
 def _load() -> None:
     """Import the modules that register methods, on first use: some of them need torch."""
-    from brainroam.baselines import linear  # noqa: F401
+    from brainroam.baselines import combat, controls, linear, site_ridge  # noqa: F401

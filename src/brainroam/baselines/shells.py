@@ -1,13 +1,19 @@
-"""The two shells of the graph baselines: a whole graph goes in, or a graph whose edges a method weighs itself."""
+"""The shells of the graph baselines: a whole graph goes in, or one whose edges a method weighs itself.
+
+`SiteBalanced` is mixed into methods that compare sites within a batch.
+"""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
-from brainroam.baselines.deep import DeepMethod, Shape
+from brainroam.baselines.deep import DeepMethod, People, Shape, cross_entropy, site_balanced_batches
 from brainroam.baselines.graphs import adjacency_matrices, connectivity_matrices, strongest_edges
-from brainroam.baselines.layers import GraphClassifier
+from brainroam.baselines.layers import GraphClassifier, GraphEncoder
 from brainroam.cohort import Cohort
 from brainroam.errors import unknown
 
@@ -35,6 +41,8 @@ class GraphMethod(DeepMethod):
     density: float = 0.2
     readout: str = "mean"
 
+    classifier: ClassVar[type[GraphClassifier]] = GraphClassifier
+
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Connectivity rows (n, P, P) and adjacencies (n, P, P)."""
         return connectivity_matrices(cohort), adjacency_matrices(cohort, self.density)
@@ -43,10 +51,10 @@ class GraphMethod(DeepMethod):
         """Encoder, readout and head."""
         if self.readout not in READOUTS:
             raise unknown("readout", self.readout, READOUTS)
-        return GraphClassifier(self.encoder(shape.rois), self.hidden, shape.rois, self.readout)
+        return self.classifier(self.encoder(shape.rois), self.hidden, shape.rois, self.readout)
 
     @abstractmethod
-    def encoder(self, n_in: int) -> nn.Module:
+    def encoder(self, n_in: int) -> GraphEncoder:
         """Node embeddings (B, P, hidden) from features and graph."""
 
 
@@ -69,8 +77,36 @@ class EdgeMethod(DeepMethod):
     layers: int = 2
     dropout: float = 0.5
     density: float = 0.2
-    edge_width: int = 64
+    edge_width: int = 32
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Connectivity rows (n, P, P), edges (n, E, 2) and whether each is there (n, E)."""
         return connectivity_matrices(cohort), *strongest_edges(cohort, self.density)
+
+
+@dataclass(kw_only=True, eq=False)
+class SiteBalanced:
+    """Batches with as many people of every site, the classes of a site spread evenly over them.
+
+    Parameters
+    ----------
+    per_site : int
+        People of each site in a batch.
+    """
+
+    per_site: int = 8
+
+    def batches(self, people: People) -> Iterator[Tensor]:
+        """Positions of the people in each mini-batch of an epoch."""
+        yield from site_balanced_batches(people.site, people.y, self.per_site)
+
+
+def by_site(values: Tensor, site: Tensor) -> list[Tensor]:
+    """The rows of each site present."""
+    return [values[site == e] for e in site.unique()]
+
+
+def site_risks(logit: Tensor, batch: People) -> Tensor:
+    """The cross-entropy R_e at each site present."""
+    loss = cross_entropy(logit, batch.y, reduction="none")
+    return torch.stack([here.mean() for here in by_site(loss, batch.site)])
