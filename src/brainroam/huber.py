@@ -20,7 +20,7 @@ def huber_regression(
     values: np.ndarray,
     k: float = HUBER_K,
     delta: float | None = None,
-    max_iter: int = 50,
+    max_iter: int | None = None,
     tol: float = 1e-9,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (p, M) and final weights (n, M) of one robust regression per column.
@@ -33,9 +33,9 @@ def huber_regression(
         NaN where missing; such people get weight 0. A column with nobody present gets NaN coefficients.
     k, delta : float
         Threshold in robust standard deviations, or, when ``delta`` is given, in the units of ``values``.
-    max_iter : int
-        Solves per column at most. The default is statsmodels' own, so that the rare columns that converge slowly (one
-        in a thousand on ABIDE) stop where it stops.
+    max_iter : int, optional
+        Solves per column at most. The default is statsmodels' own 50, so that the rare columns that converge slowly
+        (one in a thousand on ABIDE) stop where it stops; a fixed ``delta`` has no such model and gets 1000.
 
     >>> rng = np.random.default_rng(0)
     >>> x = np.column_stack([np.ones(50), rng.normal(size=50)])
@@ -54,14 +54,17 @@ def huber_regression(
     products = design[:, upper[0]] * design[:, upper[1]]
 
     active = np.flatnonzero(count)
-    for _ in range(max_iter):
+    for _ in range(max_iter or (50 if delta is None else 1000)):
         if len(active) == 0:
             break
         y, here, w = rows[active], present[active], weights[active]
         new = _weighted_least_squares(design, products, upper, y, w)
         residual = np.abs(y - new @ design.T)
-        scale = _median_present(residual, here, count[active]) / MAD_OF_A_STANDARD_NORMAL
-        threshold = (k * scale if delta is None else np.full(len(active), delta))[:, None]
+        if delta is None:
+            scale = _median_present(residual, here, count[active]) / MAD_OF_A_STANDARD_NORMAL
+        else:
+            scale = np.full(len(active), delta / k)
+        threshold = k * scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             w = np.where(residual > threshold, threshold / residual, 1.0) * here
         # A scale of zero means an exact fit of half the people: there is nothing left to reweight.

@@ -66,6 +66,7 @@ def extract_scaffold(
     bootstrap: str = "sites",
     n_boot: int = 1000,
     random_state: int = 0,
+    huber_delta: float | None = None,
 ) -> Scaffold:
     """Select the scaffold from the site-wise residuals of labelled training people.
 
@@ -81,6 +82,8 @@ def extract_scaffold(
         Resample sites (exact, ``n_boot`` and ``random_state`` are not used), or sites and people.
     n_boot : int
         Resamples of the hierarchical bootstrap.
+    huber_delta : float, optional
+        A fixed threshold of the robust means, in edge units; by default 1.345 robust standard deviations.
 
     >>> rng = np.random.default_rng(0)
     >>> y, site = np.tile([0, 1], 30), np.repeat(["A", "B", "C"], 20)
@@ -92,11 +95,11 @@ def extract_scaffold(
         raise unknown("bootstrap", bootstrap, ["sites", "hierarchical"])
     y, site = np.asarray(y), np.asarray(site).astype(str)
     sites = sites_with_both_classes(y, site)
-    contrast = site_contrasts(residuals, y, site, sites)
+    contrast = site_contrasts(residuals, y, site, sites, huber_delta=huber_delta)
     stability = None
     if bootstrap == "hierarchical":
         groups = [(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)]
-        stability = hierarchical_stability(groups, _median_over_sites(contrast), n_boot, random_state)
+        stability = hierarchical_stability(groups, _median_over_sites(contrast), n_boot, random_state, huber_delta)
     return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
 
 
@@ -112,13 +115,21 @@ def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
 
 
 def site_contrasts(
-    residuals: np.ndarray, y: np.ndarray, site: np.ndarray, sites: Sequence[str], memo: Memo | None = None
+    residuals: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    sites: Sequence[str],
+    memo: Memo | None = None,
+    huber_delta: float | None = None,
 ) -> np.ndarray:
     """d_e of every site (E, M): difference of the robust means of cases and controls."""
     memo = memo or Memo()
-    return np.stack(
-        [huber_mean(residuals[cases]) - huber_mean(residuals[controls]) for cases, controls in _groups(y, site, sites)]
-    )
+
+    def contrast(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
+        means = (huber_mean(group, delta=huber_delta) for group in (cases, controls))
+        return memo.get(("contrast", huber_delta), [cases, controls], lambda: np.subtract(*means))
+
+    return np.stack([contrast(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)])
 
 
 def select_scaffold(
@@ -194,10 +205,6 @@ def distinct_thresholds(n_sites: int, grid: Sequence[float]) -> list[float]:
     # The small term forgives grid points that equal k / E only up to rounding.
     needed = {int(np.ceil(eta * n_sites - 1e-9)): eta for eta in sorted(grid, reverse=True)}
     return sorted(needed.values())
-
-
-def _contrast(cases: np.ndarray, controls: np.ndarray, memo: Memo) -> np.ndarray:
-    return memo.get("contrast", [cases, controls], lambda: huber_mean(cases) - huber_mean(controls))
 
 
 def _groups(y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

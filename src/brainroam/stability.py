@@ -39,6 +39,7 @@ def hierarchical_stability(
     consensus: np.ndarray,
     n_boot: int = 1000,
     random_state: int = 0,
+    huber_delta: float | None = None,
 ) -> np.ndarray:
     """pi (M,) when sites and, within site and class, people are resampled.
 
@@ -46,7 +47,7 @@ def hierarchical_stability(
     are those of the full sample, so each resample is a weighted mean: one matrix product.
     """
     rng = np.random.default_rng(random_state)
-    weighted = [(_weighted(cases), _weighted(controls)) for cases, controls in groups]
+    weighted = [(_weighted(cases, huber_delta), _weighted(controls, huber_delta)) for cases, controls in groups]
     n_sites, kept = len(groups), np.zeros(len(consensus))
     for block in _blocks(n_boot, 50):
         drawn = rng.integers(n_sites, size=(block, n_sites))
@@ -77,9 +78,9 @@ def _middle_ranks(n_sites: int) -> Iterator[tuple[tuple[int, int], float]]:
         yield from (((a, b), p) for b, p in pairs.items())
 
 
-def _weighted(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _weighted(values: np.ndarray, huber_delta: float | None) -> tuple[np.ndarray, np.ndarray]:
     """Robustness weights and weighted values of one class at one site; 0 where missing."""
-    weights = huber_regression(np.ones((len(values), 1)), values)[1]
+    weights = huber_regression(np.ones((len(values), 1)), values, delta=huber_delta)[1]
     return weights, weights * np.nan_to_num(values)
 
 
