@@ -62,6 +62,8 @@ class MethodInfo:
         It runs its own inner leave-one-site-out (and then offers ``inner_scores_``).
     in_distribution_only : bool
         It has nothing to say about a site never seen.
+    stochastic : bool
+        Another seed gives other scores; a method that is not is run once however many seeds are asked for.
     """
 
     name: str
@@ -72,3 +74,4 @@ class MethodInfo:
     needs: tuple[str, ...] = ()
     self_selecting: bool = False
     in_distribution_only: bool = False
+    stochastic: bool = True

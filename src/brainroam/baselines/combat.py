@@ -124,5 +124,6 @@ register(
         "Johnson et al. (2007) Biostatistics 8:118-127; Fortin et al. (2018) NeuroImage 167:104-120",
         {"penalty": (3.0, 1.0, 10.0)},
         needs=("site", "covariates"),
+        stochastic=False,
     )
 )

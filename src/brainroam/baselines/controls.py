@@ -94,9 +94,15 @@ class SiteOnly(Method):
         return self
 
 
-register(MethodInfo("majority", Majority, "control: the same score for everybody"))
+register(MethodInfo("majority", Majority, "control: the same score for everybody", stochastic=False))
 register(
-    MethodInfo("confounds", Confounds, "control: logistic regression on age, sex and motion", needs=("covariates",))
+    MethodInfo(
+        "confounds",
+        Confounds,
+        "control: logistic regression on age, sex and motion",
+        needs=("covariates",),
+        stochastic=False,
+    )
 )
 register(
     MethodInfo(
@@ -105,5 +111,6 @@ register(
         "control: the share of cases at each site (in-distribution only)",
         needs=("site",),
         in_distribution_only=True,
+        stochastic=False,
     )
 )

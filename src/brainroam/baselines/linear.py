@@ -47,8 +47,8 @@ class LinearMethod(Method):
         mean = values.mean(axis=0)
         rotated, axes = principal_axes(values - mean)
         model = CLASSIFIERS[self.classifier](self.strength).fit(rotated, cohort.labels)
-        self.coef_ = axes @ model.coef_[0]
-        self.intercept_ = float(model.intercept_[0] - mean @ self.coef_)
+        self.coef_ = axes @ np.ravel(model.coef_)
+        self.intercept_ = float(np.ravel(model.intercept_)[0] - mean @ self.coef_)
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -96,5 +96,6 @@ for _kind, _prefix, _text, _citation in (
                     f"{_classifier} on {_text}",
                     _citation,
                     {"strength": _grid},
+                    stochastic=False,
                 )
             )

@@ -119,6 +119,7 @@ register(
         "ridge on all log-Euclidean edges, site means and per-site age and sex removed",
         "Varoquaux et al. (2010) MICCAI; recipe of brainroam",
         needs=("site", "covariates"),
+        stochastic=False,
     )
 )
 register(
@@ -128,5 +129,6 @@ register(
         "ridge on the cross-site scaffold of deconfounded log-Euclidean edges",
         "recipe of brainroam",
         needs=("site", "covariates"),
+        stochastic=False,
     )
 )
