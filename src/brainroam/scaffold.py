@@ -99,7 +99,7 @@ def extract_scaffold(
     stability = None
     if bootstrap == "hierarchical":
         groups = [(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)]
-        stability = hierarchical_stability(groups, _median_over_sites(contrast), n_boot, random_state, huber_delta)
+        stability = hierarchical_stability(groups, median_over_sites(contrast), n_boot, random_state, huber_delta)
     return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
 
 
@@ -144,7 +144,7 @@ def select_scaffold(
 
     A scaffold of fewer sites needs only their rows of ``contrast``: this makes episodes and inner validation cheap.
     """
-    consensus = _median_over_sites(contrast)
+    consensus = median_over_sites(contrast)
     kappa = sign_consistency(contrast, consensus)
     pi = site_stability(contrast, consensus) if stability is None else stability
     known = np.isfinite(consensus)
@@ -154,8 +154,21 @@ def select_scaffold(
     tau = float(np.percentile(size[known], tau_percentile))
     chosen = (size > tau) & (kappa >= eta) & (pi >= zeta)
     if not chosen.any():
-        raise EmptyScaffoldError(_why_empty(size, kappa, pi, tau, tau_percentile, eta, zeta))
+        thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
+        raise EmptyScaffoldError(_why_empty(size[known], kappa[known], pi[known], tau, thresholds))
     return Scaffold(np.flatnonzero(chosen), contrast, consensus, kappa, pi, tau, tuple(sites))
+
+
+def median_over_sites(contrast: np.ndarray) -> np.ndarray:
+    """d_com (M,): median over the sites that have the edge; NaN where none has."""
+    ordered = np.sort(contrast, axis=0)
+    count = np.isfinite(contrast).sum(axis=0)
+    column = np.arange(contrast.shape[1])
+    low, high = (
+        ordered[np.maximum(count - 1, 0) // 2, column],
+        ordered[np.minimum(count // 2, len(contrast) - 1), column],
+    )
+    return 0.5 * (low + high)
 
 
 def sign_consistency(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
@@ -212,35 +225,25 @@ def _groups(y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> Iterator[t
         yield (site == name) & (y == 1), (site == name) & (y == 0)
 
 
-def _median_over_sites(contrast: np.ndarray) -> np.ndarray:
-    """Median over the sites that have the edge; NaN where none has."""
-    ordered = np.sort(contrast, axis=0)
-    count = np.isfinite(contrast).sum(axis=0)
-    column = np.arange(contrast.shape[1])
-    low, high = (
-        ordered[np.maximum(count - 1, 0) // 2, column],
-        ordered[np.minimum(count // 2, len(contrast) - 1), column],
-    )
-    return 0.5 * (low + high)
-
-
-def _why_empty(
-    size: np.ndarray, kappa: np.ndarray, pi: np.ndarray, tau: float, percentile: float, eta: float, zeta: float
-) -> str:
-    """Name the threshold that emptied the scaffold and the nearest setting that would not."""
-    strong = size > tau
-    if not strong.any():
-        return f"the scaffold is empty: no contrast exceeds the {percentile:g}th percentile; lower tau_percentile"
-    steady = strong & (kappa >= eta)
-    if not steady.any():
-        return (
-            f"the scaffold is empty: {int(strong.sum())} edges pass tau (percentile {percentile:g}) but none has the "
-            f"same sign in {eta:.0%} of the sites; eta={_below(kappa[strong].max())} would keep at least one"
-        )
-    return (
-        f"the scaffold is empty: {int(steady.sum())} edges pass tau and eta but none reaches stability {zeta:g}; "
-        f"zeta={_below(pi[steady].max())} would keep at least one"
-    )
+def _why_empty(size: np.ndarray, kappa: np.ndarray, pi: np.ndarray, tau: float, thresholds: dict[str, float]) -> str:
+    """Name the threshold that emptied the scaffold and the nearest settings that would not."""
+    passes = {"tau_percentile": size > tau, "eta": kappa >= thresholds["eta"], "zeta": pi >= thresholds["zeta"]}
+    left_after = np.logical_and.accumulate([np.ones(len(size), dtype=bool), *passes.values()])
+    step = int(left_after[1:].any(axis=1).argmin())
+    culprit, left = list(passes)[step], left_after[step]
+    n_left, setting = int(left.sum()), f"{culprit}={thresholds[culprit]:g}"
+    admits = dict[str, float]()
+    if culprit == "tau_percentile":
+        left = size == size.max()
+        if left.all():
+            return f"the scaffold is empty: all {n_left} edges have the same contrast, so none stands out"
+        # Where tau reaches the largest contrast; any percentile below admits it.
+        admits["tau_percentile"] = 100 * (n_left - left.sum()) / (n_left - 1) - 1e-3
+    shortfall = np.maximum(thresholds["eta"] - kappa, 0) + np.maximum(thresholds["zeta"] - pi, 0)
+    nearest = np.flatnonzero(left)[shortfall[left].argmin()]
+    admits |= {"eta": kappa[nearest], "zeta": pi[nearest]}
+    remedy = ", ".join(f"{name}={_below(value)}" for name, value in admits.items() if value < thresholds[name])
+    return f"the scaffold is empty: none of {n_left} edges passes {setting}; {remedy} would keep at least one"
 
 
 def _below(value: float) -> str:
