@@ -167,7 +167,7 @@ class DeepMethod(Method):
             )
         return self.inputs(cohort)
 
-    def _fitted(self) -> Network:
+    def _fitted(self) -> Any:
         if not hasattr(self, "network_"):
             raise UsageError(f"{type(self).__name__} is not fitted yet; call fit or load_state first")
         return self.network_

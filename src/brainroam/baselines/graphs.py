@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from brainroam.cohort import Cohort, missing_rois
-from brainroam.connectivity import edges_to_matrix, pearson_edges
+from brainroam.connectivity import cohort_edges, edges_to_matrix
 
 
 def connectivity_matrices(cohort: Cohort) -> Tensor:
@@ -66,7 +66,7 @@ def whole_series(cohort: Cohort) -> tuple[Tensor, Tensor]:
 
 
 def _known_edges(cohort: Cohort) -> np.ndarray:
-    return np.nan_to_num(cohort.per_person("edges-pearson", pearson_edges)).astype(np.float32)
+    return np.nan_to_num(cohort_edges(cohort)).astype(np.float32)
 
 
 def _standardised(series: Sequence[np.ndarray], n_frames: int) -> np.ndarray:
