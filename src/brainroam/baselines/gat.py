@@ -9,7 +9,7 @@ Explanation: ``attention`` (n, P, P), averaged over layers, heads and both direc
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ class GATClassifier(GraphClassifier):
 
     def explain(self, x: Tensor, adjacency: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
         """Mean attention of each edge."""
+        block: Any
         maps, h = [], x
         for block in self.encoder.blocks:
             maps.append(block.convolution.attention(h, adjacency).mean(1))
