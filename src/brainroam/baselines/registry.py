@@ -1,9 +1,15 @@
 """The names `brainroam methods` lists, and how each method is made."""
 
+from importlib import import_module
+
 from brainroam.baselines.base import MethodInfo
 from brainroam.errors import UsageError, unknown
 
 _METHODS: dict[str, MethodInfo] = {}
+_DEEP = (  # in the order of CORE's tables
+    *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco"),
+    *("brainnettf", "agmgc", "fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),
+)
 
 
 def register(info: MethodInfo) -> MethodInfo:
@@ -31,3 +37,6 @@ def method_names() -> list[str]:
 def _load() -> None:
     """Import the modules that register methods, on first use: some of them need torch."""
     from brainroam.baselines import combat, controls, linear, site_ridge  # noqa: F401
+
+    for module in _DEEP:
+        import_module(f"brainroam.baselines.{module}")
