@@ -60,7 +60,10 @@ def temporal_descriptors(
         )
     gone = missing_rois(series)
     return np.stack(
-        [_descriptors(x, g, pairs, w, s) for x, g, w, s in zip(series, gone, windows, strides, strict=True)]
+        [
+            summarise(_fisher_windows(x, g, pairs, w, s))
+            for x, g, w, s in zip(series, gone, windows, strides, strict=True)
+        ]
     )
 
 
@@ -81,8 +84,8 @@ def windows_in_volumes(seconds: float, tr: Sequence[float] | np.ndarray) -> np.n
     return np.maximum(1, np.round(seconds / tr)).astype(int)
 
 
-def _descriptors(x: np.ndarray, gone: np.ndarray, pairs: np.ndarray, window: int, stride: int) -> np.ndarray:
-    z = _fisher_windows(x, gone, pairs, window, stride)
+def summarise(z: np.ndarray) -> np.ndarray:
+    """Volatility and flexibility (m, 2) of windowed Fisher z (L, m); NaN where fewer than two windows have a value."""
     known = np.isfinite(z)
     count = known.sum(axis=0)
     filled = np.where(known, z, 0)
