@@ -8,6 +8,7 @@ standardised alike. A level never seen in training counts as missing. Which valu
 """
 
 import json
+from copy import copy
 from typing import Self
 
 import numpy as np
@@ -61,15 +62,11 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             if not pd.api.types.is_numeric_dtype(covariates[name]):
                 self.levels_[name] = sorted(covariates[name].dropna().astype(str).unique())
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
-        raw = self._raw(covariates)
-        if np.isinf(raw).any():
-            raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
-        known = np.isfinite(raw)
-        count = np.maximum(known.sum(axis=0), 1)
-        self.mean_ = np.where(known, raw, 0).sum(axis=0) / count
-        std = np.sqrt((np.where(known, raw - self.mean_, 0) ** 2).sum(axis=0) / count)
-        self.std_ = np.where(std > 1e-12 * np.maximum(1, np.abs(self.mean_)), std, 1.0)
-        return self
+        return self._standardise(covariates)
+
+    def restandardised(self, covariates: pd.DataFrame) -> "CovariateEncoder":
+        """The same columns and levels, with the means and standard deviations of these people."""
+        return copy(self)._standardise(covariates)
 
     def transform(self, covariates: pd.DataFrame) -> np.ndarray:
         """Standardised columns (n, d), 0 where missing."""
@@ -108,6 +105,17 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self.columns_, self.levels_ = learned["columns"], learned["levels"]
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
         self.mean_, self.std_ = np.array(learned["mean"]), np.array(learned["std"])
+        return self
+
+    def _standardise(self, covariates: pd.DataFrame) -> Self:
+        raw = self._raw(covariates)
+        if np.isinf(raw).any():
+            raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
+        known = np.isfinite(raw)
+        count = np.maximum(known.sum(axis=0), 1)
+        self.mean_ = np.where(known, raw, 0).sum(axis=0) / count
+        std = np.sqrt((np.where(known, raw - self.mean_, 0) ** 2).sum(axis=0) / count)
+        self.std_ = np.where(std > 1e-12 * np.maximum(1, np.abs(self.mean_)), std, 1.0)
         return self
 
     def _encoded(self) -> list[tuple[str, str]]:

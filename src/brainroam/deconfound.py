@@ -123,6 +123,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         raw = self.encoder_.imputed(table)
         self.notes_: list[str] = self._missing_notes(table)
         self.sites_ = sorted(set(place))
+        self._people = table, place
         self.residuals_ = np.empty_like(edges)
         fits = []
         for name in self.sites_:
@@ -150,12 +151,14 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
     def restricted(self, sites: Sequence[str]) -> "SiteDeconfounder":
         """The deconfounder these sites alone would have given, without fitting again.
 
-        Exact, because each site's fit is its own and the average does not depend on how q~ is scaled; only a missing
-        covariate still stands at the mean of all training people.
+        Exact, because each site's fit is its own. Only the fit of a site where a covariate is missing still has it at
+        the mean of all training people, and levels seen at no other site keep their (empty) column.
         """
         check_is_fitted(self)
+        table, place = self._people
         part = SiteDeconfounder(**self.get_params())
-        part.encoder_, part.notes_, part.sites_ = self.encoder_, self.notes_, list(sites)
+        part.encoder_ = self.encoder_.restandardised(table[np.isin(place, sites)])
+        part.notes_, part.sites_ = self.notes_, list(sites)
         part._average([self._fits[self.sites_.index(name)] for name in sites])
         return part
 
