@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from brainroam.cohort import Cohort as Cohort
+    from brainroam.evaluation.runner import compare as compare
+    from brainroam.evaluation.runner import evaluate as evaluate
     from brainroam.readers import load_cohort as load_cohort
     from brainroam.synthetic import make_cohort as make_cohort
 
@@ -15,6 +17,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Cohort": "cohort",
+    "compare": "evaluation.runner",
+    "evaluate": "evaluation.runner",
     "load_cohort": "readers",
     "make_cohort": "synthetic",
 }

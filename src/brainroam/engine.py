@@ -11,7 +11,7 @@ import signal
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -40,7 +40,7 @@ def map(
     shared: Shared,
     jobs: int = 1,
     engine: str = "local",
-) -> Iterator[tuple[Task, Result | Failure]]:
+) -> Generator[tuple[Task, Result | Failure], None, None]:
     """Yield each task with ``function(shared, task)``, or with its `Failure`, as they are completed.
 
     Parameters
@@ -66,7 +66,7 @@ def map(
     return ENGINES[engine](function, list(tasks), shared, jobs)
 
 
-def _local(function: Callable, tasks: list, shared: Any, jobs: int) -> Iterator[tuple[Any, Any]]:
+def _local(function: Callable, tasks: list, shared: Any, jobs: int) -> Generator[tuple[Any, Any], None, None]:
     if jobs > 1 and len(tasks) > 1:
         yield from _side_by_side(function, deque(tasks), shared, min(jobs, len(tasks)))
         return
@@ -90,7 +90,7 @@ def _on_one_core(function: Callable, shared: Any, task: Any) -> Any:
         return function(shared, task)
 
 
-def _side_by_side(function: Callable, waiting: deque, shared: Any, jobs: int) -> Iterator[tuple[Any, Any]]:
+def _side_by_side(function: Callable, waiting: deque, shared: Any, jobs: int) -> Generator[tuple[Any, Any], None, None]:
     started = [_Worker(function, shared) for _ in range(jobs)]
     workers = {worker.connection: worker for worker in started}
     try:

@@ -6,14 +6,18 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import data
+from brainroam.cli import data, study
 from brainroam.errors import BrainroamError, UsageError
 
 EXAMPLES = """[bold]Examples[/bold]
 
 brainroam demo --out demo
 
-brainroam check ABIDE_pcp --atlas aal --preset paper"""
+brainroam check ABIDE_pcp --atlas aal --preset paper
+
+brainroam loso ABIDE_pcp --atlas aal --methods core,tangent-ridge --out runs
+
+brainroam compare runs"""
 
 
 class _Commands(TyperGroup):
@@ -61,7 +65,17 @@ def _root(
     """Train on your imaging sites, get an honest statement about the next one."""
 
 
-for _command in (data.demo, data.check, data.fetch):
+for _command in (
+    data.demo,
+    data.check,
+    data.fetch,
+    study.loso,
+    study.cv,
+    study.ablate,
+    study.sweep,
+    study.compare,
+    study.methods,
+):
     app.command()(_command)
 
 

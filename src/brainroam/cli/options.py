@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,11 +114,17 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
 
     shared = list(inspect.signature(wrapper).parameters.values())[:-1]
     own = list(inspect.signature(command).parameters.values())[1:]
-    # typer reads the signature and the annotations; DATA comes first, then the command's own options.
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (shared[0], *own, *shared[1:])]
+    return dress(wrapper, command, (shared[0], *own, *shared[1:]))  # DATA, then the command's own options
+
+
+def dress(
+    wrapper: Callable[..., None], command: Callable, parameters: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """Make a wrapper look like the command, with these parameters: typer reads signature and annotations."""
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return wrapper
 
 

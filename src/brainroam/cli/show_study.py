@@ -1,0 +1,103 @@
+"""Printing studies: a table per protocol in AUC points (hundredths), sentences, notes."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from brainroam.baselines.base import MethodInfo
+from brainroam.cli.show import print_json
+from brainroam.evaluation.compare import Comparison, summarise
+from brainroam.evaluation.runner import Results
+from brainroam.evaluation.runs import plain
+from brainroam.evaluation.splits import UNITS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def show_results(results: Results, out: Path, json: bool) -> None:
+    """Print what a study found and where it is kept."""
+    summary = summarise(results.scores, results.predictions)
+    if json:
+        print_json(plain({"out": str(out), "methods": summary.to_dict("records"), "study": results.study}))
+        return
+    console = Console(highlight=False)
+    _print_summary(console, summary)
+    console.print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}", markup=False)
+
+
+def show_comparison(comparison: Comparison, json: bool) -> None:
+    """Print the table, a sentence per pair, and what the data cannot decide."""
+    if json:
+        paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
+        print_json(
+            plain({"methods": table, "pairs": paired, "sentences": comparison.sentences, "notes": comparison.notes})
+        )
+        return
+    console = Console(highlight=False)
+    _print_summary(console, comparison.table)
+    for lines, style in ((comparison.sentences, ""), (comparison.notes, "dim")):
+        if lines:
+            console.print()
+            console.print(_bullets(lines, style))
+
+
+def show_methods(infos: Sequence[MethodInfo], json: bool) -> None:
+    """Print what the registry knows."""
+    if json:
+        fields = ("name", "summary", "citation", "needs", "grid", "stochastic", "in_distribution_only")
+        print_json(plain([{name: getattr(info, name) for name in fields} for info in infos]))
+        return
+    table = _table("method", "what it does, needs and cites")
+    for info in infos:
+        needs = f"; needs {' and '.join(info.needs)}" if info.needs else ""
+        about = Text.assemble(info.summary, needs, (f"\n{info.citation}" if info.citation else "", "dim"))
+        table.add_row(Text(info.name, style="bold"), about)
+    Console(highlight=False).print(table)
+
+
+def _print_summary(console: Console, summary: "pd.DataFrame") -> None:
+    for i, (protocol, rows) in enumerate(summary.groupby("protocol", sort=True)):
+        unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
+        console.print("\n" * (i > 0) + f"[bold]{count} {unit}{'s' * (count != 1)} held out[/bold], in points of 100")
+        console.print(_summary_table(rows, unit, next_site=protocol != "cv"))
+
+
+def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
+    following = [f"next {unit}*"] if next_site else []
+    table = _table("method", "AUC", "95 % interval", *following, "worst", "at", "ACC", "BAC")
+    for row in rows.itertuples():
+        expected = [_span(row.next_low, row.next_high)] if next_site else []
+        cells = [_points(row.auc), _span(row.auc_low, row.auc_high), *expected, _points(row.worst_auc)]
+        table.add_row(Text(row.method), *cells, Text(row.worst_site), _points(row.acc), _points(row.balanced_acc))
+    table.caption, table.caption_justify = "ACC accuracy, BAC balanced accuracy, means", "right"
+    if next_site:
+        table.caption += f"; * 95 % prediction interval of the true AUC at the next {unit}"
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in (first, *others):
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _bullets(lines: Sequence[str], style: str) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    for line in lines:
+        grid.add_row("•", Text(line, style=style))
+    return grid
+
+
+def _points(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _span(low: float, high: float) -> str:
+    return "-" if math.isnan(low) else f"{_points(low)}-{_points(high)}"

@@ -1,0 +1,135 @@
+"""A folder of runs: what was asked for, what is done, and the tables of it.
+
+::
+
+    RUNS/study.json         the cohort: manifest hash, atlas, sites, who was left out
+    RUNS/plans/<hash>.json  a command and the runs it asked for
+    RUNS/runs/<hash>.json   a run: its spec, and its result or its error
+    RUNS/scores.csv         one row per finished run
+    RUNS/predictions.csv    one row per finished run and person
+
+Every JSON file is written once and at once, so several commands may work in one folder and any of them may be killed.
+The run files are the truth; the tables are written from them.
+"""
+
+import shlex
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from brainroam.cohort import Cohort
+from brainroam.errors import RunsError
+from brainroam.evaluation.runs import RunSpec, content_hash, read_run, read_sealed, table_hash, write_run, write_sealed
+from brainroam.evaluation.tables import PREDICTIONS, SCORES, csv_lines, prediction_rows, score_rows
+from brainroam.files import write_text
+
+
+class RunsFolder:
+    """The runs of one cohort on disk.
+
+    Attributes
+    ----------
+    path : Path
+    study : dict
+        What ``study.json`` says of the cohort.
+    planned : dict of str to RunSpec
+        Every run any command asked for, by hash.
+    runs : dict of str to (RunSpec, dict)
+        Every run that has an intact file, by hash; a damaged file is reported and counts as not done.
+    commands : list of str
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not (self.path / "study.json").is_file():
+            raise RunsError(f"{self.path} holds no runs: there is no study.json in it")
+        self.study = read_sealed(self.path / "study.json")
+        plans = [read_sealed(file) for file in sorted((self.path / "plans").glob("*.json"))]
+        self.commands = sorted({plan["command"] for plan in plans})
+        specs = [RunSpec(**spec) for plan in plans for spec in plan["runs"]]
+        self.planned = {spec.hash: spec for spec in specs}
+        self.runs: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
+        self._lines: dict[tuple, tuple[str, str]] = {}
+        for file in sorted((self.path / "runs").glob("*.json")):
+            self._take(file)
+
+    @classmethod
+    def of(cls, path: str | Path, cohort: Cohort) -> "RunsFolder":
+        """The folder for this cohort, made if it is new; a folder of another cohort is refused."""
+        file = Path(path) / "study.json"
+        mine = _describe(cohort)
+        if not file.is_file():
+            write_sealed(file, mine)
+        theirs = read_sealed(file)
+        differing = [name for name in ("manifest_hash", "table_hash") if mine[name] != theirs.get(name)]
+        if differing:
+            what = "people, labels, sites or series" if "manifest_hash" in differing else "covariates"
+            raise RunsError(
+                f"{path} holds runs of another cohort: its {what} differ ({theirs['cohort']} there, {cohort} here); "
+                "give another folder, or read the data with the same options as before"
+            )
+        return cls(path)
+
+    def plan(self, specs: Iterable[RunSpec]) -> None:
+        """Record what is asked for; two different runs cannot have one place in the tables."""
+        specs = list(specs)
+        known = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
+        for spec in specs:
+            other = known.get(spec.key, spec)
+            if other.hash != spec.hash:
+                how = "other folds" if other.budget == spec.budget else f"--budget {other.budget}"
+                raise RunsError(f"{self.path} was begun with {how} ({other}); go on like that, or give another folder")
+        self.planned |= {spec.hash: spec for spec in specs}
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        content = {"command": command, "runs": [asdict(spec) for spec in specs]}
+        file = self.path / "plans" / f"{content_hash(content)[:24]}.json"
+        if not file.is_file():
+            write_sealed(file, content)
+
+    def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
+        """Keep the outcome of a run, and write the tables again."""
+        write_run(self.path / "runs", spec, outcome)
+        self._add(spec, dict(outcome))
+        self.write_tables()
+
+    def status(self, spec: RunSpec) -> str:
+        """``done``, ``failed`` or ``missing``."""
+        return self.runs[spec.hash][1]["status"] if spec.hash in self.runs else "missing"
+
+    def write_tables(self) -> None:
+        """Write ``scores.csv`` and ``predictions.csv`` of all finished runs, in the order of their keys."""
+        lines = [self._lines[key] for key in sorted(self._lines)]
+        for column, (name, header) in enumerate((("scores.csv", SCORES), ("predictions.csv", PREDICTIONS))):
+            write_text(self.path / name, csv_lines([header]) + "".join(of_run[column] for of_run in lines))
+
+    def _take(self, file: Path) -> None:
+        try:
+            spec, outcome = read_run(file)
+        except RunsError as error:
+            warnings.warn(f"{error}; it is not used, and done again when asked for", stacklevel=4)
+            return
+        if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
+            warnings.warn(f"{file} is of another cohort; it is not used", stacklevel=4)
+            return
+        self._add(spec, outcome)
+
+    def _add(self, spec: RunSpec, outcome: dict[str, Any]) -> None:
+        self.runs[spec.hash] = spec, outcome
+        self._lines.pop(spec.key, None)
+        if outcome["status"] == "done":
+            self._lines[spec.key] = csv_lines(score_rows(spec, outcome)), csv_lines(prediction_rows(spec, outcome))
+
+
+def _describe(cohort: Cohort) -> dict[str, Any]:
+    people = cohort.table.groupby("site")["label"]
+    return {
+        "manifest_hash": cohort.manifest_hash,
+        "table_hash": table_hash(cohort),
+        "cohort": repr(cohort),
+        "atlas": cohort.atlas.name,
+        "sites": [{"site": site, "n": len(labels), "n_cases": int((labels == 1).sum())} for site, labels in people],
+        "excluded": cohort.excluded.to_dict("records"),
+    }

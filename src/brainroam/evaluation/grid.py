@@ -1,0 +1,82 @@
+"""Which runs a study asks for: folds x methods x seeds, checked before anything is computed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from brainroam.baselines.base import MethodInfo
+from brainroam.baselines.registry import method_info
+from brainroam.baselines.selection import BUDGETS
+from brainroam.cohort import Cohort
+from brainroam.errors import UsageError, listed, unknown
+from brainroam.evaluation.naming import full_name, parse_name
+from brainroam.evaluation.runs import RunSpec, people_hash, plain, table_hash
+from brainroam.evaluation.splits import UNITS, Fold
+
+
+class Task(NamedTuple):
+    """A run to be done: its spec, the method, and the positions of the people."""
+
+    spec: RunSpec
+    info: MethodInfo
+    fold: Fold
+
+
+def make_tasks(
+    cohort: Cohort,
+    methods: Sequence[str],
+    protocol: str,
+    held_out: Sequence[Fold],
+    seeds: int,
+    budget: str,
+    parameters: Mapping[str, Any],
+) -> Iterator[Task]:
+    """Every run of a study, fold by fold, so that what the runs of a fold share is at hand.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> from brainroam.evaluation.splits import folds
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
+    >>> held_out = list(folds(cohort.table, "loso"))
+    >>> for task in make_tasks(cohort, ["fc-ridge", "fc-svm"], "loso", held_out, 3, "full", {}):
+    ...     print(task.spec)
+    fc-ridge at S01, seed 0
+    fc-svm at S01, seed 0
+    fc-ridge at S02, seed 0
+    fc-svm at S02, seed 0
+    """
+    if seeds < 1:
+        raise UsageError(f"seeds must be at least 1, got {seeds}")
+    if budget not in BUDGETS:
+        raise unknown("budget", budget, BUDGETS)
+    chosen = _configured(methods, protocol, parameters)
+    of_cohort = cohort.manifest_hash, table_hash(cohort)
+    for fold in held_out:
+        people = people_hash(cohort, fold)
+        for info, fixed in chosen:
+            for seed in range(seeds if info.stochastic else 1):
+                spec = RunSpec(info.name, fixed, protocol, fold.name, seed, budget, people, *of_cohort)
+                yield Task(spec, info, fold)
+
+
+def _configured(
+    methods: Sequence[str], protocol: str, parameters: Mapping[str, Any]
+) -> list[tuple[MethodInfo, dict[str, Any]]]:
+    """Each method with its fixed parameters, by the name its results will have."""
+    found: dict[str, tuple[MethodInfo, dict[str, Any]]] = {}
+    for text in methods:
+        method, own = parse_name(text)
+        info, fixed = method_info(method), plain({**parameters, **own})
+        name = full_name(method, fixed)
+        if name in found:
+            raise UsageError(f"{name} is named twice; name every method once")
+        if info.in_distribution_only and protocol != "cv":
+            raise UsageError(f"{name} has nothing to say about a {UNITS[protocol]} it has never seen; use cv for it")
+        try:
+            info.make(**fixed)
+        except TypeError as error:
+            raise UsageError(f"{method} cannot be made with {listed(fixed)}: {error}") from error
+        found[name] = info, fixed
+    if not found:
+        raise UsageError("no method was named; `brainroam methods` lists them")
+    return list(found.values())

@@ -1,0 +1,226 @@
+"""Run methods under a protocol: everything that is missing, nothing twice, whatever happens in between."""
+
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import pandas as pd
+
+from brainroam import engine as engines
+from brainroam.baselines.selection import Selected
+from brainroam.cohort import Cohort
+from brainroam.errors import RunsError, listed, unknown
+from brainroam.evaluation.compare import Comparison, compare_methods
+from brainroam.evaluation.folder import RunsFolder
+from brainroam.evaluation.grid import Task, make_tasks
+from brainroam.evaluation.metrics import site_metrics
+from brainroam.evaluation.progress import show_progress
+from brainroam.evaluation.runs import RunSpec, plain
+from brainroam.evaluation.splits import UNITS, Fold, folds
+from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, prediction_rows, score_rows
+
+PACKAGES = ("brainroam", "nilearn", "numpy", "pandas", "scikit-learn", "scipy", "torch")
+
+
+@dataclass(frozen=True)
+class Results:
+    """Finished runs as tables.
+
+    Attributes
+    ----------
+    scores : DataFrame
+        One row per run: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``seed``, the metrics of
+        `metrics.site_metrics`, ``threshold``, ``budget`` and the chosen ``configuration`` as JSON.
+    predictions : DataFrame
+        One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability``.
+    study : dict
+        The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``), the ``commands``, and in words the runs that
+        are ``missing`` and ``failed``.
+    """
+
+    scores: pd.DataFrame
+    predictions: pd.DataFrame
+    study: dict[str, Any]
+
+
+def evaluate(
+    cohort: Cohort,
+    methods: str | Sequence[str],
+    protocol: str = "loso",
+    seeds: int = 1,
+    budget: str = "full",
+    out: str | Path | None = None,
+    jobs: int = 1,
+    engine: str = "local",
+    parameters: Mapping[str, Any] | None = None,
+    sites: Sequence[str] | None = None,
+    n_splits: int = 5,
+    n_repeats: int = 1,
+    force: bool = False,
+    partial: bool = False,
+    progress: bool = False,
+) -> Results:
+    """Run every method on every fold and seed.
+
+    What ``out`` holds already is not done again, so a study that was interrupted is resumed by the same call. A run
+    that fails is recorded with its traceback, does not stop the others, and is tried again at the next call.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    methods : sequence of str
+        Registered names, with parameters to fix in brackets: ``"core[budget=20]"``.
+    protocol : {"loso", "loio", "cv"}
+        What is held out, see `splits.folds`.
+    seeds : int
+        Seeds 0, 1, ...; a method that is not random is run once, with seed 0.
+    budget : {"full", "fast", "default"}
+        How every method is tuned, see `brainroam.baselines.selection`.
+    out : path, optional
+        The folder of runs; by default nothing is kept on disk.
+    jobs, engine
+        How many runs at a time, each on one core, and where, see `brainroam.engine.map`.
+    parameters : dict, optional
+        Fixed for every method, as if it stood in brackets.
+    sites : sequence of str, optional
+        Hold out only these sites (or institutions, or folds); training uses everybody else.
+    n_splits, n_repeats : int
+        Of ``cv``.
+    force : bool
+        Do finished runs again.
+    partial : bool
+        Return what there is, with a warning, even when some runs failed.
+    progress : bool
+        Show how far it is on stderr.
+
+    Returns
+    -------
+    Results
+        Of the runs asked for here; `load_runs` gives all that a folder holds.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
+    >>> brainroam.evaluate(cohort, ["fc-ridge"], budget="fast").scores[["method", "site", "seed", "n"]]
+         method site  seed   n
+    0  fc-ridge  S01     0  12
+    1  fc-ridge  S02     0  12
+    2  fc-ridge  S03     0  12
+    """
+    names = [methods] if isinstance(methods, str) else list(methods)
+    held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)
+    tasks = list(make_tasks(cohort, names, protocol, held_out, seeds, budget, parameters or {}))
+    with _folder(out, cohort) as folder:
+        folder.plan([task.spec for task in tasks])
+        todo = [task for task in tasks if force or folder.status(task.spec) != "done"]
+        with (
+            closing(engines.map(execute, todo, cohort, jobs, engine)) as outcomes,
+            show_progress(len(todo), progress) as advance,
+        ):
+            for task, outcome in outcomes:
+                if isinstance(outcome, engines.Failure):
+                    outcome = {"status": "failed", **asdict(outcome)}
+                folder.keep(task.spec, outcome)
+                advance(_line(task.spec, outcome))
+        folder.write_tables()
+        return _results(folder, [task.spec for task in tasks], partial)
+
+
+def load_runs(path: str | Path, partial: bool = False) -> Results:
+    """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
+    folder = RunsFolder(path)
+    asked = folder.planned | {key: spec for key, (spec, _) in folder.runs.items()}
+    return _results(folder, asked.values(), partial)
+
+
+def compare(
+    runs: str | Path | Results, reference: str | None = None, partial: bool = False, n_boot: int = 2000
+) -> Comparison:
+    """Compare the methods of a folder of runs, or of results; see `compare.compare_methods`."""
+    results = runs if isinstance(runs, Results) else load_runs(runs, partial)
+    return compare_methods(results.scores, results.predictions, reference, n_boot)
+
+
+def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
+    """Learn on the training people, score the held-out ones, and return the result as plain values."""
+    start, spec = time.perf_counter(), task.spec
+    model = Selected(task.info, spec.budget, **spec.parameters).fit(cohort.subset(task.fold.train), spec.seed)
+    held_out = cohort.subset(task.fold.test)
+    score = model.score(held_out)
+    probability, threshold = model.calibration_(score), model.calibration_.threshold
+    return plain(
+        {
+            "status": "done",
+            "predictions": {
+                "subject": held_out.table["subject"].tolist(),
+                "label": held_out.labels,
+                "score": score,
+                "probability": probability,
+            },
+            "metrics": site_metrics(held_out.labels, score, threshold, probability),
+            "threshold": threshold,
+            "configuration": model.configuration_,
+            "seconds": round(time.perf_counter() - start, 3),
+            "versions": {"python": python_version(), **{name: version(name) for name in PACKAGES}},
+        }
+    )
+
+
+@contextmanager
+def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
+    """The folder asked for, or one that is gone afterwards."""
+    if out is not None:
+        yield RunsFolder.of(out, cohort)
+        return
+    with tempfile.TemporaryDirectory(prefix="brainroam-") as scratch:
+        yield RunsFolder.of(scratch, cohort)
+
+
+def _held_out(cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_splits: int, n_repeats: int) -> list[Fold]:
+    every = {fold.name: fold for fold in folds(cohort.table, protocol, n_splits, n_repeats)}
+    for name in sites or ():
+        if name not in every:
+            raise unknown(f"{UNITS[protocol]} to hold out", name, every)
+    return [fold for name, fold in every.items() if sites is None or name in sites]
+
+
+def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
+    if outcome["status"] == "failed":
+        return f"{spec}: failed, {outcome['error']}"
+    auc = outcome["metrics"]["auc"]
+    return f"{spec}: " + ("one class only" if auc is None else f"AUC {auc:.3f}") + f", {outcome['seconds']:.1f} s"
+
+
+def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Results:
+    """The finished runs among those wanted, by key; the others are an error, or a warning when ``partial``."""
+    specs = sorted(wanted, key=lambda spec: spec.key)
+    done = [folder.runs[spec.hash] for spec in specs if folder.status(spec) == "done"]
+    failed = [f"{spec}: {folder.runs[spec.hash][1]['error']}" for spec in specs if folder.status(spec) == "failed"]
+    missing = [str(spec) for spec in specs if folder.status(spec) == "missing"]
+    if missing or failed:
+        words = _incomplete(len(specs), missing, failed)
+        if not partial or not done:
+            raise RunsError(words)
+        warnings.warn(words, stacklevel=3)
+    return Results(
+        frame(SCORES, (row for run in done for row in score_rows(*run))),
+        frame(PREDICTIONS, (row for run in done for row in prediction_rows(*run))),
+        {**folder.study, "commands": folder.commands, "missing": missing, "failed": failed},
+    )
+
+
+def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[str]) -> str:
+    parts = [f"{len(missing) + len(failed)} of {n_wanted} runs are not finished"]
+    if missing:
+        parts.append(f"not done yet: {listed(missing, 3)}")
+    if failed:
+        parts.append(f"failed, with tracebacks in their files: {listed(failed, 3)}")
+    return "; ".join(parts) + ". The same command does what is missing; --partial accepts what there is"
