@@ -3,15 +3,16 @@
 AGMGC (Noman et al., MICCAI 2025) infers graphs from series by a learner module, joins spline convolutions with
 multi-graph convolutions, and adds a contrastive term, which is left out here. Put together as
 
-    h_u = linear( pool_8( conv conv s_u ))                                   shared by all regions
+    h_u = linear( pool_8( conv conv s_u )) + e_u              shared by all regions, but for a learned e_u
     A_L = softmax_v ReLU( (h_u W_1) . (h_v W_2) / sqrt(32) ), symmetrised, the 12 largest of each row kept
     local:   h_u' = sum_k sum_v B_k(c_uv) h_v W_k / d_u + h_u W       two layers; c = A_L scaled to [0, 1], B_k hats
     global:  h' = sum_g alpha_g P_g h W_g                             g: learned, Pearson top 20 %, identity; two layers
     logit = MLP[ mean_u, max_u of local and global ]
     min  CE + 1e-3 ||A_L||_1 / P + 1e-3 tr(h^T L h) / P^2
 
-with P_g the normalised graph, alpha a softmax, and the gradient of A_L straight through the cut. Series of the first T
-frames, T the shortest in training; shorter ones are followed by zeros. Sites are not used.
+with P_g the normalised graph, alpha a softmax, and the gradient of A_L straight through the cut. Without e_u no layer
+could tell one region from another, and a difference at one edge would drown in the mean. Series of the first T frames,
+T the shortest in training; shorter ones are followed by zeros. Sites are not used.
 **Nothing said about this proxy is a statement about AGMGC.**
 
 Explanation: ``graph`` (n, P, P), the learned A_L.
@@ -89,10 +90,11 @@ class MultiGraphConv(nn.Module):
 class AdaptiveNetwork(Network):
     """Series to a learned graph, then a local and a global branch on it."""
 
-    def __init__(self, width: int, channels: int, neighbours: int, dropout: float) -> None:
+    def __init__(self, n_rois: int, width: int, channels: int, neighbours: int, dropout: float) -> None:
         super().__init__()
         self.neighbours = neighbours
         self.temporal = TemporalEncoder(width, channels)
+        self.identity = nn.Parameter(torch.randn(n_rois, width))
         self.query, self.key = (nn.Linear(width, 32, bias=False) for _ in range(2))
         self.local = nn.ModuleList(SplineConv(width) for _ in range(2))
         self.wide = nn.ModuleList(MultiGraphConv(width, 3) for _ in range(2))
@@ -109,7 +111,7 @@ class AdaptiveNetwork(Network):
 
     def learn(self, series: Tensor, pearson: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Logits (B,), learned graphs (B, P, P) and the regions they were learned from (B, P, width)."""
-        h = self.temporal(series)
+        h = self.temporal(series) + self.identity
         learned = self.graph(h)
         basis, graphs = hat_basis(learned), [propagation(learned), propagation(pearson)]
         near = far = h
@@ -161,7 +163,7 @@ class AGMGCProxy(DeepMethod):
 
     def build(self, shape: Shape) -> AdaptiveNetwork:
         """Temporal encoder, learned graph, two branches."""
-        return AdaptiveNetwork(self.width, self.channels, self.neighbours, self.dropout)
+        return AdaptiveNetwork(shape.rois, self.width, self.channels, self.neighbours, self.dropout)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Cross-entropy, a sparse graph, and regions that resemble their neighbours."""
