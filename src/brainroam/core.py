@@ -10,7 +10,7 @@ sites; the out-of-site scores of that choice give the decision threshold and the
 import warnings
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,10 @@ from brainroam.profile import too_short, windows_in_volumes
 from brainroam.scaffold import distinct_thresholds
 from brainroam.training import Episode, Schedule, build_network, predict_logits, train_network
 
+Series: TypeAlias = Sequence[np.ndarray]
+Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
+Times: TypeAlias = Sequence[float] | None
+
 
 class CoreClassifier(ClassifierMixin, BaseEstimator):
     """Cross-site OOD robust brain network classifier.
@@ -41,6 +45,8 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         Edge values of the static channel; ``"pearson"`` is the paper's.
     shrinkage : float
         Shrinkage of the log and partial edges.
+    robust : bool
+        Spatial-sign instead of Pearson correlations, so that single moments of motion do not dominate.
     window, stride : int
         Sliding windows in volumes.
     window_seconds, stride_seconds : float, optional
@@ -113,6 +119,7 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         self,
         kind: str = "log",
         shrinkage: float = 0.7,
+        robust: bool = True,
         window: int = 30,
         stride: int = 5,
         window_seconds: float | None = None,
@@ -148,6 +155,7 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.kind = kind
         self.shrinkage = shrinkage
+        self.robust = robust
         self.window = window
         self.stride = stride
         self.window_seconds = window_seconds
@@ -183,11 +191,11 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(
         self,
-        series: Sequence[np.ndarray],
+        series: Series,
         y: Sequence,
         site: Sequence[str] | None = None,
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        tr: Sequence[float] | None = None,
+        covariates: Covariates = None,
+        tr: Times = None,
     ) -> Self:
         """Learn from labelled people of several sites.
 
@@ -201,111 +209,87 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         """
         if site is None:
             raise DataError("CoreClassifier.fit needs the site of every person: fit(series, y, site=...)")
-        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
-        if len(self.classes_) != 2:
-            found = listed(self.classes_)
-            raise DataError(f"y must have two classes, controls and cases; found {len(self.classes_)}: {found}")
+        classes, labels = np.unique(np.asarray(y), return_inverse=True)
+        if len(classes) != 2:
+            raise DataError(f"y must have two classes, controls and cases; found {len(classes)}: {listed(classes)}")
         cohort = _as_cohort(series, labels, site, tr)
-        return self.fit_cohort(cohort, as_table(covariates, len(cohort)))
+        self.fit_cohort(cohort, as_table(covariates, len(cohort)))
+        self.classes_ = classes
+        return self
 
     def fit_cohort(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """As `fit`, for a cohort labelled 0 and 1; its subsets share what was computed for one person or site."""
         self._check_parameters()
-        self.classes_ = getattr(self, "classes_", np.array([0, 1]))
-        self.n_rois_ = cohort.n_rois
+        self.classes_, self.n_rois_ = np.array([0, 1]), cohort.n_rois
         self.notes_: list[str] = []
-        cohort, covariates = self._without_short(cohort, covariates)
+        kept = self._usable(cohort)
+        cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
         y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
         pooled = self.deconfounding == "pooled"
         deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
-        edges = cohort_edges(cohort, self.kind, self.shrinkage)
+        edges = cohort_edges(cohort, self.kind, self.shrinkage, self.robust)
         evidence = Evidence(edges, y, site, covariates, deconfounder, cohort.memo)
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
 
         best: dict[str, Any] = {}
-        for tau_percentile, eta in self._grid(len(evidence.sites)):
-            worlds = self._worlds(evidence, cohort, tau_percentile, eta)
+        grid = self._grid(len(evidence.sites))
+        for tau_percentile, eta in grid:
+            try:
+                worlds = self._worlds(evidence, cohort, tau_percentile, eta)
+            except EmptyScaffoldError as error:
+                if not best and (tau_percentile, eta) == grid[-1]:
+                    raise
+                self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
+                continue
             paths = self._inner_paths(worlds)
             epochs, merit = self._best_epoch(paths, y, site)
             if not best or merit > best["auc"]:
                 best = {"auc": merit, "epochs": epochs, "eta": eta, "worlds": worlds, "paths": paths}
                 best["tau_percentile"] = tau_percentile
-        self._finish(best, y, site)
+        self.inner_scores_ = np.full(len(kept), np.nan)
+        self.inner_scores_[kept] = self._finish(best, y, site)
         return self
 
-    def decision_function(
-        self,
-        series: Sequence[np.ndarray],
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        tr: Sequence[float] | None = None,
-    ) -> np.ndarray:
+    def decision_function(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The logit of each person, each on their own; positive is not the decision, see ``calibration_``."""
-        return predict_logits(self.network_, self._episode(series, covariates, tr))
+        episode = self._episode(series, covariates, tr)
+        return predict_logits(self.network_, episode)
 
-    def predict_proba(
-        self,
-        series: Sequence[np.ndarray],
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        tr: Sequence[float] | None = None,
-    ) -> np.ndarray:
+    def predict_proba(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Calibrated probabilities (n, 2) of control and condition, for people of any site."""
-        p = self.calibration_(self.decision_function(series, covariates, tr))
+        logit = self.decision_function(series, covariates, tr)
+        p = self.calibration_(logit)
         return np.column_stack([1 - p, p])
 
-    def predict(
-        self,
-        series: Sequence[np.ndarray],
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        tr: Sequence[float] | None = None,
-    ) -> np.ndarray:
+    def predict(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The class of each person, at the threshold learned on inner held-out sites."""
         return self.classes_[(self.predict_proba(series, covariates, tr)[:, 1] >= 0.5).astype(int)]
 
-    def gates(
-        self,
-        series: Sequence[np.ndarray],
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        tr: Sequence[float] | None = None,
-    ) -> np.ndarray:
+    def gates(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""
         episode = self._episode(series, covariates, tr)
         with torch.no_grad():
             return self.network_(episode.features, episode.graph).gates.T.cpu().numpy()
 
-    def pathway_contributions(
-        self,
-        series: Sequence[np.ndarray],
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        tr: Sequence[float] | None = None,
-    ) -> np.ndarray:
+    def pathway_contributions(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """How much each pathway moved each person's logit (n, M_S), see `GatedNetwork.contributions`."""
         episode = self._episode(series, covariates, tr)
         return self.network_.contributions(episode.features, episode.graph).T.cpu().numpy()
 
-    def embedding(
-        self,
-        series: Sequence[np.ndarray],
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        tr: Sequence[float] | None = None,
-    ) -> np.ndarray:
+    def embedding(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The graph-level representation z of each person (n, hidden)."""
         episode = self._episode(series, covariates, tr)
         with torch.no_grad():
             return self.network_(episode.features, episode.graph).z.cpu().numpy()
 
-    def _episode(
-        self,
-        series: Sequence[np.ndarray],
-        covariates: pd.DataFrame | np.ndarray | None,
-        tr: Sequence[float] | None,
-    ) -> Episode:
+    def _episode(self, series: Series, covariates: Covariates, tr: Times) -> Episode:
         """New people as the network reads them: frozen pathways, no site, no statistics of their own group."""
         check_is_fitted(self, "network_")
         return self.read_cohort(_as_cohort(series, None, None, tr), covariates)
 
-    def read_cohort(self, cohort: Cohort, covariates: pd.DataFrame | np.ndarray | None) -> Episode:
+    def read_cohort(self, cohort: Cohort, covariates: Covariates) -> Episode:
         """Node features of the people of a cohort; labels and sites are not looked at."""
         if cohort.n_rois != self.n_rois_:
             raise DataError(
@@ -323,10 +307,10 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         if self.profiles:
             window, stride = self._windows(cohort)
             profiles = np.full((len(cohort), len(edges), 2), np.nan)
-            short = self._short(cohort, window)
-            people = cohort.subset(~short) if short.any() else cohort
-            profiles[~short] = Profiles.compute(people.series, edges, window[~short], stride[~short]).values
-        values = cohort_edges(cohort, self.kind, self.shrinkage)
+            long = ~self._short(cohort, window)
+            if long.any():
+                profiles[long] = self._profiles(cohort.subset(long), edges, window[long], stride[long]).values
+        values = cohort_edges(cohort, self.kind, self.shrinkage, self.robust)
         features = self.pathways_.nodes(values, as_table(covariates, len(cohort)), profiles)
         unknown_labels = torch.full((len(cohort),), torch.nan)
         return Episode(torch.as_tensor(features, device=self.device), unknown_labels, self._graph)
@@ -348,9 +332,13 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
             worlds.profiles = cohort.memo.get(
                 "profiles",
                 [edges, window, stride, np.array(cohort.series_digests)],
-                lambda: Profiles.compute(cohort.series, edges, window, stride),
+                lambda: self._profiles(cohort, edges, window, stride),
             )
         return worlds
+
+    @staticmethod
+    def _profiles(cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray) -> Profiles:
+        return Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist())
 
     def _inner_paths(self, worlds: Worlds) -> dict[str, np.ndarray]:
         """Logits of each inner held-out site after 0, 1, ... epochs (epochs + 1, n_e)."""
@@ -376,24 +364,28 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         epoch = first + int(np.argmax(merit[first:]))
         return epoch, float(merit[epoch])
 
-    def _finish(self, best: dict[str, Any], y: np.ndarray, site: np.ndarray) -> None:
-        """Train on all training sites with the chosen settings and calibrate on the inner out-of-site scores."""
+    def _finish(self, best: dict[str, Any], y: np.ndarray, site: np.ndarray) -> np.ndarray:
+        """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
         worlds, epochs, paths = best["worlds"], best["epochs"], best["paths"]
         self.network_ = self._network()
         self._train(self.network_, worlds, EVERYBODY, epochs)
         self.network_.eval()
         self.set_pathways(worlds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
-        self.inner_scores_ = np.full(len(y), np.nan)
+        scores = np.full(len(y), np.nan)
         for name, path in paths.items():
-            self.inner_scores_[site == name] = path[epochs]
+            scores[site == name] = path[epochs]
+        alone = [name for name in worlds.sites if paths and name not in paths]
+        if alone:
+            self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
         if not paths:
             self.notes_.append(
                 "too few sites to hold one out: the threshold is learned on the training people themselves"
             )
-            self.inner_scores_ = predict_logits(self.network_, worlds.joint()[0])
-        self.calibration_ = calibrate(self.inner_scores_, y, site)
+            scores = predict_logits(self.network_, worlds.joint()[0])
+        self.calibration_ = calibrate(scores, y, site)
         self.chosen_ = {name: best[name] for name in ("epochs", "tau_percentile", "eta", "auc")}
+        return scores
 
     def set_pathways(self, pathways: Any) -> None:
         """Hold the frozen steps 1 to 5, and the network's view of them."""
@@ -447,17 +439,14 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         short = too_short(cohort.series, window)
         return short if self.on_short == "exclude" else np.zeros(len(cohort), dtype=bool)
 
-    def _without_short(self, cohort: Cohort, covariates: pd.DataFrame) -> tuple[Cohort, pd.DataFrame]:
+    def _usable(self, cohort: Cohort) -> np.ndarray:
+        """Which people to learn from."""
         _refuse_empty(cohort)
-        if not self.profiles:
-            return cohort, covariates
-        short = self._short(cohort, self._windows(cohort)[0])
-        if not short.any():
-            return cohort, covariates
-        self.notes_.append(
-            f"left out of training, fewer volumes than a window: {listed(cohort.table['subject'][short])}"
-        )
-        return cohort.subset(~short), covariates[~short].reset_index(drop=True)
+        short = self._short(cohort, self._windows(cohort)[0]) & self.profiles
+        if short.any():
+            people = listed(cohort.table["subject"][short])
+            self.notes_.append(f"left out of training, fewer volumes than a window: {people}")
+        return ~short
 
     def _check_parameters(self) -> None:
         choices = {
@@ -471,9 +460,7 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
                 raise unknown(name, getattr(self, name), known)
 
 
-def _as_cohort(
-    series: Sequence[np.ndarray], y: np.ndarray | None, site: Sequence[str] | None, tr: Sequence[float] | None
-) -> Cohort:
+def _as_cohort(series: Series, y: np.ndarray | None, site: Sequence[str] | None, tr: Times) -> Cohort:
     """The one gate for bare arrays: people are named by their position."""
     if len(series) == 0:
         raise DataError("no people were given")

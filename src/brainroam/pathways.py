@@ -40,11 +40,16 @@ class Profiles:
 
     @classmethod
     def compute(
-        cls, series: Sequence[np.ndarray], edges: np.ndarray, window: int | np.ndarray, stride: int | np.ndarray
+        cls,
+        series: Sequence[np.ndarray],
+        edges: np.ndarray,
+        window: int | np.ndarray,
+        stride: int | np.ndarray,
+        subjects: Sequence[str] | None = None,
     ) -> "Profiles":
         """Describe these edges (ascending indices) for everybody."""
         pairs = edge_pairs(series[0].shape[1])[edges]
-        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride) + EPS))
+        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride, subjects) + EPS))
 
     def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The values (n, len(edges), 2) of a subset of the edges."""
@@ -178,10 +183,10 @@ def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
     return weights / max(float(np.std(x @ weights)), EPS)
 
 
-def ridge_weights(x: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarray:
-    """Ridge coefficients, solved in the people's Gram matrix scaled to unit mean diagonal.
+def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.ndarray:
+    """Ridge coefficients, averaged over penalties, solved in the people's Gram matrix scaled to unit mean diagonal.
 
-    The penalty then means the same for any number and scale of features.
+    A penalty then means the same for any number and scale of features.
 
     >>> x = np.random.default_rng(0).normal(size=(20, 50))
     >>> w = ridge_weights(x, x[:, 0], 1.0)
@@ -190,5 +195,6 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarr
     """
     gram = x @ x.T
     size = max(float(np.trace(gram)) / len(gram), EPS)
-    dual = np.linalg.solve(gram / size + penalty * np.eye(len(gram)), target - target.mean())
+    centred, identity = target - target.mean(), np.eye(len(gram))
+    dual = np.mean([np.linalg.solve(gram / size + penalty * identity, centred) for penalty in penalties], axis=0)
     return x.T @ dual / size
