@@ -116,6 +116,7 @@ def evaluate(
     2  fc-ridge  S03     0  12
     """
     names = [methods] if isinstance(methods, str) else list(methods)
+    cohort.labels  # noqa: B018  who has none is named before anything is computed
     held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)
     tasks = list(make_tasks(cohort, names, protocol, held_out, seeds, budget, parameters or {}))
     with _folder(out, cohort) as folder:

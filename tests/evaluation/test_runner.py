@@ -1,0 +1,359 @@
+"""Studies: everything that is missing, nothing twice, whatever happens in between."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import brainroam
+from brainroam.baselines import registry
+from brainroam.baselines.base import Method, MethodInfo
+from brainroam.cohort import Cohort
+from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
+from brainroam.evaluation import runner
+from brainroam.evaluation.runner import compare, evaluate, load_runs
+from brainroam.evaluation.tables import read_table
+from brainroam.synthetic import make_cohort
+
+TABLES = ("scores.csv", "predictions.csv")
+
+
+class FirstRegion(Method):
+    """Scores people by one number of their series; breaks, draws lots or dies where it is told to."""
+
+    def __init__(self, fail_without="", lots=False, die_without=""):
+        self.fail_without, self.lots, self.die_without = fail_without, lots, die_without
+
+    def fit(self, cohort, seed=0, validation=None):
+        if len(cohort.sites) == 2:  # not in inner folds
+            if self.die_without and self.die_without not in cohort.sites:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.fail_without and self.fail_without not in cohort.sites:
+                raise RuntimeError(f"no {self.fail_without}")
+        self.seed = seed
+        return self
+
+    def score(self, cohort):
+        lots = np.random.default_rng(self.seed).normal(size=len(cohort)) if self.lots else 0
+        return np.array([x[0, 0] for x in cohort.series]) + lots
+
+    def state(self):
+        return {}
+
+    def load_state(self, state):
+        return self
+
+
+@pytest.fixture
+def method(monkeypatch):
+    registry.method_names()
+    info = MethodInfo("first", FirstRegion, "the first number of the first region")
+    monkeypatch.setitem(registry._METHODS, "first", info)
+    monkeypatch.setitem(registry._METHODS, "steady", replace(info, name="steady", stochastic=False))
+    monkeypatch.setitem(registry._METHODS, "inside", replace(info, name="inside", in_distribution_only=True))
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=3, n_per_site=8, n_rois=8)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The specs of the runs that were really done."""
+    done = []
+
+    def execute(cohort, task, original=runner.execute):
+        done.append(task.spec)
+        return original(cohort, task)
+
+    monkeypatch.setattr(runner, "execute", execute)
+    return done
+
+
+def tables(path):
+    return {name: (path / name).read_bytes() for name in TABLES}
+
+
+def test_a_study_has_every_run_once(cohort, method, tmp_path):
+    results = evaluate(cohort, ["first", "steady", "fc-ridge"], seeds=2, budget="fast", out=tmp_path)
+    runs = results.scores[["method", "site", "seed"]].apply(tuple, axis=1).tolist()
+    assert runs == [
+        *[("fc-ridge", site, 0) for site in cohort.sites],
+        *[("first", site, seed) for site in cohort.sites for seed in (0, 1)],
+        *[("steady", site, 0) for site in cohort.sites],
+    ]
+    of_run = results.predictions[results.predictions["method"] == "first"].groupby(["site", "seed"])["subject"]
+    assert of_run.apply(sorted).iloc[0] == sorted(cohort.select(["S01"]).table["subject"])
+    assert results.study["manifest_hash"] == cohort.manifest_hash and results.study["atlas"] == "custom"
+    assert [site["n"] for site in results.study["sites"]] == [8, 8, 8]
+    assert results.scores["configuration"][0] == '{"strength": 1000.0}'
+
+
+def test_scores_follow_from_predictions_and_threshold(cohort):
+    results = evaluate(cohort, "fc-ridge", budget="fast")
+    first = results.scores.iloc[0]
+    people = results.predictions[results.predictions["site"] == first["site"]]
+    called = people["score"] >= first["threshold"]
+    assert first["acc"] == (called == people["label"]).mean()
+    assert (called == (people["probability"] >= 0.5)).all()
+    assert first["n_cases"] == people["label"].sum()
+
+
+def test_the_tables_on_disk_are_the_results(cohort, tmp_path):
+    results = evaluate(cohort, ["fc-ridge", "majority"], budget="fast", out=tmp_path)
+    for kept in (load_runs(tmp_path), *[runner.Results(*(read_table(tmp_path / name) for name in TABLES), {})]):
+        pd.testing.assert_frame_equal(kept.scores, results.scores, check_dtype=False)
+        pd.testing.assert_frame_equal(kept.predictions, results.predictions, check_dtype=False)
+
+
+def test_nothing_is_done_twice(cohort, method, tmp_path, counted):
+    evaluate(cohort, ["first"], out=tmp_path, sites=["S02"])
+    evaluate(cohort, ["first", "steady"], out=tmp_path)
+    assert len(counted) == 6 == len({spec.key for spec in counted})
+    before = tables(tmp_path)
+    evaluate(cohort, ["steady", "first"], out=tmp_path)
+    assert len(counted) == 6 and tables(tmp_path) == before
+    evaluate(cohort, ["first"], out=tmp_path, force=True)
+    assert len(counted) == 9 and tables(tmp_path) == before
+
+
+def test_results_are_of_what_was_asked_and_load_runs_gives_all(cohort, method, tmp_path):
+    evaluate(cohort, ["first"], out=tmp_path)
+    assert evaluate(cohort, ["steady"], out=tmp_path).scores["method"].unique().tolist() == ["steady"]
+    assert load_runs(tmp_path).scores["method"].unique().tolist() == ["first", "steady"]
+
+
+def test_the_order_of_work_leaves_no_trace(cohort, tmp_path):
+    evaluate(cohort, ["fc-ridge", "fc-svm"], budget="fast", out=tmp_path / "one")
+    for name in ("fc-svm", "fc-ridge"):
+        for site in reversed(cohort.sites):
+            evaluate(cohort, [name], budget="fast", out=tmp_path / "other", sites=[site])
+    assert tables(tmp_path / "one") == tables(tmp_path / "other")
+
+
+def test_two_jobs_give_the_bytes_of_one(cohort, tmp_path):
+    for jobs in (1, 2):
+        methods = ["fc-ridge", "gcn[epochs=2]"]
+        evaluate(cohort, methods, budget="fast", out=tmp_path / str(jobs), jobs=jobs)
+    assert tables(tmp_path / "1") == tables(tmp_path / "2")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_failed_run_is_recorded_and_the_others_finish(cohort, method, tmp_path, jobs):
+    fragile = "first[fail_without=S02]"
+    with pytest.raises(RunsError, match=r"1 of 6 runs are not finished.*S02, seed 0: RuntimeError: no S02.*--partial"):
+        evaluate(cohort, [fragile, "steady"], out=tmp_path, jobs=jobs)
+    with pytest.warns(UserWarning, match="1 of 6 runs are not finished"):
+        results = evaluate(cohort, [fragile, "steady"], out=tmp_path, partial=True)
+    assert results.scores.groupby("method")["site"].apply(list).to_dict() == {
+        fragile: ["S01", "S03"],
+        "steady": ["S01", "S02", "S03"],
+    }
+    assert results.study["failed"] == [f"{fragile} at S02, seed 0: RuntimeError: no S02"]
+    failed = [run for run in map(json.loads, (f.read_text() for f in (tmp_path / "runs").iterdir())) if "error" in run]
+    assert len(failed) == 1 and "in fit" in failed[0]["traceback"]
+
+
+def test_a_failed_run_is_tried_again(cohort, method, tmp_path, monkeypatch, counted):
+    monkeypatch.setattr(FirstRegion, "score", lambda self, cohort: 1 / 0)
+    with pytest.raises(RunsError, match="3 of 3 runs are not finished"):
+        evaluate(cohort, ["first"], out=tmp_path, partial=True)  # nothing at all is no partial result
+    monkeypatch.undo()
+    registry._METHODS["first"] = MethodInfo("first", FirstRegion, "")
+    try:
+        assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
+    finally:
+        del registry._METHODS["first"]
+
+
+def test_a_killed_worker_is_a_failed_run(cohort, method, tmp_path):
+    with pytest.raises(RunsError, match=r"1 of 3 runs .* S03, seed 0: the worker process was killed"):
+        evaluate(cohort, ["first[die_without=S03]"], out=tmp_path, jobs=2)
+    assert len(read_table(tmp_path / "scores.csv")) == 2
+
+
+def test_a_one_class_site_keeps_its_row(method):
+    cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=8)
+    table = cohort.table
+    table.loc[table["site"] == "S02", "label"] = 0
+    scores = evaluate(Cohort(cohort.series, table), ["fc-ridge"], budget="fast").scores.set_index("site")
+    assert np.isnan(scores.loc["S02", "auc"]) and scores.loc["S02", "acc"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda content: content[: len(content) // 2], "cut short"),
+        (lambda content: b"", "cut short"),
+        (lambda content: content.replace(b'"score": [', b'"score": [\n  9.5,'), "checksum does not match"),
+        (lambda content: b'{"hello": 1}', "not a file of brainroam"),
+    ],
+)
+def test_a_damaged_run_is_reported_and_done_again(cohort, method, tmp_path, counted, damage, words):
+    evaluate(cohort, ["first"], out=tmp_path)
+    before = tables(tmp_path)
+    victim = sorted((tmp_path / "runs").iterdir())[1]
+    victim.write_bytes(damage(victim.read_bytes()))
+    with pytest.warns(UserWarning, match=words), pytest.raises(RunsError, match="not done yet: first at"):
+        load_runs(tmp_path)
+    with pytest.warns(UserWarning, match=words):
+        evaluate(cohort, ["first"], out=tmp_path)
+    assert len(counted) == 4 and tables(tmp_path) == before
+    assert len(load_runs(tmp_path).scores) == 3
+
+
+def test_files_that_are_not_ours_do_no_harm(cohort, method, tmp_path):
+    evaluate(cohort, ["first"], out=tmp_path)
+    (tmp_path / "runs" / "notes.txt").write_text("mine")
+    (tmp_path / "runs" / ".abc.json.x.part").write_text("{")
+    assert len(load_runs(tmp_path).scores) == 3
+    other = make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=1)
+    evaluate(other, ["first"], out=tmp_path / "other", sites=["S01"])
+    stray = next((tmp_path / "other" / "runs").iterdir())
+    (tmp_path / "runs" / stray.name).write_bytes(stray.read_bytes())
+    with pytest.warns(UserWarning, match="is of another cohort; it is not used"):
+        assert len(load_runs(tmp_path).scores) == 3
+
+
+def test_the_folder_of_another_cohort(cohort, method, tmp_path):
+    evaluate(cohort, ["first"], out=tmp_path)
+    with pytest.raises(RunsError, match="another cohort: its people, labels, sites or series differ"):
+        evaluate(make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=1), ["first"], out=tmp_path)
+    table = cohort.table
+    table.loc[0, "age"] = 99
+    with pytest.raises(RunsError, match="another cohort: its covariates differ"):
+        evaluate(Cohort(cohort.series, table), ["first"], out=tmp_path)
+    shuffled = cohort.subset(np.random.default_rng(0).permutation(len(cohort)))
+    assert len(evaluate(shuffled, ["first"], out=tmp_path).scores) == 3
+
+
+def test_one_folder_one_budget_and_one_set_of_folds(cohort, method, tmp_path):
+    evaluate(cohort, ["first"], out=tmp_path)
+    with pytest.raises(RunsError, match=r"was begun with --budget full \(first at S01, seed 0\)"):
+        evaluate(cohort, ["first"], out=tmp_path, budget="fast")
+    evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=2)
+    with pytest.raises(RunsError, match="was begun with other folds"):
+        evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=3)
+
+
+def test_no_folder_of_runs(tmp_path):
+    with pytest.raises(RunsError, match=r"holds no runs: there is no study\.json"):
+        load_runs(tmp_path)
+
+
+def test_a_damaged_study_file(cohort, method, tmp_path):
+    evaluate(cohort, ["first"], out=tmp_path)
+    (tmp_path / "study.json").write_text("{")
+    with pytest.raises(RunsError, match=r"study\.json is cut short"):
+        evaluate(cohort, ["first"], out=tmp_path)
+    (tmp_path / "study.json").unlink()
+    assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
+
+
+@pytest.mark.parametrize(
+    ("methods", "options", "words"),
+    [
+        (["tangent-rigde"], {}, "did you mean 'tangent-ridge'"),
+        (["fc-ridge", "fc-ridge"], {}, "fc-ridge is named twice"),
+        (["fc-ridge[strength=1]", "fc-ridge"], {"parameters": {"strength": 1}}, r"strength=1\] is named twice"),
+        (["fc-ridge[stength=1]"], {}, "cannot be made with stength"),
+        (["fc-ridge[strength=1"], {}, "lacks its closing bracket"),
+        (["inside"], {}, "nothing to say about a site it has never seen; use cv"),
+        ([], {}, "no method was named"),
+        (["first"], {"sites": ["S4"]}, "unknown site to hold out 'S4'"),
+        (["first"], {"seeds": 0}, "seeds must be at least 1"),
+        (["first"], {"budget": "ful"}, "did you mean 'full'"),
+        (["first"], {"protocol": "lso"}, "did you mean 'loso'"),
+        (["first"], {"engine": "dsk"}, "unknown engine"),
+        (["first"], {"jobs": 0}, "jobs must be at least 1"),
+        (["first"], {"parameters": {"lots": object()}}, "not a number"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_for(cohort, method, methods, options, words):
+    with pytest.raises(UsageError, match=words):
+        evaluate(cohort, methods, **options)
+
+
+def test_people_without_a_label_are_named(cohort):
+    table = cohort.table
+    table["label"] = table["label"].astype(float)
+    table.loc[3, "label"] = np.nan
+    with pytest.raises(DataError, match="S01_0004"):
+        evaluate(Cohort(cohort.series, table), ["majority"])
+
+
+def test_parameters_stand_in_the_name(cohort):
+    results = evaluate(cohort, ["fc-ridge", "fc-svm[strength=0.5]"], parameters={"strength": 10.0}, sites=["S01"])
+    assert results.scores["method"].tolist() == ["fc-ridge[strength=10.0]", "fc-svm[strength=0.5]"]
+    assert json.loads(results.scores["configuration"][0]) == {"strength": 10.0}
+
+
+def test_other_protocols(cohort, method):
+    scores = evaluate(cohort, ["inside"], "cv", n_splits=2, n_repeats=2).scores
+    assert scores["site"].tolist() == ["repeat1-fold1", "repeat1-fold2", "repeat2-fold1", "repeat2-fold2"]
+    table = cohort.table
+    table["institution"] = table["site"].map({"S01": "X", "S02": "X", "S03": "Y"})
+    assert evaluate(Cohort(cohort.series, table), ["first"], "loio").scores["site"].tolist() == ["X", "Y"]
+
+
+def test_compare_takes_a_folder_or_results(cohort, method, tmp_path):
+    results = evaluate(cohort, ["first", "steady", "majority"], out=tmp_path)
+    assert compare(results, n_boot=50).sentences == brainroam.compare(tmp_path, n_boot=50).sentences
+    assert len(compare(tmp_path, reference="majority", n_boot=50).sentences) == 2
+
+
+def test_no_space_left_stops_the_study_and_loses_nothing(cohort, method, tmp_path, monkeypatch):
+    writes = iter([True] * 5)
+
+    def full(descriptor, original=os.fsync):
+        if not next(writes, False):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BrainroamError, match=r"cannot write .*\.json: No space left on device"):
+        evaluate(cohort, ["first", "steady"], out=tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 1
+    evaluate(cohort, ["first", "steady"], out=tmp_path)
+    evaluate(cohort, ["first", "steady"], out=tmp_path / "whole")
+    assert tables(tmp_path) == tables(tmp_path / "whole")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    path = tmp_path / "disk"
+    path.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", path], capture_output=True)
+    if done.returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
+def test_a_disk_that_is_full_or_read_only(cohort, method, small_disk):
+    with pytest.raises(BrainroamError, match="No space left on device"):
+        evaluate(cohort, ["first", "steady"], seeds=9, out=small_disk / "runs")
+    assert not list(small_disk.rglob("*.part"))
+    finished = len(list((small_disk / "runs" / "runs").glob("*.json")))
+    assert finished
+    subprocess.run(["mount", "-o", "remount,size=1m", small_disk], check=True)
+    assert len(evaluate(cohort, ["first", "steady"], seeds=9, out=small_disk / "runs").scores) == 30
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    with pytest.raises(BrainroamError, match=r"cannot write .*: Read-only file system"):
+        evaluate(cohort, ["first"], seeds=10, out=small_disk / "runs")
+
+
+def test_a_file_in_the_place_of_the_folder(cohort, method, tmp_path):
+    (tmp_path / "runs").touch()
+    with pytest.raises(BrainroamError, match="cannot write"):
+        evaluate(cohort, ["first"], out=tmp_path / "runs")

@@ -1,0 +1,169 @@
+"""Run files: a result is read back as it was, and nothing else is ever read as a result."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brainroam.cohort import Cohort
+from brainroam.errors import RunsError, UsageError
+from brainroam.evaluation.naming import full_name, parse_name, split_names
+from brainroam.evaluation.runs import (
+    RunSpec,
+    people_hash,
+    plain,
+    read_run,
+    read_sealed,
+    table_hash,
+    write_run,
+    write_sealed,
+)
+from brainroam.evaluation.splits import folds
+from brainroam.evaluation.tables import SCORES, csv_lines, frame, read_table
+from brainroam.synthetic import make_cohort
+
+SPEC = RunSpec("core", {"budget": 20, "kind": "log"}, "loso", "NYU", 0, "full", "p", "m", "t")
+RESULT = {
+    "status": "done",
+    "predictions": {"subject": ["é", "2"], "score": [0.1 + 0.2, -1e-300]},
+    "metrics": {"a": None},
+}
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=2, n_per_site=6, n_rois=8)
+
+
+def test_a_run_reads_back_as_it_was(tmp_path):
+    write_run(tmp_path, SPEC, RESULT)
+    assert read_run(tmp_path / f"{SPEC.hash}.json") == (SPEC, RESULT)
+
+
+def test_the_hash_names_everything_and_nothing_else():
+    changed = [
+        replace(SPEC, **{name: "other"}) for name in SPEC.__dataclass_fields__ if name not in ("parameters", "seed")
+    ]
+    changed += [replace(SPEC, seed=1), replace(SPEC, parameters={"budget": 21, "kind": "log"})]
+    assert len({spec.hash for spec in [SPEC, *changed]}) == 10
+    assert replace(SPEC, parameters={"kind": "log", "budget": 20}).hash == SPEC.hash
+
+
+def test_the_hash_is_the_same_in_another_process():
+    code = f"from brainroam.evaluation.runs import RunSpec; print({SPEC!r}.hash)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == SPEC.hash
+
+
+def test_people_and_table_hashes_do_not_depend_on_order(cohort):
+    turned = cohort.subset(np.arange(len(cohort))[::-1])
+    assert table_hash(turned) == table_hash(cohort)
+    ours, theirs = ({fold.name: people_hash(c, fold) for fold in folds(c.table, "loso")} for c in (cohort, turned))
+    assert ours == theirs and len(set(ours.values())) == 2
+
+
+def test_a_corrected_covariate_changes_the_table_hash(cohort):
+    table = cohort.table
+    table.loc[0, "age"] += 1
+    corrected = Cohort(cohort.series, table)
+    assert corrected.manifest_hash == cohort.manifest_hash
+    assert table_hash(corrected) != table_hash(cohort)
+
+
+@given(st.data())
+def test_a_damaged_file_is_never_read_as_something_else(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp()
+    write_run(folder, SPEC, RESULT)
+    path = folder / f"{SPEC.hash}.json"
+    content = bytearray(path.read_bytes())
+    where = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content[where] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        del content[where:]
+    path.write_bytes(content)
+    try:
+        read = read_run(path)
+    except RunsError as error:
+        assert str(path) in str(error)
+    else:
+        assert read == (SPEC, RESULT)  # a flipped blank, say
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "3", '"schema"', "{}", '{"schema": 1, "checksum": NaN, "a": NaN}'])
+def test_a_foreign_file(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(RunsError, match="cut short, or not a file of brainroam"):
+        read_sealed(path)
+
+
+def test_a_file_of_a_later_version(tmp_path):
+    path = tmp_path / "x.json"
+    write_sealed(path, {"a": 1})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 2}))
+    with pytest.raises(RunsError, match="has schema 2; this version of brainroam reads 1"):
+        read_sealed(path)
+
+
+def test_a_run_under_another_name_and_a_sealed_file_without_a_run(tmp_path):
+    write_run(tmp_path, SPEC, RESULT)
+    (tmp_path / f"{SPEC.hash}.json").rename(tmp_path / "abc.json")
+    with pytest.raises(RunsError, match=r"holds another run than its name says: core.* at NYU, seed 0"):
+        read_run(tmp_path / "abc.json")
+    write_sealed(tmp_path / "plan.json", {"command": "x"})
+    with pytest.raises(RunsError, match="holds no run"):
+        read_run(tmp_path / "plan.json")
+    with pytest.raises(RunsError, match="cannot be read: No such file"):
+        read_run(tmp_path / "none.json")
+
+
+def test_plain_refuses_what_json_has_not():
+    with pytest.raises(UsageError, match="is not a number, text"):
+        plain({"a": [object()]})
+
+
+NAMES = st.from_regex(r"[a-z_]+", fullmatch=True)
+VALUES = st.one_of(
+    st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(), NAMES,
+    st.lists(st.integers(), max_size=3),
+)  # fmt: skip
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=3))
+def test_names_read_back(parameters):
+    name = full_name("core", parameters)
+    assert parse_name(name) == ("core", parameters)
+    assert split_names(f"{name},fc-ridge") == [name, "fc-ridge"]
+
+
+@pytest.mark.parametrize("text", ["core[budget=20", "core[budget]", "core[a b=1]", "core[a=1,a=2]"])
+def test_names_that_cannot_be_read(text):
+    with pytest.raises(UsageError, match="core\\[budget=20\\]"):
+        parse_name(text)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), min_size=1))
+def test_names_of_sites_survive_the_table_and_are_no_formulas(tmp_path_factory, sites):
+    path = tmp_path_factory.getbasetemp() / "scores.csv"
+    row = ("core", "loso", "", 0, 5, 2, *[0.1 + 0.2] * 8, None, "full", "{}")
+    rows = [(*row[:2], site, *row[3:]) for site in sites]
+    path.write_text(csv_lines([SCORES, *rows]), encoding="utf-8", newline="")
+    assert read_table(path)["site"].tolist() == sites
+    cells = pd.read_csv(path, dtype=str, keep_default_na=False)["site"]
+    assert not any(cell[0] in "=+-@\t\r\n" for cell in cells)
+
+
+def test_the_table_on_disk_equals_the_one_in_memory(tmp_path):
+    rows = [
+        ("core", "loso", site, 0, 5, 2, *[value] * 8, 0.1, "full", "{}")
+        for site, value in [("01", None), ("NA", 1 / 3)]
+    ]
+    (tmp_path / "scores.csv").write_text(csv_lines([SCORES, *rows]))
+    pd.testing.assert_frame_equal(read_table(tmp_path / "scores.csv"), frame(SCORES, rows), check_dtype=False)
