@@ -10,6 +10,7 @@ With R the Pearson matrix of one person and ``R_a = (1 - a) R + a I`` (shrinkage
 ``pearson``    r = R[u, v]                                                     (the paper's choice)
 ``log``        log(R_a)[u, v], the matrix logarithm
 ``partial``    -Q[u, v] / sqrt(Q[u, u] Q[v, v]) with Q = R_a^-1
+``lag``        (L[u, v] - L[v, u]) / 2 with L[u, v] = corr(x_u(t), x_v(t + 1)): how much u leads v by a volume
 =============  =========================================================================================
 
 With ``robust=True`` R is the spatial-sign correlation: every volume, z-scored over time, is scaled to unit length
@@ -30,7 +31,8 @@ from threadpoolctl import threadpool_limits
 from brainroam.cohort import Cohort, missing_rois
 from brainroam.errors import DataError, unknown
 
-KINDS = ("pearson", "log", "partial")
+KINDS = ("pearson", "log", "partial", "lag")
+SHRUNK = ("log", "partial")
 
 
 def edge_pairs(n_rois: int) -> np.ndarray:
@@ -91,9 +93,9 @@ def edges(
     Parameters
     ----------
     series : sequence of ndarray of shape (T_i, P)
-    kind : {"pearson", "log", "partial"}
+    kind : {"pearson", "log", "partial", "lag"}
     shrinkage : float in (0, 1]
-        The a of ``R_a``; not used by ``"pearson"``.
+        The a of ``R_a``; used by ``"log"`` and ``"partial"`` only.
     robust : bool
         Spatial-sign instead of Pearson correlation.
 
@@ -103,22 +105,17 @@ def edges(
     """
     if kind not in KINDS:
         raise unknown("edge kind", kind, KINDS)
-    if kind != "pearson" and not 0 < shrinkage <= 1:
+    if kind in SHRUNK and not 0 < shrinkage <= 1:
         raise DataError(f"shrinkage must lie in (0, 1], got {shrinkage}")
-    value: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "pearson": lambda r: r,
-        "log": lambda r: spectral(_shrunk(r, shrinkage), np.log),
-        "partial": lambda r: _partial(_shrunk(r, shrinkage)),
-    }
     missing = missing_rois(series)
-    correlations = (_correlation(x, gone, robust) for x, gone in zip(series, missing, strict=True))
+    people = zip(series, missing, strict=True)
     with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
-        return _edge_vectors((value[kind](r) for r in correlations), missing)
+        return _edge_vectors((_edge_matrix(x, gone, kind, shrinkage, robust) for x, gone in people), missing)
 
 
 def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False) -> np.ndarray:
     """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
-    key = f"edges-{kind}" + ("" if kind == "pearson" else f"-{shrinkage:g}") + ("-robust" if robust else "")
+    key = f"edges-{kind}" + (f"-{shrinkage:g}" if kind in SHRUNK else "") + ("-robust" if robust else "")
     return cohort.per_person(key, lambda series: edges(series, kind, shrinkage, robust))
 
 
@@ -190,15 +187,21 @@ def _edge_vectors(matrices: Iterator[np.ndarray], missing: np.ndarray) -> np.nda
     return vectors
 
 
-def _correlation(x: np.ndarray, gone: np.ndarray, robust: bool) -> np.ndarray:
-    """Pearson or spatial-sign matrix; a region without signal gets a unit diagonal and no correlation."""
+def _edge_matrix(x: np.ndarray, gone: np.ndarray, kind: str, shrinkage: float, robust: bool) -> np.ndarray:
+    """One person's matrix of edge values; a region without signal is correlated with itself alone."""
     z = _unit_columns(x, gone)
     if robust:
         length = np.sqrt(np.einsum("ij,ij->i", z, z))[:, None]
         z = _unit_columns(z / np.where(length > 0, length, 1), gone)
-    matrix = np.clip(z.T @ z, -1, 1)
-    np.fill_diagonal(matrix, 1)
-    return matrix
+    if kind == "lag":
+        lagged = z[:-1].T @ z[1:]
+        return (lagged - lagged.T) / 2
+    correlation = np.clip(z.T @ z, -1, 1)
+    if kind == "pearson":
+        return correlation
+    shrunk = (1 - shrinkage) * correlation
+    np.fill_diagonal(shrunk, 1)
+    return spectral(shrunk, np.log) if kind == "log" else _partial(shrunk)
 
 
 def _unit_columns(x: np.ndarray, gone: np.ndarray) -> np.ndarray:
@@ -209,12 +212,6 @@ def _unit_columns(x: np.ndarray, gone: np.ndarray) -> np.ndarray:
     length = np.sqrt(np.einsum("ij,ij->j", z, z))
     z /= np.where(length > 0, length, 1)
     return z
-
-
-def _shrunk(correlation: np.ndarray, shrinkage: float) -> np.ndarray:
-    matrix = (1 - shrinkage) * correlation
-    np.fill_diagonal(matrix, 1)
-    return matrix
 
 
 def _partial(matrix: np.ndarray) -> np.ndarray:

@@ -6,6 +6,8 @@ from brainroam.baselines.base import MethodInfo
 from brainroam.errors import UsageError, unknown
 
 _METHODS: dict[str, MethodInfo] = {}
+_OURS = ("champion", "core_methods")
+_LINEAR = ("linear", "site_ridge", "combat", "controls")
 _DEEP = (  # in the order of CORE's tables
     *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco"),
     *("brainnettf", "agmgc", "fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),
@@ -36,7 +38,5 @@ def method_names() -> list[str]:
 
 def _load() -> None:
     """Import the modules that register methods, on first use: some of them need torch."""
-    from brainroam.baselines import combat, controls, linear, site_ridge  # noqa: F401
-
-    for module in _DEEP:
+    for module in (*_OURS, *_LINEAR, *_DEEP):
         import_module(f"brainroam.baselines.{module}")

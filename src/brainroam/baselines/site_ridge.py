@@ -13,6 +13,7 @@ from functools import partial
 from typing import Self
 
 import numpy as np
+import pandas as pd
 
 from brainroam.baselines.base import Method, MethodInfo
 from brainroam.baselines.registry import register
@@ -65,7 +66,9 @@ class SiteRidge(Method):
         for shrinkage in self.shrinkages:
             edges = cohort_edges(cohort, self.kind, shrinkage, self.robust)
             table = cohort.table
-            deconfounder = SiteDeconfounder().fit(edges, table[list(self.covariates)], table["site"], memo=cohort.memo)
+            deconfounder = SiteDeconfounder().fit(
+                edges, cohort.covariates(self.covariates), table["site"], memo=cohort.memo
+            )
             self.deconfounders_.append(deconfounder)
             self.coefs_.append(self._weights(deconfounder.residuals_, cohort))
         return self
@@ -75,9 +78,13 @@ class SiteRidge(Method):
         readings = []
         for shrinkage, deconfounder, coef in zip(self.shrinkages, self.deconfounders_, self.coefs_, strict=True):
             edges = cohort_edges(cohort, self.kind, shrinkage, self.robust)
-            residual = deconfounder.transform(edges, cohort.table[list(self.covariates)])
+            residual = deconfounder.transform(edges, cohort.covariates(self.covariates))
             readings.append(np.nan_to_num(residual) @ coef)
         return np.mean(readings, axis=0)
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Covariates that stood at the training mean."""
+        return self.deconfounders_[0].encoder_.missing(cohort.table)
 
     def state(self) -> dict[str, np.ndarray]:
         """Weights and deconfounder of each shrinkage."""
@@ -108,7 +115,7 @@ class SiteRidge(Method):
             scale = np.nanstd(residuals[:, columns], axis=0)
         features = np.nan_to_num(residuals[:, columns] / scale)
         coef = np.zeros(residuals.shape[1])
-        coef[columns] = np.mean([ridge_weights(features, 2.0 * y - 1, p) for p in self.penalties], axis=0) / scale
+        coef[columns] = ridge_weights(features, 2.0 * y - 1, *self.penalties) / scale
         return coef
 
 
