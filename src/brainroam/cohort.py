@@ -149,6 +149,14 @@ class Cohort:
             raise DataError(f"{int(unlabelled.sum())} people have no label: {people}; training and scoring need one")
         return self._table["label"].to_numpy(dtype=int)
 
+    def covariates(self, names: Iterable[str]) -> pd.DataFrame:
+        """These columns of the table; an error for one that does not exist."""
+        names = list(names)
+        for name in names:
+            if name not in self._table:
+                raise unknown("covariate", name, self._table.columns)
+        return self._table[names].copy()
+
     @property
     def series_digests(self) -> list[str]:
         """SHA-256 of each person's series: shape, then float64 bytes."""

@@ -69,7 +69,7 @@ def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     try:
         content, tensors = (folder / HEADER).read_bytes(), (folder / ARRAYS).read_bytes()
     except OSError as error:
-        raise ModelFileError(f"{folder} is not a model: cannot read its {HEADER} and {ARRAYS} ({error})") from error
+        raise ModelFileError(f"{folder} is not a model: {error.filename} cannot be read ({error.strerror})") from error
     header = _opened(content, folder)
     if _sha256(tensors) != header.get("arrays_sha256"):
         raise ModelFileError(f"{folder / ARRAYS} is damaged: it is not what {HEADER} describes; save the model again")

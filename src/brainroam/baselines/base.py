@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
 from brainroam.cohort import Cohort
 
@@ -39,6 +40,10 @@ class Method(ABC):
     @abstractmethod
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Which covariates of which people are unknown, so that scoring took the training mean; none by default."""
+        return pd.DataFrame(index=range(len(cohort)))
 
     validation_path_: np.ndarray | None = None
 

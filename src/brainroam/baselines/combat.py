@@ -45,7 +45,7 @@ class CombatRidge(Method):
         table = cohort.table
         self.features_ = EdgeFeatures("pearson")
         values = self.features_.fit_transform(cohort)
-        q = CovariateEncoder().fit(table[list(self.covariates)]).transform(table[list(self.covariates)])
+        q = CovariateEncoder().fit_transform(cohort.covariates(self.covariates))
         harmonised = combat(values, table["site"].to_numpy(), q)
         mean = harmonised.mean(axis=0)
         self.coef_ = ridge_weights(harmonised - mean, 2.0 * cohort.labels - 1, self.penalty)

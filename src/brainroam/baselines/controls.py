@@ -9,6 +9,7 @@ import json
 from typing import Self
 
 import numpy as np
+import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from brainroam.baselines.base import Method, MethodInfo
@@ -47,7 +48,7 @@ class Confounds(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Standardise and fit."""
-        table = cohort.table[list(self.covariates)]
+        table = cohort.covariates(self.covariates)
         self.encoder_ = CovariateEncoder().fit(table)
         model = LogisticRegression().fit(self.encoder_.transform(table), cohort.labels)
         self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
@@ -55,7 +56,11 @@ class Confounds(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The log odds."""
-        return self.encoder_.transform(cohort.table[list(self.covariates)]) @ self.coef_ + self.intercept_
+        return self.encoder_.transform(cohort.covariates(self.covariates)) @ self.coef_ + self.intercept_
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Covariates that stood at the training mean."""
+        return self.encoder_.missing(cohort.table)
 
     def state(self) -> dict[str, np.ndarray]:
         """Coefficients and the standardisation."""

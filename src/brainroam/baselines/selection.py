@@ -17,13 +17,14 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from brainroam.baselines.base import Method, MethodInfo
 from brainroam.calibration import Calibration, calibrate
 from brainroam.cohort import Cohort
-from brainroam.errors import unknown
+from brainroam.errors import UsageError, listed, unknown
 
 RULE = "inner-loso-auc"
 BUDGETS = ("full", "fast", "default")
@@ -43,10 +44,14 @@ class Selected(Method):
     calibration_ : Calibration
     """
 
-    def __init__(self, info: MethodInfo, budget: str = "full", **fixed: Any) -> None:
+    def __init__(self, info: MethodInfo, budget: str = "full", /, **fixed: Any) -> None:
         if budget not in BUDGETS:
             raise unknown("budget", budget, BUDGETS)
         self.info, self.budget, self.fixed = info, budget, fixed
+        try:
+            info.make(**fixed)
+        except TypeError as error:
+            raise UsageError(f"{info.name} cannot be made with {listed(fixed)}: {error}") from error
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Choose on inner sites, then refit on everybody."""
@@ -68,6 +73,10 @@ class Selected(Method):
     def probability(self, cohort: Cohort) -> np.ndarray:
         """Calibrated probabilities; at least 0.5 means the condition."""
         return self.calibration_(self.score(cohort))
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Those of the refitted model."""
+        return self.model_.missing_covariates(cohort)
 
     def state(self) -> dict[str, np.ndarray]:
         """The model's state, and threshold and slope."""

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import data, study
+from brainroam.cli import data, model, study
 from brainroam.errors import BrainroamError, UsageError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -14,6 +14,8 @@ EXAMPLES = """[bold]Examples[/bold]
 brainroam demo --out demo
 
 brainroam check ABIDE_pcp --atlas aal --preset paper
+
+brainroam fit ABIDE_pcp --atlas aal --preset paper --out model
 
 brainroam loso ABIDE_pcp --atlas aal --methods core,tangent-ridge --out runs
 
@@ -69,6 +71,9 @@ for _command in (
     data.demo,
     data.check,
     data.fetch,
+    model.fit,
+    model.predict,
+    model.explain,
     study.loso,
     study.cv,
     study.ablate,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.models import ArgumentInfo
 
 from brainroam.errors import UsageError, unknown
 
@@ -58,7 +59,7 @@ class DataSource:
     max_missing_rois: float = 0.2
     options: dict[str, Any] = field(default_factory=dict)
 
-    def load(self, everybody: bool = False) -> "Cohort":
+    def load(self, everybody: bool = False, require_label: bool = True) -> "Cohort":
         """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
         limit = 1.0 if everybody else self.max_missing_rois
         if self.data == SYNTHETIC:
@@ -74,7 +75,7 @@ class DataSource:
             self.sites or None,
             preset=self.preset,
             max_missing_rois=limit,
-            **self.options,
+            **{"require_label": require_label, **self.options},
         )
 
     def _make(self) -> "Cohort":
@@ -114,7 +115,13 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
 
     shared = list(inspect.signature(wrapper).parameters.values())[:-1]
     own = list(inspect.signature(command).parameters.values())[1:]
-    return dress(wrapper, command, (shared[0], *own, *shared[1:]))  # DATA, then the command's own options
+    arguments = [parameter for parameter in own if _is_argument(parameter)]
+    options = [parameter for parameter in own if not _is_argument(parameter)]
+    return dress(wrapper, command, (*arguments, shared[0], *options, *shared[1:]))  # as in: predict MODEL DATA
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(item, ArgumentInfo) for item in getattr(parameter.annotation, "__metadata__", ()))
 
 
 def dress(
@@ -128,7 +135,7 @@ def dress(
     return wrapper
 
 
-def parse_option(text: str) -> tuple[str, Any]:
+def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:
     """Split ``KEY=VALUE``; the value is JSON where it can be (numbers, true, lists), else text such as ``007``.
 
     >>> parse_option("quality_checked=False"), parse_option("seed=3"), parse_option("subject=007")
@@ -136,7 +143,7 @@ def parse_option(text: str) -> tuple[str, Any]:
     """
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--option")
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=flag)
     try:
         return name, json.loads(value.lower() if value in ("True", "False") else value)
     except ValueError:

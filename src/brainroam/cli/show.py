@@ -42,6 +42,12 @@ def show_check(report: "CheckReport") -> None:
     console.print(f"\n{verdict}: " + ", ".join(_count(n, s) for n, s in zip(counts, STYLES, strict=True)))
 
 
+def show_excluded(excluded: "pd.DataFrame") -> None:
+    """Print who was left out and why, if anybody was."""
+    if len(excluded):
+        Console(highlight=False).print(_exclusions(excluded))
+
+
 def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 

@@ -1,0 +1,113 @@
+"""Commands about one model: fit it, predict with it, look into it."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from brainroam.cli.options import DataSource, parse_option, takes_data
+from brainroam.cli.study import Budget
+from brainroam.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
+
+
+@takes_data
+def fit(
+    source: DataSource,
+    out: Annotated[Path, typer.Option(help="The folder for the model; a model there is replaced.", metavar="MODEL")],
+    method: Annotated[str, typer.Option(help="Which method, see brainroam methods.", metavar="NAME")] = "core",
+    seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
+    budget: Budget = "full",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of the method; may be repeated.", metavar="KEY=VALUE"),
+    ] = None,
+) -> None:
+    """Fit a method on all sites of your data and save it.
+
+    [bold]Example:[/bold] brainroam fit ABIDE_pcp --atlas aal --preset paper --out model --set budget=60
+    """
+    cohort = source.load()
+    from brainroam.baselines.registry import method_info
+    from brainroam.baselines.saved import save_method
+    from brainroam.baselines.selection import Selected
+    from brainroam.cli.show import show_excluded
+
+    info = method_info(method)
+    if info.in_distribution_only:
+        raise UsageError(f"{method} has nothing to say about a site it has never seen, so a model of it is no use")
+    selected = Selected(info, budget, **dict(parse_option(text, "--set") for text in settings or ()))
+    show_excluded(cohort.excluded)
+    start = perf_counter()
+    path = save_method(out, selected.fit(cohort, seed), cohort, seed)
+    for note in getattr(selected.model_, "notes_", []):
+        typer.echo(f"note: {note}")
+    people = f"{len(cohort)} people of {len(cohort.sites)} sites"
+    typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
+
+
+@takes_data
+def predict(
+    source: DataSource,
+    model: Model,
+    out: Annotated[Path, typer.Option(help="The table to write.", metavar="CSV")],
+) -> None:
+    """Predict for people of any site, labelled or not.
+
+    Writes for each person the probability of the condition, the class it means at the threshold learned on held-out
+    training sites, and which covariates were missing and stood at the training mean.
+
+    [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --out predictions.csv
+    """
+    cohort = source.load(require_label=False)
+    from brainroam.baselines.saved import load_method
+    from brainroam.cli.show import show_excluded
+
+    method, _ = load_method(model, cohort)
+    table = cohort.table[["subject", "site"]]
+    table["probability"] = method.probability(cohort)
+    table["predicted"] = (table["probability"] >= 0.5).astype(int)
+    missing = method.missing_covariates(cohort)
+    table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
+    show_excluded(cohort.excluded)
+    cases = int(table["predicted"].sum())
+    typer.echo(f"{len(table)} people, {cases} predicted to have the condition: {_save(table, out)}")
+
+
+@takes_data
+def explain(
+    source: DataSource,
+    model: Model,
+    out: Annotated[Path, typer.Option(help="The folder for the tables.", metavar="DIR")],
+    top: Annotated[int, typer.Option(help="Pathways to list for each person.", min=1, metavar="N")] = 10,
+) -> None:
+    """Show which pathways a model reads, and which of them moved whom.
+
+    Writes pathways.csv (regions, contrast, consistency, mean gate) and people.csv (the pathways that moved each
+    person's prediction most).
+
+    [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation
+    """
+    cohort = source.load(require_label=False)
+    from brainroam.baselines.saved import load_method
+    from brainroam.explain import Explanation
+
+    method, header = load_method(model, cohort)
+    classifier = getattr(method.model_, "classifier_", None)
+    if classifier is None:
+        raise UsageError(f"the model is a {header['method']}, which has no pathways; core and its variants have")
+    explanation = Explanation(classifier, cohort)
+    for name, table in (("pathways", explanation.pathways()), ("people", explanation.people(top))):
+        typer.echo(f"{len(table)} rows: {_save(table, out / f'{name}.csv')}")
+
+
+def _save(table: "pd.DataFrame", path: Path) -> Path:
+    from brainroam.evaluation.tables import csv_lines
+    from brainroam.files import write_text
+
+    return write_text(path, csv_lines([table.columns, *table.itertuples(index=False)]))
