@@ -1,0 +1,157 @@
+"""fit, predict and explain, as people type them."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from brainroam import make_cohort
+from brainroam.atlas import load_atlas
+from brainroam.cli import app
+from brainroam.cohort import Cohort
+from brainroam.core import CoreClassifier
+from brainroam.explain import Explanation
+
+SMALL = ("--set", "budget=3", "--set", "tau_percentile=60", "--set", "hidden=4", "--set", "epochs=1")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def said(result):
+    """What was printed, without the line breaks of a narrow terminal."""
+    return re.sub(r"\s+", " ", result.output)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Training data of four sites, a fifth site whose people have no label, and a model fitted on the four."""
+    place = tmp_path_factory.mktemp("cli")
+    cohort = make_cohort(n_sites=5, n_per_site=12, n_rois=12, seed=1)
+    cohort.select(["S01", "S02", "S03", "S04"]).save(place / "train.npz")
+    new = cohort.select(["S05"])
+    table = new.table.assign(label=np.nan)
+    table.loc[0, "subject"] = "=HYPERLINK('evil')"
+    table.loc[1, "age"] = np.nan
+    dead = new.series[2].copy()
+    dead[:, :7] = 0
+    series = [dead if i == 2 else x for i, x in enumerate(new.series)]
+    Cohort(series, table).save(place / "new.npz")
+    result = run("fit", place / "train.npz", "--out", place / "model", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "core fitted on 48 people of 4 sites" in said(result)
+    return place
+
+
+def test_the_model_says_what_it_is(place):
+    header = json.loads((place / "model" / "model.json").read_text())
+    assert header["method"] == "core"
+    assert header["configuration"] == {"budget": 3, "tau_percentile": 60, "hidden": 4, "epochs": 1}
+    assert header["training"] == {
+        "manifest_hash": Cohort.load(place / "train.npz").manifest_hash,
+        "n_people": 48,
+        "sites": ["S01", "S02", "S03", "S04"],
+    }
+    assert header["calibration"].keys() == {"threshold", "slope"}
+
+
+def test_people_without_a_label_are_predicted(place):
+    result = run("predict", place / "model", place / "new.npz", "--out", place / "predictions.csv")
+    assert result.exit_code == 0, result.output
+    assert "11 people" in said(result)
+    assert "7 of 12 regions" in said(result)  # who was left out, and why
+    table = pd.read_csv(place / "predictions.csv", keep_default_na=False)
+    assert table.columns.tolist() == ["subject", "site", "probability", "predicted", "imputed"]
+    assert table.loc[0, "subject"] == "'=HYPERLINK('evil')"
+    assert table["imputed"].tolist() == ["", "age"] + [""] * 9
+    assert ((table["probability"] >= 0.5) == table["predicted"]).all()
+
+
+def test_prediction_is_the_same_for_one_person_and_for_all(place, tmp_path):
+    people = Cohort.load(place / "new.npz")
+    people.subset([4]).save(tmp_path / "one.npz")
+    run("predict", place / "model", place / "new.npz", "--out", tmp_path / "all.csv")
+    run("predict", place / "model", tmp_path / "one.npz", "--out", tmp_path / "one.csv")
+    one, everybody = (pd.read_csv(tmp_path / f"{name}.csv").set_index("subject") for name in ("one", "all"))
+    (subject,) = one.index
+    assert one.loc[subject, "probability"] == pytest.approx(everybody.loc[subject, "probability"], abs=1e-7)
+
+
+def test_explanations_name_regions_pathways_and_people(place):
+    result = run("explain", place / "model", place / "new.npz", "--out", place / "why", "--top", "4")
+    assert result.exit_code == 0, result.output
+    pathways = pd.read_csv(place / "why" / "pathways.csv")
+    assert pathways["rank"].tolist() == list(range(1, len(pathways) + 1))
+    assert (pathways["d_com"].abs().diff().dropna() <= 0).all()
+    assert pathways["mean_gate"].between(0, 1).all()
+    people = pd.read_csv(place / "why" / "people.csv")
+    assert (people.groupby("subject").size() == 4).all()
+    sizes = people.groupby("subject")["contribution"].apply(lambda c: (c.abs().diff().dropna() <= 0).all())
+    assert sizes.all()
+    known = set(zip(pathways["region_1"], pathways["region_2"], strict=True))
+    assert set(zip(people["region_1"], people["region_2"], strict=True)) <= known
+
+
+def test_a_model_without_pathways_cannot_be_explained(place, tmp_path):
+    fitted = run("fit", place / "train.npz", "--out", tmp_path / "ridge", "--method", "fc-ridge", "--budget", "default")
+    assert fitted.exit_code == 0, fitted.output
+    assert run("predict", tmp_path / "ridge", place / "new.npz", "--out", tmp_path / "p.csv").exit_code == 0
+    result = run("explain", tmp_path / "ridge", place / "new.npz", "--out", tmp_path / "why")
+    assert result.exit_code == 2
+    assert "fc-ridge, which has no pathways" in said(result)
+
+
+def test_coordinates_come_from_the_atlas():
+    aal = load_atlas("aal")
+    cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=116)
+    cohort = Cohort(cohort.series, cohort.table, aal)
+    clf = CoreClassifier(hidden=2, epochs=0, budget=1, profiles=False).fit_cohort(cohort, cohort.covariates(["age"]))
+    table = Explanation(clf, cohort).pathways()
+    row = table.iloc[0]
+    for k in (1, 2):
+        expected = aal.coords[aal.labels.index(row[f"region_{k}"])]
+        np.testing.assert_array_equal(row[[f"x_{k}", f"y_{k}", f"z_{k}"]].to_numpy(float), expected)
+    pairs = {frozenset(pair) for pair in table[["region_1", "region_2"]].to_numpy().tolist()}
+    assert len(pairs) == len(clf.scaffold_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--set", "budgt=3"], 2, "unexpected keyword argument 'budgt'"),
+        (["--set", "budget"], 2, "not KEY=VALUE"),
+        (["--set", "budget=4000"], 1, "gate budget K = 4000 exceeds"),
+        (["--set", "window=4000", "--set", "budget=3"], 1, "fewer volumes than one window of 4000"),
+        (["--set", 'covariates=["age","iq"]'], 2, "unknown covariate 'iq'"),
+        (["--method", "coer"], 2, "did you mean 'core'"),
+        (["--method", "site-only"], 2, "nothing to say about a site it has never seen"),
+        (["--budget", "lavish"], 2, "unknown budget 'lavish'"),
+    ],
+)
+def test_mistakes_are_answered_in_a_line(place, tmp_path, arguments, code, message):
+    result = run("fit", place / "train.npz", "--out", tmp_path / "model", *arguments)
+    assert result.exit_code == code, result.output
+    assert message in said(result)
+    assert not (tmp_path / "model").exists()
+
+
+def test_damage_and_other_data_are_refused(place, tmp_path):
+    make_cohort(n_sites=2, n_per_site=4, n_rois=9).save(tmp_path / "other.npz")
+    other = run("predict", place / "model", tmp_path / "other.npz", "--out", tmp_path / "p.csv")
+    assert other.exit_code == 1
+    assert "made for the 12 regions" in said(other)
+    absent = run("predict", tmp_path / "nothing", place / "new.npz", "--out", tmp_path / "p.csv")
+    assert absent.exit_code == 1
+    assert "is not a model" in said(absent)
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "explain"])
+def test_help_shows_an_example(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: brainroam {command}" in said(result)
