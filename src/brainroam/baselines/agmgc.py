@@ -125,7 +125,7 @@ class AdaptiveNetwork(Network):
         """One logit per person."""
         return self.learn(series, pearson)[0]
 
-    def explain(self, series: Tensor, pearson: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, series: Tensor, pearson: Tensor) -> dict[str, Tensor]:
         """The learned graph."""
         return {"graph": self.learn(series, pearson)[1]}
 
@@ -147,7 +147,7 @@ class AGMGCProxy(DeepMethod):
         Weights of the two regularisers.
     """
 
-    epochs: int = 20
+    epochs: int = 15
     batch_size: int = 32
     width: int = 32
     channels: int = 8

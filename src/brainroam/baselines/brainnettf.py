@@ -102,7 +102,7 @@ class BrainTransformer(Network):
             h = layer(h)
         return self.head(self.readout(h))
 
-    def explain(self, x: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, x: Tensor) -> dict[str, Tensor]:
         """Mean attention, and the cluster of each region."""
         layer: Any
         h, maps = F.pad(x, (0, self.padding)), []

@@ -28,7 +28,7 @@ from brainroam.baselines.base import MethodInfo
 from brainroam.baselines.deep import People, Shape, cross_entropy
 from brainroam.baselines.graphs import edge_matrix
 from brainroam.baselines.gsat import GSAT, AttentionNetwork, information
-from brainroam.baselines.layers import GINConv, attention_scorer, concrete, stacked, straight_through
+from brainroam.baselines.layers import GINConv, concrete, straight_through
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 
@@ -57,7 +57,7 @@ class BrainOODNetwork(AttentionNetwork):
         """One logit per person, every edge at its probability."""
         return super().forward(x * self.feature_mask(), ends, present)
 
-    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:
         """Edge probabilities."""
         return super().explain(x * self.feature_mask(), ends, present)
 
@@ -85,9 +85,7 @@ class BrainOOD(GSAT):
 
     def build(self, shape: Shape) -> BrainOODNetwork:
         """GSAT's parts, feature selector and decoder."""
-        encoder = stacked(GINConv, shape.rois, self.hidden, self.layers, self.dropout)
-        scorer = attention_scorer(self.hidden, self.edge_width, self.dropout)
-        return BrainOODNetwork(encoder, scorer, self.hidden, shape.rois)
+        return BrainOODNetwork(*self.encoder_and_scorer(shape.rois), self.hidden, shape.rois)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Cross-entropy of the draws' mean logit, and the four terms."""

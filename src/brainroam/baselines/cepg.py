@@ -24,9 +24,8 @@ from torch.nn import functional as F
 
 from brainroam.baselines.base import MethodInfo
 from brainroam.baselines.deep import People, Shape, cross_entropy
-from brainroam.baselines.graphs import edge_matrix
 from brainroam.baselines.gsat import AttentionNetwork
-from brainroam.baselines.layers import GINConv, Head, attention_scorer, concrete, reverse_gradient, stacked
+from brainroam.baselines.layers import Head, concrete, reverse_gradient
 from brainroam.baselines.registry import register
 from brainroam.baselines.shells import EdgeMethod, SiteBalanced, site_risks
 
@@ -38,10 +37,6 @@ class EnvironmentNetwork(AttentionNetwork):
         super().__init__(encoder, scorer, hidden)
         self.site_head, self.site_adversary = (nn.Linear(hidden, n_sites) for _ in range(2))
         self.label_adversary = Head(hidden)
-
-    def embed(self, x: Tensor, ends: Tensor, weight: Tensor) -> Tensor:
-        """Mean node embedding (B, hidden) of a weighed graph."""
-        return self.encoder(x, edge_matrix(weight, ends, x.shape[1])).mean(1)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -57,16 +52,14 @@ class CEPGProxy(SiteBalanced, EdgeMethod):
     ramp_epochs : int
     """
 
-    epochs: int = 20
+    epochs: int = 15
     adversary: float = 0.1
     variance: float = 1.0
     ramp_epochs: int = 10
 
     def build(self, shape: Shape) -> EnvironmentNetwork:
         """GSAT's encoder and scorer, and four heads."""
-        encoder = stacked(GINConv, shape.rois, self.hidden, self.layers, self.dropout)
-        scorer = attention_scorer(self.hidden, self.edge_width, self.dropout)
-        return EnvironmentNetwork(encoder, scorer, self.hidden, shape.sites)
+        return EnvironmentNetwork(*self.encoder_and_scorer(shape.rois), self.hidden, shape.sites)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Label from the gated graph, site from the rest, and the adversaries."""

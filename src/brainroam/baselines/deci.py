@@ -86,7 +86,7 @@ class DeCINetwork(Network):
         parts = zip(self.heads, self.components(series), strict=True)
         return torch.stack([head(part.mean(1)) for head, part in parts]).sum(0)
 
-    def explain(self, series: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, series: Tensor) -> dict[str, Tensor]:
         """Each head on each region, before the mean."""
         parts: Any = zip(self.heads, self.components(series), strict=True)
         shares = [F.linear(part, head.weight).squeeze(-1) for head, part in parts]

@@ -74,7 +74,7 @@ class DeepMethod(Method):
         Where to train; scores are computed on the CPU.
     """
 
-    epochs: int = 60
+    epochs: int = 40
     learning_rate: float = 1e-3
     weight_decay: float = 5e-4
     batch_size: int = 64
@@ -112,6 +112,8 @@ class DeepMethod(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Learn from the training people; keep the validation people's scores after each epoch."""
+        if self.epochs < 1:
+            raise UsageError(f"epochs must be at least 1, got {self.epochs}")
         if len(set(cohort.labels)) < 2:
             raise DataError("all training people have the same label; give people with and without the condition")
         self.shape_ = Shape.of(cohort)

@@ -78,7 +78,7 @@ class DisCNetwork(Network):
         """One logit per person."""
         return self.causal_head(torch.cat(self.embed(x, ends, present), dim=1))
 
-    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:
         """The causal masks."""
         edge, region = self.masks(x, ends, present)
         return {"edges": edge_matrix(present * edge, ends, x.shape[1]), "regions": region.squeeze(-1)}
@@ -98,7 +98,7 @@ class DisC(EdgeMethod):
         When the counterfactual terms begin.
     """
 
-    epochs: int = 30
+    epochs: int = 20
     layers: int = 3
     q: float = 0.7
     bias_weight: float = 1.0

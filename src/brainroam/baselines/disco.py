@@ -89,7 +89,7 @@ class Mixture(Network):
         logits, _, _, gate = self.consult(x, ends, present)
         return (self.mix(gate) * (logits[..., 1] - logits[..., 0])).sum(1)
 
-    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:
         """What the experts keep, as far as they are heard."""
         _, edges, _, gate = self.consult(x, ends, present)
         mixed = self.mix(gate)

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -148,7 +149,7 @@ class PopulationNetwork(Network):
             states.append(g)
         return self.head(torch.cat(states, dim=-1))
 
-    def explain(self, z: Tensor, hemispheres: Tensor, sex: Tensor, age: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, z: Tensor, hemispheres: Tensor, sex: Tensor, age: Tensor) -> dict[str, Tensor]:
         """Pooling scores; 0 for regions left out."""
         return {"regions": self.brain.pooled(z, hemispheres)[1].squeeze(-1)}
 
@@ -164,7 +165,6 @@ class FCHGNN(DeepMethod):
     dropout : float
     """
 
-    epochs: int = 40
     learning_rate: float = 0.01
     weight_decay: float = 5e-5
     hidden: int = 32
@@ -182,6 +182,10 @@ class FCHGNN(DeepMethod):
     def build(self, shape: Shape) -> PopulationNetwork:
         """Brain encoder and population layers."""
         return PopulationNetwork(shape.rois, shape.people, self.hidden, self.dropout)
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Whose age or sex is unknown; nothing stands in for it, they have fewer neighbours or none."""
+        return cohort.table[["age", "sex"]].isna()
 
     def batches(self, people: People) -> Iterator[Tensor]:
         """Everybody at once."""

@@ -23,7 +23,7 @@ from brainroam.baselines.shells import READOUTS, GraphMethod
 class GATClassifier(GraphClassifier):
     """The shared shell, with its attention on show."""
 
-    def explain(self, x: Tensor, adjacency: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, x: Tensor, adjacency: Tensor) -> dict[str, Tensor]:
         """Mean attention of each edge."""
         block: Any
         maps, h = [], x
@@ -44,7 +44,7 @@ class GAT(GraphMethod):
         Of the first layer.
     """
 
-    epochs: int = 40
+    epochs: int = 30
     heads: int = 4
     head_width: int = 32
 

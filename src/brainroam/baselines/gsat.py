@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from brainroam.baselines.base import MethodInfo
 from brainroam.baselines.deep import People, Shape, cross_entropy
 from brainroam.baselines.graphs import edge_matrix
-from brainroam.baselines.layers import GINConv, Head, Network, attention_scorer, concrete, stacked
+from brainroam.baselines.layers import Head, Network, concrete
 from brainroam.baselines.registry import register
 from brainroam.baselines.shells import EdgeMethod
 
@@ -37,15 +37,19 @@ class AttentionNetwork(Network):
         """s (B, E)."""
         return self.scorer(self.encoder(x, edge_matrix(present, ends, x.shape[1])), ends)
 
+    def embed(self, x: Tensor, ends: Tensor, weight: Tensor) -> Tensor:
+        """Mean node embedding (B, hidden) of the graph with these edge weights."""
+        return self.encoder(x, edge_matrix(weight, ends, x.shape[1])).mean(1)
+
     def classify(self, x: Tensor, ends: Tensor, weight: Tensor) -> Tensor:
         """One logit per person from the graph with these edge weights."""
-        return self.head(self.encoder(x, edge_matrix(weight, ends, x.shape[1])).mean(1))
+        return self.head(self.embed(x, ends, weight))
 
     def forward(self, x: Tensor, ends: Tensor, present: Tensor) -> Tensor:
         """One logit per person, every edge at its probability."""
         return self.classify(x, ends, present * self.edge_logits(x, ends, present).sigmoid())
 
-    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, x: Tensor, ends: Tensor, present: Tensor) -> dict[str, Tensor]:
         """Edge probabilities."""
         probability = present * self.edge_logits(x, ends, present).sigmoid()
         return {"edges": edge_matrix(probability, ends, x.shape[1])}
@@ -72,8 +76,7 @@ class GSAT(EdgeMethod):
 
     def build(self, shape: Shape) -> AttentionNetwork:
         """Encoder, edge scorer and head."""
-        encoder = stacked(GINConv, shape.rois, self.hidden, self.layers, self.dropout)
-        return AttentionNetwork(encoder, attention_scorer(self.hidden, self.edge_width, self.dropout), self.hidden)
+        return AttentionNetwork(*self.encoder_and_scorer(shape.rois), self.hidden)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Cross-entropy on the sampled graph, and the divergence of the sample from the prior."""

@@ -38,7 +38,7 @@ class IRM(SiteBalanced, GIN):
     """
 
     penalty: float = 1.0
-    anneal_epochs: int = 20
+    anneal_epochs: int = 10
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Mean risk over sites, and the penalty."""

@@ -5,6 +5,7 @@ Shapes: B people, P regions, H channels, E edges u < v of each person's graph. A
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 class Network(nn.Module):
     """A network that maps its inputs to one logit per person."""
 
-    def explain(self, *inputs: Tensor) -> dict[str, Tensor]:
+    def explain(self, *inputs: Any, **named: Any) -> dict[str, Tensor]:
         """What the paper shows as explanation, one row per person; empty where it shows none."""
         return {}
 

@@ -13,7 +13,14 @@ from torch import Tensor
 
 from brainroam.baselines.deep import DeepMethod, People, Shape, cross_entropy, site_balanced_batches
 from brainroam.baselines.graphs import adjacency_matrices, connectivity_matrices, strongest_edges
-from brainroam.baselines.layers import GraphClassifier, GraphEncoder
+from brainroam.baselines.layers import (
+    EdgeScorer,
+    GINConv,
+    GraphClassifier,
+    GraphEncoder,
+    attention_scorer,
+    stacked,
+)
 from brainroam.cohort import Cohort
 from brainroam.errors import unknown
 
@@ -21,8 +28,8 @@ READOUTS = ("mean", "concat")
 
 
 @dataclass(kw_only=True, eq=False)
-class GraphMethod(DeepMethod):
-    """Connectivity rows and an unweighted graph go through a stack of convolutions, a readout and a linear head.
+class ConvolutionMethod(DeepMethod):
+    """What both shells are sized by.
 
     Parameters
     ----------
@@ -30,15 +37,25 @@ class GraphMethod(DeepMethod):
         Width and number of convolutions.
     dropout : float
     density : float
-        Share of edges kept, by absolute correlation.
-    readout : {"mean", "concat"}
-        Average the regions, or put them side by side, which keeps who is who.
+        Share of edges in a person's graph, by absolute correlation.
     """
 
     hidden: int = 64
     layers: int = 2
     dropout: float = 0.5
     density: float = 0.2
+
+
+@dataclass(kw_only=True, eq=False)
+class GraphMethod(ConvolutionMethod):
+    """Connectivity rows and an unweighted graph go through a stack of convolutions, a readout and a linear head.
+
+    Parameters
+    ----------
+    readout : {"mean", "concat"}
+        Average the regions, or put them side by side, which keeps who is who.
+    """
+
     readout: str = "mean"
 
     classifier: ClassVar[type[GraphClassifier]] = GraphClassifier
@@ -59,29 +76,25 @@ class GraphMethod(DeepMethod):
 
 
 @dataclass(kw_only=True, eq=False)
-class EdgeMethod(DeepMethod):
+class EdgeMethod(ConvolutionMethod):
     """Connectivity rows and a list of edges go to a network that decides which of the edges matter.
 
     Parameters
     ----------
-    hidden, layers : int
-        Width and number of convolutions.
-    dropout : float
-    density : float
-        Share of edges offered, by absolute correlation.
     edge_width : int
         Width of the edge scorer; it dominates the cost.
     """
 
-    hidden: int = 64
-    layers: int = 2
-    dropout: float = 0.5
-    density: float = 0.2
     edge_width: int = 32
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Connectivity rows (n, P, P), edges (n, E, 2) and whether each is there (n, E)."""
         return connectivity_matrices(cohort), *strongest_edges(cohort, self.density)
+
+    def encoder_and_scorer(self, n_rois: int) -> tuple[GraphEncoder, EdgeScorer]:
+        """A GIN, and GSAT's edge MLP on its embeddings."""
+        encoder = stacked(GINConv, n_rois, self.hidden, self.layers, self.dropout)
+        return encoder, attention_scorer(self.hidden, self.edge_width, self.dropout)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -105,7 +105,7 @@ class MetaNetwork(Network):
         """One logit per person."""
         return self.learn(series, x)[0]
 
-    def explain(self, series: Tensor, x: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+    def explain(self, series: Tensor, x: Tensor) -> dict[str, Tensor]:
         """Each person's learned connectivity."""
         return {"connectivity": self.connect(series)}
 
