@@ -9,6 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 from brainroam.baselines.deep import DeepMethod
 from brainroam.baselines.registry import method_info, method_names
+from brainroam.baselines.saved import load_method, save_method
+from brainroam.baselines.selection import Selected
 from brainroam.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.synthetic import make_cohort
@@ -130,6 +132,14 @@ def test_state_makes_the_same_model(name):
 
 
 @every_method
+def test_saved_and_read_again(name, tmp_path):
+    chosen = Selected(method_info(name), "fast", epochs=1).fit(sites(small(), 0, 1))
+    again, header = load_method(save_method(tmp_path / "model", chosen, sites(small(), 0, 1)), small())
+    assert header["method"] == name
+    assert np.array_equal(again.probability(small()), chosen.probability(small()))
+
+
+@every_method
 def test_held_out_people_leave_no_trace(name):
     people, rng = small(), np.random.default_rng(0)
     last = (people.table["site"] == people.sites[2]).to_numpy()
@@ -177,6 +187,8 @@ def test_what_cannot_be_is_said(name):
         make().state()
     with pytest.raises(DataError, match="fitted on 10 regions but these series have 12"):
         once(name).score(make_cohort(n_sites=2, n_per_site=4, n_rois=12))
+    with pytest.raises(UsageError, match="epochs must be at least 1"):
+        make(epochs=0).fit(small())
     people = sites(small(), 0)
     with pytest.raises(DataError, match="same label"):
         make(epochs=1).fit(people.subset(people.labels == 1))
