@@ -7,7 +7,16 @@ import torch
 from brainroam.connectivity import edge_pairs
 from brainroam.gate import PathwayGraph
 from brainroam.linegraph import line_graph
-from brainroam.training import Episode, Schedule, _batches, build_network, objective, predict_logits, train_network
+from brainroam.training import (
+    Episode,
+    Schedule,
+    _batches,
+    build_network,
+    objective,
+    predict_logits,
+    train_network,
+    training_epochs,
+)
 
 SCHEDULE = Schedule(budget=3, budget_weight=0.01, learning_rate=0.01, batch_size=8)
 
@@ -100,14 +109,19 @@ def test_every_person_is_visited_once_per_epoch_in_batches_of_about_equal_size()
 
 
 def test_the_caller_hears_of_every_epoch_before_the_first_and_after_each():
-    heard = []
-    train_network(build_network(0, hidden=6), [episode()], 3, SCHEDULE, after_epoch=heard.append)
-    assert heard == [0, 1, 2, 3]
+    network = build_network(0, hidden=6)
+    epochs = training_epochs(network, [episode()], SCHEDULE)
+    untouched = weights(network)
+    assert next(epochs) == 0 and weights(network) == untouched
+    assert next(epochs) == 1 and weights(network) != untouched
 
 
 def test_listening_changes_nothing():
     network = build_network(0, hidden=6)
-    train_network(network, [episode()], 2, SCHEDULE, after_epoch=lambda _: predict_logits(network, episode()))
+    for epoch in training_epochs(network, [episode()], SCHEDULE):
+        predict_logits(network, episode())
+        if epoch == 2:
+            break
     silent = train_network(build_network(0, hidden=6), [episode()], 2, SCHEDULE)
     assert weights(network) == weights(silent)
 

@@ -8,7 +8,7 @@ sites; the out-of-site scores of that choice give the decision threshold and the
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Self, TypeAlias
 
@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.calibration import calibrate
@@ -26,10 +25,12 @@ from brainroam.covariates import as_table
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.episodes import EVERYBODY, Worlds, path_graph
 from brainroam.errors import DataError, EmptyScaffoldError, listed, unknown
+from brainroam.gate import GatedNetwork
+from brainroam.inner import Choice, Trial, choose_epochs
 from brainroam.pathways import Evidence, Profiles
 from brainroam.profile import too_short, windows_in_volumes
 from brainroam.scaffold import distinct_thresholds
-from brainroam.training import Episode, Schedule, build_network, predict_logits, train_network
+from brainroam.training import Episode, Schedule, build_network, predict_logits, train_network, training_epochs
 
 Series: TypeAlias = Sequence[np.ndarray]
 Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
@@ -74,8 +75,9 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
     profiles, gated : bool
         Volatility and flexibility channels; subject-adaptive gates.
     epochs : int, optional
-        A fixed number; by default chosen among 0 to ``max_epochs``.
-    max_epochs : int
+        A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.inner`.
+    max_epochs, patience : int
+        Epochs at most, and epochs without improvement after which to stop looking.
     learning_rate, weight_decay, batch_size
         Of Adam.
     huber_k, huber_delta : float
@@ -143,6 +145,7 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         gated: bool = True,
         epochs: int | None = None,
         max_epochs: int = 15,
+        patience: int = 3,
         learning_rate: float = 1e-3,
         weight_decay: float = 5e-4,
         batch_size: int = 32,
@@ -179,6 +182,7 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         self.gated = gated
         self.epochs = epochs
         self.max_epochs = max_epochs
+        self.patience = patience
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.batch_size = batch_size
@@ -233,23 +237,23 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
 
-        best: dict[str, Any] = {}
+        best: tuple[Worlds, Choice | None] | None = None
         grid = self._grid(len(evidence.sites))
         for tau_percentile, eta in grid:
             try:
                 worlds = self._worlds(evidence, cohort, tau_percentile, eta)
             except EmptyScaffoldError as error:
-                if not best and (tau_percentile, eta) == grid[-1]:
+                if best is None and (tau_percentile, eta) == grid[-1]:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            paths = self._inner_paths(worlds)
-            epochs, merit = self._best_epoch(paths, y, site)
-            if not best or merit > best["auc"]:
-                best = {"auc": merit, "epochs": epochs, "eta": eta, "worlds": worlds, "paths": paths}
-                best["tau_percentile"] = tau_percentile
+            choice = self._choice(worlds)
+            if best is None or (choice and best[1] and choice.auc > best[1].auc):
+                best = worlds, choice
+                self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
+                self.chosen_ |= {"epochs": choice.epochs, "auc": choice.auc} if choice else {}
         self.inner_scores_ = np.full(len(kept), np.nan)
-        self.inner_scores_[kept] = self._finish(best, y, site)
+        self.inner_scores_[kept] = self._finish(*best, y, site)
         return self
 
     def decision_function(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
@@ -340,51 +344,36 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
     def _profiles(cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray) -> Profiles:
         return Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist())
 
-    def _inner_paths(self, worlds: Worlds) -> dict[str, np.ndarray]:
-        """Logits of each inner held-out site after 0, 1, ... epochs (epochs + 1, n_e)."""
-        paths = {}
-        for name, episode in worlds.held_out():
-            network, path = self._network(), list[np.ndarray]()
+    def _choice(self, worlds: Worlds) -> Choice | None:
+        """Epochs chosen by inner leave-one-site-out; None where no site can be held out."""
+        trials = [
+            Trial(name, network := self._network(), self._epochs(network, worlds, name), held_out)
+            for name, held_out in worlds.held_out()
+        ]
+        if not trials:
+            return None
+        limit, must_earn = self._most_epochs(), self.skip != "none"
+        return choose_epochs(trials, limit, self.patience, must_earn, fixed=self.epochs is not None)
 
-            def keep(_: int, path=path, network=network, episode=episode) -> None:
-                path.append(predict_logits(network, episode))
-
-            self._train(network, worlds, frozenset({name}), self._most_epochs(), keep)
-            paths[name] = np.array(path)
-        return paths
-
-    def _best_epoch(self, paths: dict[str, np.ndarray], y: np.ndarray, site: np.ndarray) -> tuple[int, float]:
-        """The number of epochs with the best mean AUC over inner sites, and that AUC."""
-        if not paths:
-            return self._most_epochs(), float("nan")
-        merit = np.mean([[roc_auc_score(y[site == name], s) for s in path] for name, path in paths.items()], axis=0)
-        if self.epochs is not None:
-            return self.epochs, float(merit[self.epochs])
-        first = 0 if self.skip != "none" else 1  # without a skip connection an untrained network knows nothing
-        epoch = first + int(np.argmax(merit[first:]))
-        return epoch, float(merit[epoch])
-
-    def _finish(self, best: dict[str, Any], y: np.ndarray, site: np.ndarray) -> np.ndarray:
+    def _finish(self, worlds: Worlds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
         """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
-        worlds, epochs, paths = best["worlds"], best["epochs"], best["paths"]
+        epochs = choice.epochs if choice else self._most_epochs()
         self.network_ = self._network()
-        self._train(self.network_, worlds, EVERYBODY, epochs)
-        self.network_.eval()
+        episodes = self._episodes(worlds, EVERYBODY)
+        train_network(self.network_, episodes, epochs, self._schedule(), self.random_state).eval()
         self.set_pathways(worlds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
-        scores = np.full(len(y), np.nan)
-        for name, path in paths.items():
-            scores[site == name] = path[epochs]
-        alone = [name for name in worlds.sites if paths and name not in paths]
-        if alone:
-            self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
-        if not paths:
-            self.notes_.append(
-                "too few sites to hold one out: the threshold is learned on the training people themselves"
-            )
+        if choice is None:
+            self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
             scores = predict_logits(self.network_, worlds.joint()[0])
+        else:
+            scores = np.full(len(y), np.nan)
+            for name, logits in choice.logits.items():
+                scores[site == name] = logits
+            alone = [name for name in worlds.sites if name not in choice.logits]
+            if alone:
+                self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
         self.calibration_ = calibrate(scores, y, site)
-        self.chosen_ = {name: best[name] for name in ("epochs", "tau_percentile", "eta", "auc")}
         return scores
 
     def set_pathways(self, pathways: Any) -> None:
@@ -392,15 +381,20 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         self.pathways_, self.scaffold_, self.deconfounder_ = pathways, pathways.scaffold, pathways.deconfounder
         self._graph = path_graph(pathways, self.device)
 
-    def _train(self, network: Any, worlds: Worlds, left_out: frozenset, epochs: int, after_epoch: Any = None) -> None:
+    def _epochs(self, network: GatedNetwork, worlds: Worlds, held_out: str) -> Iterator[int]:
+        """Training without one site, an epoch at a time."""
+        episodes = self._episodes(worlds, frozenset({held_out}))
+        return training_epochs(network, episodes, self._schedule(), self.random_state)
+
+    def _episodes(self, worlds: Worlds, left_out: frozenset) -> list[Episode]:
         episodes = worlds.training(left_out) if self.train == "episodic" else []
         if not episodes:
             if self.train == "episodic" and left_out == EVERYBODY:
                 self.notes_.append("too few sites for episodic training: trained jointly")
             episodes = worlds.joint(left_out)
-        train_network(network, episodes, epochs, self._schedule(), self.random_state, after_epoch)
+        return episodes
 
-    def _network(self) -> Any:
+    def _network(self) -> GatedNetwork:
         return build_network(
             self.random_state,
             self.device,

@@ -17,6 +17,7 @@ Nodes share all weights; nothing here knows how many there are or which regions 
 reads any scaffold, which is what episodic training needs.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,13 +41,15 @@ class PathwayGraph:
         cls, prior: np.ndarray, propagation: sparse.csr_array, skip: np.ndarray, device: str = "cpu"
     ) -> "PathwayGraph":
         """Move the numpy and scipy arrays of one scaffold to torch."""
-        matrix = torch.sparse_csr_tensor(
-            torch.as_tensor(propagation.indptr, dtype=torch.int64),
-            torch.as_tensor(propagation.indices, dtype=torch.int64),
-            torch.as_tensor(propagation.data, dtype=torch.float32),
-            size=propagation.shape,
-            device=device,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse")  # that CSR is in beta, on every start
+            matrix = torch.sparse_csr_tensor(
+                torch.as_tensor(propagation.indptr, dtype=torch.int64),
+                torch.as_tensor(propagation.indices, dtype=torch.int64),
+                torch.as_tensor(propagation.data, dtype=torch.float32),
+                size=propagation.shape,
+                device=device,
+            )
         return cls(_tensor(prior, device), matrix, _tensor(skip, device))
 
 

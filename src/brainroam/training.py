@@ -7,8 +7,9 @@ per training site: its people, read on the pathways that the other sites gave, e
 Every choice of order and initial weight comes from the seed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import torch
@@ -49,30 +50,31 @@ def build_network(seed: int, device: str = "cpu", **settings: object) -> GatedNe
 
 
 def train_network(
-    network: GatedNetwork,
-    episodes: Sequence[Episode],
-    epochs: int,
-    schedule: Schedule,
-    seed: int = 0,
-    after_epoch: Callable[[int], None] | None = None,
+    network: GatedNetwork, episodes: Sequence[Episode], epochs: int, schedule: Schedule, seed: int = 0
 ) -> GatedNetwork:
-    """Train in place; ``after_epoch`` is called with 0 before the first step and after every epoch."""
+    """Train in place for a number of epochs."""
+    for epoch in training_epochs(network, episodes, schedule, seed):
+        if epoch == epochs:
+            break
+    return network
+
+
+def training_epochs(
+    network: GatedNetwork, episodes: Sequence[Episode], schedule: Schedule, seed: int = 0
+) -> Iterator[int]:
+    """Train in place for as long as the caller asks: yields 0 before the first step, then the epochs done so far."""
     order = np.random.default_rng(seed)
     optimiser = torch.optim.Adam(
         network.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, foreach=False
     )
-    if after_epoch:
-        after_epoch(0)
-    for epoch in range(1, epochs + 1):
+    for epoch in count():
+        yield epoch
         network.train()
         for episode, people in _batches(episodes, schedule.batch_size, order):
             optimiser.zero_grad()
             loss = objective(network, episode, people, schedule)
             loss.backward()
             optimiser.step()
-        if after_epoch:
-            after_epoch(epoch)
-    return network
 
 
 def objective(network: GatedNetwork, episode: Episode, people: Tensor, schedule: Schedule) -> Tensor:

@@ -27,6 +27,7 @@ PAPER = {
     "train_residual": "site",
     "hidden": 64,
     "max_epochs": 30,
+    "patience": 10,
 }
 
 
