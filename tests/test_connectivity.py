@@ -87,5 +87,5 @@ def test_edges_to_matrix_round_trip(people):
 
 @pytest.mark.parametrize(("kind", "shrinkage"), [("pearsn", 0.5), ("log", 0.0), ("log", 1.5)])
 def test_bad_arguments_are_named(people, kind, shrinkage):
-    with pytest.raises(BrainroamError, match="pearson|shrinkage"):
+    with pytest.raises(BrainroamError, match=r"pearson|shrinkage"):
         edges(people, kind, shrinkage)

@@ -177,6 +177,11 @@ def test_a_grid_point_that_empties_the_scaffold_is_passed_over_and_recorded(smal
     assert any("tau_percentile 100" in note for note in clf.notes_)
 
 
+def test_an_empty_grid_is_named(small):
+    with pytest.raises(DataError, match="at least one value"):
+        fitted(small, **(SMALL | {"eta": []}))
+
+
 @pytest.mark.parametrize(
     "variant",
     [

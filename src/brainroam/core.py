@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from brainroam.calibration import calibrate
 from brainroam.cohort import Cohort
@@ -221,6 +222,7 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
+    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
     def fit_cohort(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """As `fit`, for a cohort labelled 0 and 1; its subsets share what was computed for one person or site."""
         self._check_parameters()
@@ -252,6 +254,9 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
                 best = worlds, choice
                 self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
                 self.chosen_ |= {"epochs": choice.epochs, "auc": choice.auc} if choice else {}
+        assert best is not None  # the last grid point raises where every one is empty
+        if best is None:
+            raise DataError("tau_percentile and eta need at least one value each")
         self.inner_scores_ = np.full(len(kept), np.nan)
         self.inner_scores_[kept] = self._finish(*best, y, site)
         return self

@@ -22,13 +22,15 @@ def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.
     """Covariates as a table with one row per person; an array's columns are named q1, q2, ..., None has no columns."""
     if covariates is None:
         return pd.DataFrame(index=range(n_people))
-    if not isinstance(covariates, pd.DataFrame):
+    if isinstance(covariates, pd.DataFrame):
+        table = covariates.reset_index(drop=True)
+    else:
         array = np.asarray(covariates)
         array = array[:, None] if array.ndim == 1 else array
-        covariates = pd.DataFrame(array, columns=[f"q{k + 1}" for k in range(array.shape[1])])
-    if len(covariates) != n_people:
-        raise DataError(f"there are {n_people} people but {len(covariates)} rows of covariates")
-    return covariates.reset_index(drop=True)
+        table = pd.DataFrame(array, columns=[f"q{k + 1}" for k in range(array.shape[1])])
+    if len(table) != n_people:
+        raise DataError(f"there are {n_people} people but {len(table)} rows of covariates")
+    return table
 
 
 class CovariateEncoder(TransformerMixin, BaseEstimator):
@@ -145,7 +147,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             )
 
     def _where(self, flags: np.ndarray) -> str:
-        return ", ".join(name for name, bad in zip(self.names_, flags.any(axis=0), strict=True) if bad)
+        return ", ".join(name for name, bad in zip(self.names_, flags.T, strict=True) if bad.any())
 
 
 def _numeric(column: pd.Series, name: str) -> np.ndarray:

@@ -45,10 +45,10 @@ def listed(names: Iterable[object], limit: int = 5) -> str:
     >>> listed(["a", "b", "c"], limit=2)
     'a, b and 1 more'
     """
-    names = [str(name) for name in names]
-    if len(names) <= limit:
-        return ", ".join(names)
-    return f"{', '.join(names[:limit])} and {len(names) - limit} more"
+    words = [str(name) for name in names]
+    if len(words) <= limit:
+        return ", ".join(words)
+    return f"{', '.join(words[:limit])} and {len(words) - limit} more"
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> UsageError:

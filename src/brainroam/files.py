@@ -24,7 +24,7 @@ def atomic_write(path: str | Path, text: bool = False) -> Iterator[IO]:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
     temporary = Path(name)
     try:
-        with open(handle, "w" if text else "wb", **({"encoding": "utf-8", "newline": "\n"} if text else {})) as file:
+        with open(handle, "w", encoding="utf-8", newline="\n") if text else open(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -100,9 +100,8 @@ class GatedNetwork(nn.Module):
         self.rho = _perceptron(hidden, hidden, 1)
         self.skip_scale = nn.Parameter(torch.ones(())) if skip else None
         if skip:
-            for head in (self.rho[-1], self.psi[-1]):
-                nn.init.zeros_(head.weight)
-                nn.init.zeros_(head.bias)
+            for parameter in (*self.rho[-1].parameters(), *self.psi[-1].parameters()):
+                nn.init.zeros_(parameter)
 
     def forward(self, h0: Tensor, graph: PathwayGraph) -> Reading:
         """Read node features (N, B, channels) on a scaffold."""
@@ -149,12 +148,12 @@ class _Propagate(torch.autograd.Function):
     """Sparse A~ times nodes; A~ is symmetric, so its own product carries the gradient back."""
 
     @staticmethod
-    def forward(ctx, matrix: Tensor, flat: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx, matrix: Tensor, flat: Tensor) -> Tensor:
         ctx.matrix = matrix
         return matrix @ flat
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+    def backward(ctx, gradient: Tensor) -> tuple[None, Tensor]:
         return None, ctx.matrix @ gradient.contiguous()
 
 

@@ -133,10 +133,8 @@ class Evidence:
         """The scaffold these sites alone give."""
         if bootstrap != "sites":
             here = np.isin(self.site, sites)
-            options = {"bootstrap": bootstrap, "random_state": seed}
-            return extract_scaffold(
-                self.residuals[here], self.y[here], self.site[here], tau_percentile, eta, zeta, **options
-            )
+            people = self.residuals[here], self.y[here], self.site[here]
+            return extract_scaffold(*people, tau_percentile, eta, zeta, bootstrap, random_state=seed)
         rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
         return select_scaffold(self.contrast[rows], [self.sites[row] for row in rows], tau_percentile, eta, zeta)
 

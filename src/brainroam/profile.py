@@ -24,8 +24,8 @@ CLIP = 1 - 1e-6
 def temporal_descriptors(
     series: Sequence[np.ndarray],
     pairs: np.ndarray,
-    window: int = 30,
-    stride: int = 5,
+    window: int | np.ndarray = 30,
+    stride: int | np.ndarray = 5,
     subjects: Sequence[str] | None = None,
 ) -> np.ndarray:
     """Volatility and flexibility (n, len(pairs), 2) of the given region pairs; no logarithm is taken.
@@ -53,7 +53,7 @@ def temporal_descriptors(
     short = too_short(series, windows)
     if short.any():
         ids = subjects if subjects is not None else [f"number {i}" for i in range(len(series))]
-        names = listed(f"{ids[i]} ({len(series[i])} volumes)" for i in np.flatnonzero(short))
+        names = listed(f"{ids[i]} ({len(series[i])} volumes)" for i in np.flatnonzero(short).tolist())
         raise ShortSeriesError(
             f"{int(short.sum())} people have fewer volumes than one window of {windows.max()}: {names}; "
             'use a shorter window, or leave them out with on_short="exclude"'

@@ -13,6 +13,7 @@ from itertools import count
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional
 
@@ -87,6 +88,7 @@ def objective(network: GatedNetwork, episode: Episode, people: Tensor, schedule:
     return cross_entropy + schedule.budget_weight * overspent
 
 
+@threadpool_limits.wrap(limits=1)  # the same logits on any number of cores
 def predict_logits(network: GatedNetwork, episode: Episode) -> np.ndarray:
     """Logits (B,) of the people of an episode; labels are not used."""
     network.eval()

@@ -106,7 +106,7 @@ class SiteRidge(Method):
 
     def _weights(self, residuals: np.ndarray, cohort: Cohort) -> np.ndarray:
         """Weights (M,) on residuals, zero outside the scaffold."""
-        y, columns, scale = cohort.labels, slice(None), 1.0
+        y, columns, scale = cohort.labels, np.arange(residuals.shape[1]), np.ones(1)
         if self.scaffold:
             site = cohort.table["site"].to_numpy()
             sites = sites_with_both_classes(y, site)
