@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.calibration import calibrate
-from brainroam.cohort import Cohort
+from brainroam.cohort import Cohort, anonymous_cohort, two_classes
 from brainroam.connectivity import cohort_edges
 from brainroam.covariates import as_table
 from brainroam.deconfound import SiteDeconfounder
@@ -214,10 +214,8 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         """
         if site is None:
             raise DataError("CoreClassifier.fit needs the site of every person: fit(series, y, site=...)")
-        classes, labels = np.unique(np.asarray(y), return_inverse=True)
-        if len(classes) != 2:
-            raise DataError(f"y must have two classes, controls and cases; found {len(classes)}: {listed(classes)}")
-        cohort = _as_cohort(series, labels, site, tr)
+        classes, labels = two_classes(y)
+        cohort = anonymous_cohort(series, labels, site, tr)
         self.fit_cohort(cohort, as_table(covariates, len(cohort)))
         self.classes_ = classes
         return self
@@ -254,7 +252,6 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
                 best = worlds, choice
                 self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
                 self.chosen_ |= {"epochs": choice.epochs, "auc": choice.auc} if choice else {}
-        assert best is not None  # the last grid point raises where every one is empty
         if best is None:
             raise DataError("tau_percentile and eta need at least one value each")
         self.inner_scores_ = np.full(len(kept), np.nan)
@@ -296,7 +293,7 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
     def _episode(self, series: Series, covariates: Covariates, tr: Times) -> Episode:
         """New people as the network reads them: frozen pathways, no site, no statistics of their own group."""
         check_is_fitted(self, "network_")
-        return self.read_cohort(_as_cohort(series, None, None, tr), covariates)
+        return self.read_cohort(anonymous_cohort(series, tr=tr), covariates)
 
     def read_cohort(self, cohort: Cohort, covariates: Covariates) -> Episode:
         """Node features of the people of a cohort; labels and sites are not looked at."""
@@ -457,21 +454,6 @@ class CoreClassifier(ClassifierMixin, BaseEstimator):
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
-
-
-def _as_cohort(series: Series, y: np.ndarray | None, site: Sequence[str] | None, tr: Times) -> Cohort:
-    """The one gate for bare arrays: people are named by their position."""
-    if len(series) == 0:
-        raise DataError("no people were given")
-    columns = {"label": y, "site": site, "tr": tr}
-    for name, values in columns.items():
-        if values is not None and len(values) != len(series):
-            raise DataError(f"there are {len(series)} series but {len(values)} values of {name}")
-    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
-    table["label"] = np.nan if y is None else np.asarray(y)
-    table["site"] = "unknown" if site is None else np.asarray(site).astype(str)
-    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
-    return Cohort(series, table)
 
 
 def _refuse_empty(cohort: Cohort) -> None:
