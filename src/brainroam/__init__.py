@@ -7,7 +7,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from brainroam.baselines.champion import ChampionClassifier as ChampionClassifier
     from brainroam.cohort import Cohort as Cohort
+    from brainroam.core import CoreClassifier as CoreClassifier
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.runner import evaluate as evaluate
     from brainroam.readers import load_cohort as load_cohort
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "ChampionClassifier": "baselines.champion",
     "Cohort": "cohort",
+    "CoreClassifier": "core",
     "compare": "evaluation.runner",
     "evaluate": "evaluation.runner",
     "load_cohort": "readers",

@@ -225,6 +225,11 @@ class Cohort:
         text = "{} of {} regions are constant or not finite (limit {:.0%})"
         return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
 
+    def with_columns(self, columns: pd.DataFrame) -> "Cohort":
+        """The same people with these columns, one row each in their order, added to the table or replacing its own."""
+        table = self._table.assign(**{str(name): columns[name].to_numpy() for name in columns})
+        return Cohort(self._series, table, self._atlas, self._excluded, self._truth)
+
     def concat(self, other: "Cohort") -> "Cohort":
         """This cohort and another of the same atlas, as one."""
         if self.atlas != other.atlas:
@@ -286,6 +291,41 @@ class Cohort:
         if cohort.manifest_hash != header["manifest_hash"]:
             raise ReaderError(f"{path} is damaged: its content does not match its manifest hash; save it again")
         return cohort
+
+
+def anonymous_cohort(
+    series: Sequence[np.ndarray],
+    y: Sequence[int] | np.ndarray | None = None,
+    site: Sequence[str] | None = None,
+    tr: Sequence[float] | None = None,
+) -> Cohort:
+    """The one gate for bare arrays: a cohort whose people are named by their position.
+
+    >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
+    ['person 0']
+    """
+    if len(series) == 0:
+        raise DataError("no people were given")
+    for name, values in {"label": y, "site": site, "tr": tr}.items():
+        if values is not None and len(values) != len(series):
+            raise DataError(f"there are {len(series)} series but {len(values)} values of {name}")
+    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
+    table["label"] = np.nan if y is None else np.asarray(y)
+    table["site"] = "unknown" if site is None else np.asarray(site).astype(str)
+    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
+    return Cohort(series, table)
+
+
+def two_classes(y: Sequence) -> tuple[np.ndarray, np.ndarray]:
+    """The two classes of y, controls first, and y as 0 and 1.
+
+    >>> two_classes(["TD", "TD", "ASD"])[1].tolist()
+    [1, 1, 0]
+    """
+    classes, labels = np.unique(np.asarray(y), return_inverse=True)
+    if len(classes) != 2:
+        raise DataError(f"y must have two classes, controls and cases; found {len(classes)}: {listed(classes)}")
+    return classes, labels
 
 
 def _validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:

@@ -13,15 +13,22 @@ covariance within site and class, the weights are those of a shrunken linear dis
     w = max(0, (Sigma + a I)^-1 delta),    a = 0.5            score = w' z
 """
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from brainroam.baselines.base import Method, MethodInfo
 from brainroam.baselines.registry import register
 from brainroam.baselines.selection import inner_folds
 from brainroam.baselines.site_ridge import SiteRidge
-from brainroam.cohort import Cohort
+from brainroam.calibration import calibrate
+from brainroam.cohort import Cohort, anonymous_cohort, two_classes
+from brainroam.covariates import as_table
+from brainroam.errors import DataError
 
 SHRINKAGE = 0.5
 PENALTIES = (3, 10, 30)
@@ -39,6 +46,11 @@ READERS: dict[str, dict[str, Any]] = {
 class Champion(Method):
     """A weighted sum of different readers.
 
+    Parameters
+    ----------
+    covariates : sequence of str
+        Columns to remove.
+
     Attributes
     ----------
     readers_ : dict of str to SiteRidge
@@ -49,13 +61,16 @@ class Champion(Method):
         Out-of-site score of each training person; NaN where their site could not be held out.
     """
 
+    def __init__(self, covariates: Sequence[str] = ("age", "sex")) -> None:
+        self.covariates = covariates
+
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Weigh the readers on inner held-out sites, then fit them on everybody."""
         folds = list(inner_folds(cohort, "full", seed))
-        inner = np.column_stack([_out_of_site(settings, cohort, folds) for settings in READERS.values()])
+        inner = np.column_stack([self._out_of_site(name, cohort, folds) for name in READERS])
         self.weights_ = discriminant_weights(inner, cohort.labels, cohort.table["site"].to_numpy())
         self.inner_scores_ = inner @ self.weights_
-        self.readers_ = {name: SiteRidge(**settings).fit(cohort) for name, settings in READERS.items()}
+        self.readers_ = {name: self._reader(name).fit(cohort) for name in READERS}
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -70,11 +85,81 @@ class Champion(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.weights_, self.readers_ = state["weights"], {}
-        for name, settings in READERS.items():
+        for name in READERS:
             prefix = f"{name}."
             part = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-            self.readers_[name] = SiteRidge(**settings).load_state(part)
+            self.readers_[name] = self._reader(name).load_state(part)
         return self
+
+    def _reader(self, name: str) -> SiteRidge:
+        return SiteRidge(**READERS[name], covariates=self.covariates)
+
+    def _out_of_site(self, name: str, cohort: Cohort, folds: list) -> np.ndarray:
+        """Score of everybody by a reader that never saw their site."""
+        inner = np.full(len(cohort), np.nan)
+        for train, held_out in folds:
+            inner[held_out] = self._reader(name).fit(cohort.subset(train)).score(cohort.subset(held_out))
+        return inner
+
+
+class ChampionClassifier(ClassifierMixin, BaseEstimator):
+    """The champion as a scikit-learn classifier.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    champion_ : Champion
+    calibration_ : Calibration
+        Threshold and slope learned on inner held-out sites.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
+    >>> people = cohort.table
+    >>> clf = ChampionClassifier()
+    >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
+    >>> clf.predict_proba(cohort.series[:1], covariates=people[["age", "sex"]][:1]).shape
+    (1, 2)
+    """
+
+    def fit(
+        self,
+        series: Sequence[np.ndarray],
+        y: Sequence,
+        site: Sequence[str] | None = None,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+    ) -> Self:
+        """Learn from labelled people of several sites; see `CoreClassifier.fit`."""
+        if site is None:
+            raise DataError("ChampionClassifier.fit needs the site of every person: fit(series, y, site=...)")
+        self.classes_, labels = two_classes(y)
+        table = as_table(covariates, len(series))
+        cohort = anonymous_cohort(series, labels, site).with_columns(table)
+        self.champion_ = Champion(tuple(table.columns)).fit(cohort)
+        self.calibration_ = calibrate(self.champion_.inner_scores_, labels, cohort.table["site"].to_numpy())
+        return self
+
+    def decision_function(
+        self, series: Sequence[np.ndarray], covariates: pd.DataFrame | np.ndarray | None = None
+    ) -> np.ndarray:
+        """The score of each person, each on their own."""
+        check_is_fitted(self)
+        names = list(self.champion_.covariates)
+        missing = pd.DataFrame(np.nan, index=range(len(series)), columns=names)
+        table = missing if covariates is None else as_table(covariates, len(series))
+        return self.champion_.score(anonymous_cohort(series).with_columns(table))
+
+    def predict_proba(
+        self, series: Sequence[np.ndarray], covariates: pd.DataFrame | np.ndarray | None = None
+    ) -> np.ndarray:
+        """Calibrated probabilities (n, 2) of control and condition, for people of any site."""
+        p = self.calibration_(self.decision_function(series, covariates))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, series: Sequence[np.ndarray], covariates: pd.DataFrame | np.ndarray | None = None) -> np.ndarray:
+        """The class of each person, at the threshold learned on inner held-out sites."""
+        return self.classes_[(self.predict_proba(series, covariates)[:, 1] >= 0.5).astype(int)]
 
 
 def discriminant_weights(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> np.ndarray:
@@ -102,14 +187,6 @@ def discriminant_weights(scores: np.ndarray, y: np.ndarray, site: np.ndarray) ->
     covariance = residual.T @ residual / len(residual)
     delta = np.mean(gaps, axis=0) / spread
     return np.maximum(np.linalg.solve(covariance + SHRINKAGE * np.eye(len(delta)), delta), 0) / spread
-
-
-def _out_of_site(settings: dict[str, Any], cohort: Cohort, folds: list) -> np.ndarray:
-    """Score of everybody by a reader that never saw their site."""
-    inner = np.full(len(cohort), np.nan)
-    for train, held_out in folds:
-        inner[held_out] = SiteRidge(**settings).fit(cohort.subset(train)).score(cohort.subset(held_out))
-    return inner
 
 
 register(
