@@ -155,3 +155,17 @@ def test_help_shows_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"Example: brainroam {command}" in said(result)
+
+
+def test_real_sites_end_to_end(abide_root, tmp_path):
+    real = (abide_root, "--atlas", "aal")
+    quick = ("--set", "budget=20", "--set", "epochs=1")
+    fitted = run("fit", *real, "--sites", "CALTECH,OLIN,SBL,SDSU", "--out", tmp_path / "model", *quick)
+    assert fitted.exit_code == 0, fitted.output
+    assert "Caltech_0051478" in said(fitted)  # 65 of its 116 regions have no signal
+    assert "site SBL (30 people) cannot estimate sex" in said(fitted)
+    found = run("predict", tmp_path / "model", *real, "--sites", "TRINITY", "--out", tmp_path / "p.csv")
+    assert found.exit_code == 0, found.output
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert len(table) == 47
+    assert table["probability"].between(0, 1).all()
