@@ -8,6 +8,8 @@ import typer
 from brainroam.cli.options import DataSource, Json, takes_data
 from brainroam.errors import unknown
 
+DEMO_METHODS = ["champion", "core", "fc-ridge", "confounds"]
+
 
 @takes_data
 def check(source: DataSource, json: Json = False) -> None:
@@ -47,15 +49,20 @@ def fetch(
 
 
 def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", metavar="DIR")]) -> None:
-    """See it work on an embedded synthetic cohort.
+    """See it work on an embedded synthetic cohort: check it, hold out each site once, compare.
 
     [bold]Example:[/bold] brainroam demo --out demo
     """
     from brainroam.check import check_cohort
     from brainroam.cli.show import show_check
+    from brainroam.cli.show_study import show_comparison
+    from brainroam.evaluation.runner import compare, evaluate
     from brainroam.synthetic import make_cohort
 
     cohort = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
     path = cohort.save(out / "cohort.npz")
     show_check(check_cohort(cohort))
-    typer.echo(f"saved as {path}")
+    typer.echo(f"\nThe cohort is saved as {path}. Now every site is held out once:")
+    evaluate(cohort, DEMO_METHODS, out=out / "runs", budget="default", progress=True)
+    show_comparison(compare(out / "runs", reference="champion"), json=False)
+    typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from brainroam.cli.options import DataSource, parse_option, takes_data
-from brainroam.cli.study import Budget
+from brainroam.cli.study import Budget, Settings
 from brainroam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ def fit(
     method: Annotated[str, typer.Option(help="Which method, see brainroam methods.", metavar="NAME")] = "core",
     seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
     budget: Budget = "full",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A parameter of the method; may be repeated.", metavar="KEY=VALUE"),
-    ] = None,
+    settings: Settings = None,
 ) -> None:
     """Fit a method on all sites of your data and save it.
 

@@ -70,14 +70,17 @@ def _print_summary(console: Console, summary: "pd.DataFrame") -> None:
 
 def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     following = [f"next {unit}*"] if next_site else []
-    table = _table("method", "AUC", "95 % interval", *following, "worst", "at", "ACC", "BAC")
+    table = _table("method", "AUC", "interval", *following, "worst", "ACC", "BAC")
     for row in rows.itertuples():
         expected = [_span(row.next_low, row.next_high)] if next_site else []
-        cells = [_points(row.auc), _span(row.auc_low, row.auc_high), *expected, _points(row.worst_auc)]
-        table.add_row(Text(row.method), *cells, Text(row.worst_site), _points(row.acc), _points(row.balanced_acc))
-    table.caption, table.caption_justify = "ACC accuracy, BAC balanced accuracy, means", "right"
+        worst = Text(f"{_points(row.worst_auc)} {row.worst_site}")
+        accuracies = _points(row.acc), _points(row.balanced_acc)
+        table.add_row(
+            Text(row.method), _points(row.auc), _span(row.auc_low, row.auc_high), *expected, worst, *accuracies
+        )
+    table.caption, table.caption_justify = "means and 95 % intervals; ACC accuracy, BAC balanced accuracy", "right"
     if next_site:
-        table.caption += f"; * 95 % prediction interval of the true AUC at the next {unit}"
+        table.caption += f"; * where the true AUC of the next {unit} is to be expected"
     return table
 
 

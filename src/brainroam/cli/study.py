@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from brainroam.cli.options import DataSource, Json, dress, takes_data
+from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_data
 from brainroam.errors import unknown
 from brainroam.evaluation.naming import split_names
 
@@ -29,6 +29,9 @@ Out = Annotated[
 HeldOut = Annotated[str | None, typer.Option(help="Hold out only these, with commas between.", metavar="A,B")]
 Seeds = Annotated[int, typer.Option(help="Runs of each random method, averaged inside a site.", min=1, metavar="N")]
 Budget = Annotated[str, typer.Option(help="Tuning, the same for all methods: full, default or fast.", metavar="NAME")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A parameter to fix; may be repeated.", metavar="KEY=VALUE")
+]
 Jobs = Annotated[int, typer.Option(help="Runs at a time, each on one core.", min=1, metavar="N")]
 EngineName = Annotated[str, typer.Option(help="Where to run: local.", metavar="NAME")]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a study of which some runs are not finished.")]
@@ -44,6 +47,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         held_out: HeldOut = None,
         seeds: Seeds = 1,
         budget: Budget = "full",
+        settings: Settings = None,
         jobs: Jobs = 1,
         engine: EngineName = "local",
         partial: Partial = False,
@@ -59,6 +63,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
                 "sites": names or None,
                 "seeds": seeds,
                 "budget": budget,
+                "parameters": dict(parse_option(text, "--set") for text in settings or ()),
                 "jobs": jobs,
                 "engine": engine,
                 "partial": partial,

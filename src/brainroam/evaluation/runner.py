@@ -131,8 +131,9 @@ def evaluate(
                     outcome = {"status": "failed", **asdict(outcome)}
                 folder.keep(task.spec, outcome)
                 advance(_line(task.spec, outcome))
-        folder.write_tables()
-        return _results(folder, [task.spec for task in tasks], partial)
+        everything = RunsFolder(folder.path)  # also what other commands have finished there meanwhile
+        everything.write_tables()
+        return _results(everything, [task.spec for task in tasks], partial)
 
 
 def load_runs(path: str | Path, partial: bool = False) -> Results:
