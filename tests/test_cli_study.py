@@ -111,6 +111,13 @@ def test_the_studies_of_the_paper(monkeypatch, tmp_path, arguments, expected):
     assert sorted(row["method"] for row in json.loads(result.stdout)["methods"]) == expected
 
 
+def test_a_parameter_for_every_method_stands_in_its_name(tmp_path):
+    result = run(
+        "loso", "synthetic", *SMALL, "--methods", "fc-ridge", "--set", "strength=9", "--out", tmp_path, "--json"
+    )
+    assert json.loads(result.stdout)["methods"][0]["method"] == "fc-ridge[strength=9]"
+
+
 def test_an_unknown_sweep(tmp_path):
     result = run("sweep", "synthetic", *SMALL, "--over", "windows", "--out", tmp_path)
     assert result.exit_code == 2 and "did you mean 'window'" in result.stderr

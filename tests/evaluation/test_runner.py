@@ -18,6 +18,7 @@ from brainroam.baselines.base import Method, MethodInfo
 from brainroam.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
 from brainroam.evaluation import runner
+from brainroam.evaluation.folder import RunsFolder
 from brainroam.evaluation.runner import compare, evaluate, load_runs
 from brainroam.evaluation.tables import read_table
 from brainroam.synthetic import make_cohort
@@ -129,6 +130,17 @@ def test_results_are_of_what_was_asked_and_load_runs_gives_all(cohort, method, t
     evaluate(cohort, ["first"], out=tmp_path)
     assert evaluate(cohort, ["steady"], out=tmp_path).scores["method"].unique().tolist() == ["steady"]
     assert load_runs(tmp_path).scores["method"].unique().tolist() == ["first", "steady"]
+
+
+def test_two_commands_may_work_in_one_folder(cohort, method, tmp_path, monkeypatch):
+    def keep(self, spec, outcome, original=RunsFolder.keep):
+        original(self, spec, outcome)
+        if spec.name == "first" and spec.fold == "S02":
+            evaluate(cohort, ["steady"], out=tmp_path)  # the other command, begun and finished in between
+
+    monkeypatch.setattr(RunsFolder, "keep", keep)
+    assert len(evaluate(cohort, ["first"], out=tmp_path).study["commands"]) == 1
+    assert read_table(tmp_path / "scores.csv")["method"].tolist() == ["first"] * 3 + ["steady"] * 3
 
 
 def test_the_order_of_work_leaves_no_trace(cohort, tmp_path):

@@ -15,7 +15,10 @@ def show_progress(total: int, wanted: bool = True) -> Iterator[Advance]:
     console = Console(stderr=True, quiet=not wanted, highlight=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     on_terminal = console.is_terminal and wanted and total > 0
-    with Progress(*columns, console=console, transient=True, disable=not on_terminal) as bar:
+    whole_study = float("inf")  # a run may take longer than the half minute over which speed is measured otherwise
+    with Progress(
+        *columns, console=console, transient=True, disable=not on_terminal, speed_estimate_period=whole_study
+    ) as bar:
         task = bar.add_task("starting", total=total)
         done = 0
 
