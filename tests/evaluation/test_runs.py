@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from brainroam.cohort import Cohort
@@ -150,6 +150,7 @@ def test_names_that_cannot_be_read(text):
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), min_size=1))
+@example(["\r", "'\r", "a\rb", '"', "=1,2"])
 def test_names_of_sites_survive_the_table_and_are_no_formulas(tmp_path_factory, sites):
     path = tmp_path_factory.getbasetemp() / "scores.csv"
     row = ("core", "loso", "", 0, 5, 2, *[0.1 + 0.2] * 8, None, "full", "{}")

@@ -6,10 +6,8 @@ whenever and in whatever order they were done. Text that a spreadsheet would tak
 it off again.
 """
 
-import csv
 import json
 from collections.abc import Iterable, Mapping
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ SCORES = (*KEY, "n", "n_cases", *METRICS, "threshold", "budget", "configuration"
 PREDICTIONS = (*KEY, "subject", "label", "score", "probability")
 TEXT = dict.fromkeys(("method", "protocol", "site", "budget", "configuration", "subject"), str)
 ACTIVE = frozenset("=+-@\t\r\n'")
+QUOTED = frozenset(',"\r\n')
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
@@ -44,9 +43,7 @@ def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
     >>> print(csv_lines([("=1+1", "A, B", 0.1, None)]), end="")
     '=1+1,"A, B",0.1,
     """
-    text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[_harmless(cell) for cell in row] for row in rows])
-    return text.getvalue()
+    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
 
 
 def frame(columns: Iterable[str], rows: Iterable[tuple]) -> pd.DataFrame:
@@ -63,5 +60,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return table
 
 
-def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ACTIVE and cell else cell
+def _cell(value: Any) -> str:
+    """One cell; Python's own csv module leaves a carriage return unquoted before 3.13."""
+    text = "" if value is None else str(value)
+    if isinstance(value, str) and text[:1] in ACTIVE:
+        text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if QUOTED & set(text) else text
