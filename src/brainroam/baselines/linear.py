@@ -20,7 +20,7 @@ from brainroam.cohort import Cohort
 
 CLASSIFIERS = {
     "ridge": lambda strength: RidgeClassifier(alpha=strength),
-    "logistic": lambda strength: LogisticRegression(C=strength, max_iter=1000),
+    "logistic": lambda strength: LogisticRegression(C=strength, tol=1e-6, max_iter=5000),
     "svm": lambda strength: SVC(kernel="linear", C=strength),
 }
 
@@ -48,11 +48,12 @@ class LinearMethod(Method):
         rotated, axes = principal_axes(values - mean)
         model = CLASSIFIERS[self.classifier](self.strength).fit(rotated, cohort.labels)
         self.coef_ = axes @ np.ravel(model.coef_)
-        self.intercept_ = float(np.ravel(model.intercept_)[0] - mean @ self.coef_)
+        # Not the classifier's own intercept: it moves with the share of cases, and the threshold is learned apart.
+        self.intercept_ = -float(mean @ self.coef_)
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
-        """The decision function."""
+        """The decision function, zero for the mean of the training people."""
         return self.features_.transform(cohort) @ self.coef_ + self.intercept_
 
     def state(self) -> dict[str, np.ndarray]:
@@ -80,22 +81,22 @@ def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return vectors[:, real] * scale, centred.T @ (vectors[:, real] / scale)
 
 
-_ALPHAS, _CS = (1e3, 1e2, 1e4), (1e-2, 1e-3, 1e-1)
-_TANGENT = "Dadi et al. (2019) NeuroImage 192:115-134; nilearn"
 _FC = "Abraham et al. (2017) NeuroImage 147:736-745"
-for _kind, _prefix, _text, _citation in (
-    ("pearson", "fc", "Pearson connectivity", _FC),
-    ("tangent", "tangent", "tangent-space connectivity (reference from training people)", _TANGENT),
+_TANGENT = "Dadi et al. (2019) NeuroImage 192:115-134; nilearn"
+for _name, _kind, _classifier, _strengths, _citation in (
+    ("fc-ridge", "pearson", "ridge", (500.0, 50.0, 5000.0), _FC),
+    ("fc-logistic", "pearson", "logistic", (0.01, 0.001, 0.1), _FC),
+    ("fc-svm", "pearson", "svm", (0.01, 0.001, 0.1), _FC),
+    ("tangent-ridge", "tangent", "ridge", (1000.0, 100.0, 10000.0), _TANGENT),
+    ("tangent-logistic", "tangent", "logistic", (0.01, 0.001, 0.1), _TANGENT),
 ):
-    for _classifier, _grid in (("ridge", _ALPHAS), ("logistic", _CS), ("svm", _CS)):
-        if (_prefix, _classifier) != ("tangent", "svm"):
-            register(
-                MethodInfo(
-                    f"{_prefix}-{_classifier}",
-                    partial(LinearMethod, kind=_kind, classifier=_classifier),
-                    f"{_classifier} on {_text}",
-                    _citation,
-                    {"strength": _grid},
-                    stochastic=False,
-                )
-            )
+    register(
+        MethodInfo(
+            _name,
+            partial(LinearMethod, kind=_kind, classifier=_classifier, strength=_strengths[0]),
+            f"{_classifier} on {_kind} connectivity",
+            _citation,
+            {"strength": _strengths},
+            stochastic=False,
+        )
+    )
