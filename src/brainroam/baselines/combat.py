@@ -18,16 +18,17 @@ from typing import Self
 
 import numpy as np
 
-from brainroam.baselines.base import Method, MethodInfo
+from brainroam.baselines.base import MethodInfo
 from brainroam.baselines.features import EdgeFeatures
+from brainroam.baselines.linear import EdgeReader
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 from brainroam.covariates import CovariateEncoder
 from brainroam.pathways import ridge_weights
 
 
-class CombatRidge(Method):
-    """Ridge on Pearson edges harmonised by ComBat.
+class CombatRidge(EdgeReader):
+    """Ridge on Pearson edges harmonised by ComBat; people of a new site are read on their edges as they are.
 
     Parameters
     ----------
@@ -37,34 +38,20 @@ class CombatRidge(Method):
         Whose effect ComBat keeps.
     """
 
+    kind = "pearson"
+
     def __init__(self, penalty: float = 3.0, covariates: tuple[str, ...] = ("age", "sex")) -> None:
         self.penalty, self.covariates = penalty, covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Harmonise the training people and fit the ridge on them."""
-        table = cohort.table
-        self.features_ = EdgeFeatures("pearson")
-        values = self.features_.fit_transform(cohort)
-        q = CovariateEncoder().fit_transform(cohort.covariates(self.covariates))
-        harmonised = combat(values, table["site"].to_numpy(), q)
+        features = EdgeFeatures(self.kind)
+        q = cohort.covariates(self.covariates)
+        harmonised = combat(
+            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).transform(q)
+        )
         mean = harmonised.mean(axis=0)
-        self.coef_ = ridge_weights(harmonised - mean, 2.0 * cohort.labels - 1, self.penalty)
-        self.intercept_ = -float(mean @ self.coef_)
-        return self
-
-    def score(self, cohort: Cohort) -> np.ndarray:
-        """The ridge on edges as they are: a new site has no ComBat estimate."""
-        return self.features_.transform(cohort) @ self.coef_ + self.intercept_
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Coefficients and the fill-in of missing edges."""
-        return {"coef": self.coef_, "intercept": np.array([self.intercept_]), **self.features_.state()}
-
-    def load_state(self, state: dict[str, np.ndarray]) -> Self:
-        """Restore what `state` returned."""
-        self.features_ = EdgeFeatures("pearson").load_state(state)
-        self.coef_, self.intercept_ = state["coef"], float(state["intercept"][0])
-        return self
+        return self._keep(features, ridge_weights(harmonised - mean, 2.0 * cohort.labels - 1, self.penalty), mean)
 
 
 def combat(values: np.ndarray, site: np.ndarray, covariates: np.ndarray) -> np.ndarray:

@@ -25,7 +25,34 @@ CLASSIFIERS = {
 }
 
 
-class LinearMethod(Method):
+class EdgeReader(Method):
+    """What linear readers of edges share once they are fitted: ``score = w'(x - mean)``.
+
+    The threshold is learned apart, so there is no intercept of a classifier, which would move with the share of cases.
+    """
+
+    kind: str
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """The decision function, zero for the mean of the training people."""
+        return self.features_.transform(cohort) @ self.coef_ + self.intercept_
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Coefficients and what the features learned."""
+        return {"coef": self.coef_, "intercept": np.array([self.intercept_]), **self.features_.state()}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+        self.features_ = EdgeFeatures(self.kind).load_state(state)
+        self.coef_, self.intercept_ = state["coef"], float(state["intercept"][0])
+        return self
+
+    def _keep(self, features: EdgeFeatures, coef: np.ndarray, mean: np.ndarray) -> Self:
+        self.features_, self.coef_, self.intercept_ = features, coef, -float(mean @ coef)
+        return self
+
+
+class LinearMethod(EdgeReader):
     """An L2-penalised linear classifier on edges.
 
     Parameters
@@ -42,29 +69,12 @@ class LinearMethod(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Solve on the principal axes of the training people."""
-        self.features_ = EdgeFeatures(self.kind)
-        values = self.features_.fit_transform(cohort)
+        features = EdgeFeatures(self.kind)
+        values = features.fit_transform(cohort)
         mean = values.mean(axis=0)
         rotated, axes = principal_axes(values - mean)
         model = CLASSIFIERS[self.classifier](self.strength).fit(rotated, cohort.labels)
-        self.coef_ = axes @ np.ravel(model.coef_)
-        # Not the classifier's own intercept: it moves with the share of cases, and the threshold is learned apart.
-        self.intercept_ = -float(mean @ self.coef_)
-        return self
-
-    def score(self, cohort: Cohort) -> np.ndarray:
-        """The decision function, zero for the mean of the training people."""
-        return self.features_.transform(cohort) @ self.coef_ + self.intercept_
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Coefficients and what the features learned."""
-        return {"coef": self.coef_, "intercept": np.array([self.intercept_]), **self.features_.state()}
-
-    def load_state(self, state: dict[str, np.ndarray]) -> Self:
-        """Restore what `state` returned."""
-        self.features_ = EdgeFeatures(self.kind).load_state(state)
-        self.coef_, self.intercept_ = state["coef"], float(state["intercept"][0])
-        return self
+        return self._keep(features, axes @ np.ravel(model.coef_), mean)
 
 
 def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
