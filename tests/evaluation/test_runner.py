@@ -95,7 +95,7 @@ def test_a_study_has_every_run_once(cohort, method, tmp_path):
     assert of_run.apply(sorted).iloc[0] == sorted(cohort.select(["S01"]).table["subject"])
     assert results.study["manifest_hash"] == cohort.manifest_hash and results.study["atlas"] == "custom"
     assert [site["n"] for site in results.study["sites"]] == [8, 8, 8]
-    assert results.scores["configuration"][0] == '{"strength": 1000.0}'
+    assert results.scores["configuration"][0] == '{"strength": 500.0}'
 
 
 def test_scores_follow_from_predictions_and_threshold(cohort):
