@@ -382,3 +382,17 @@ def test_unknown_choices_name_the_nearest(small, wrong):
     (value,) = wrong.values()
     with pytest.raises(BrainroamError, match=f"unknown .*{value}"):
         fitted(small, **(SMALL | wrong))
+
+
+def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(cohort):
+    people = cohort.table
+    columns = ["age", "sex"]
+    clf = CoreClassifier(budget=3, max_epochs=0, tau_percentile=60, hidden=4)
+    clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[columns])
+
+    def both(n):
+        return clf.predict_proba(cohort.series[:n], covariates=people[columns][:n])[:5, 1]
+
+    np.testing.assert_allclose(both(12), both(16), atol=1e-7)
+    clf.set_params(adapt="unlabelled")
+    assert np.abs(both(12) - both(16)).max() > 1e-4

@@ -80,6 +80,9 @@ class CoreClassifier(FrozenCore):
     on_short : {"raise", "exclude"}
         What to do with people of fewer volumes than a window: an error that names them, or leave them out of training
         and read them later with their profiles at the training mean.
+    adapt : {None, "unlabelled"}
+        Centre the people of one call at their robust mean, as one new site. Transductive: a person's prediction then
+        depends on the others given with them, so never mix such results with strict ones.
     device : str
         A torch device.
     random_state : int
@@ -146,6 +149,7 @@ class CoreClassifier(FrozenCore):
         huber_delta: float | None = None,
         fit_on: str = "all",
         on_short: str = "raise",
+        adapt: str | None = None,
         device: str = "cpu",
         random_state: int = 0,
     ) -> None:
@@ -183,6 +187,7 @@ class CoreClassifier(FrozenCore):
         self.huber_delta = huber_delta
         self.fit_on = fit_on
         self.on_short = on_short
+        self.adapt = adapt
         self.device = device
         self.random_state = random_state
 

@@ -13,6 +13,7 @@ its slope is averaged over the sites that can estimate it, and the site's interc
 average. Missing edges have weight 0. Every fallback is written into ``notes_``.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Self
 
@@ -23,10 +24,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from brainroam.covariates import CovariateEncoder, as_table
 from brainroam.errors import DataError, unknown
-from brainroam.huber import HUBER_K, huber_regression
+from brainroam.huber import HUBER_K, huber_mean, huber_regression
 from brainroam.memo import Memo
 
 POOLED = "(pooled)"
+MIN_TO_ADAPT = 10
 
 
 class SiteDeconfounder(TransformerMixin, BaseEstimator):
@@ -135,8 +137,17 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         self._average(fits)
         return self
 
-    def transform(self, edges: np.ndarray, covariates: pd.DataFrame | np.ndarray | None = None) -> np.ndarray:
-        """r_res (n, M) of people of any site, known or not, one person at a time."""
+    def transform(
+        self,
+        edges: np.ndarray,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        adapt: str | None = None,
+    ) -> np.ndarray:
+        """r_res (n, M) of people of any site, known or not, one person at a time.
+
+        With ``adapt="unlabelled"`` the people given are taken for one new site and centred at their robust mean. That
+        is transductive: a person's residual then depends on the others. Fewer than ten people are not adapted.
+        """
         check_is_fitted(self)
         edges = np.asarray(edges, dtype=float)
         if edges.shape[1] != len(self.mean_intercept_):
@@ -146,7 +157,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         residual = edges - self.mean_intercept_
         for k in range(q.shape[1]):
             residual -= q[:, k, None] * self.mean_coef_[k]
-        return residual
+        return residual if adapt is None else _recentred(residual, adapt)
 
     def restricted(self, sites: Sequence[str]) -> "SiteDeconfounder":
         """The deconfounder these sites alone would have given, without fitting again.
@@ -275,6 +286,15 @@ class _SiteFit:
         if nobody:
             notes.append(f"site {site}: nobody has a value for {nobody} edges, which are averaged over the other sites")
         return notes
+
+
+def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:
+    if adapt != "unlabelled":
+        raise unknown("adapt", adapt, ["unlabelled"])
+    if len(residual) < MIN_TO_ADAPT:
+        warnings.warn(f"{len(residual)} people are too few to adapt to their site: read without adapting", stacklevel=3)
+        return residual
+    return residual - huber_mean(residual)
 
 
 def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

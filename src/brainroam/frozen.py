@@ -1,6 +1,7 @@
 """Reading new people with a fitted CORE: frozen pathways, frozen network, one person at a time.
 
-No site is asked for and no statistic of the people read is taken: a batch is the same as its people one by one.
+No site is asked for and no statistic of the people read is taken: a batch is the same as its people one by one. Only
+``adapt="unlabelled"`` breaks that promise, and is transductive.
 """
 
 import warnings
@@ -43,6 +44,7 @@ class FrozenCore(ClassifierMixin, BaseEstimator):
     stride_seconds: float | None
     profiles: bool
     on_short: str
+    adapt: str | None
     device: str
     classes_: np.ndarray
     n_rois_: int
@@ -112,7 +114,7 @@ class FrozenCore(ClassifierMixin, BaseEstimator):
             if long.any():
                 profiles[long] = self._profiles(cohort.subset(long), edges, window[long], stride[long]).values
         values = cohort_edges(cohort, self.kind, self.shrinkage, self.robust)
-        features = self.pathways_.nodes(values, as_table(covariates, len(cohort)), profiles)
+        features = self.pathways_.nodes(values, as_table(covariates, len(cohort)), profiles, self.adapt)
         unknown_labels = torch.full((len(cohort),), torch.nan)
         return Episode(torch.as_tensor(features, device=self.device), unknown_labels, self._graph)
 

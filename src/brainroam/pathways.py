@@ -81,9 +81,12 @@ class Pathways:
     scale: np.ndarray
     skip: np.ndarray
 
-    def nodes(self, edges: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None) -> np.ndarray:
+    def nodes(
+        self, edges: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
+    ) -> np.ndarray:
         """Node features (N, n, C) of anybody, by the frozen site-agnostic deconfounder."""
-        return self.standardised(self.deconfounder.transform(edges, covariates)[:, self.scaffold.edges], profiles)
+        residual = self.deconfounder.transform(edges, covariates, adapt)[:, self.scaffold.edges]
+        return self.standardised(residual, profiles)
 
     def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean."""
