@@ -307,3 +307,17 @@ def test_the_suspicious_pair_of_abide_and_no_other(abide_root):
     (pair,) = found(load_cohort(abide_root, atlas="cc200", max_missing_rois=1.0), "alike-people")
     assert pair.subjects == ("Yale_0050578", "Yale_0050602")
     assert "same mean_fd" in pair.message and "opposite labels" in pair.message
+
+
+@pytest.mark.parametrize("noise", [0, 3])
+def test_scan_length_that_tells_cases_from_controls_is_named(noise):
+    rng = np.random.default_rng(0)
+    cohort = make_cohort(n_sites=3, n_per_site=20, n_rois=8, seed=0)
+    table = cohort.table
+    series = [
+        x[: len(x) - 20 - rng.integers(0, noise + 1)] if (site, label) == ("S02", 1) else x
+        for x, site, label in zip(cohort.series, table["site"], table["label"], strict=True)
+    ]
+    findings = check_cohort(Cohort(series, table)).findings
+    (found,) = [f for f in findings if f.code == "label-by-n_timepoints" and f.site == "S02"]
+    assert "shorter than of controls" in found.message and "cut all scans alike" in found.remedy

@@ -20,12 +20,14 @@ PLAUSIBLE: dict[str, tuple[Callable[[pd.Series], pd.Series], str]] = {
 }
 # Confounding is reported when it is both certain and large enough to be learned instead of the condition.
 MAX_P, MIN_D_COHORT, MIN_D_SITE = 0.01, 0.3, 0.5
-NAMES = {"age": "mean age", "sex": "share of men", "mean_fd": "mean displacement"}
+NAMES = {"age": "mean age", "sex": "share of men", "mean_fd": "mean displacement", "n_timepoints": "mean volumes"}
 CONTRASTS = {
     "age": ("cases are older than controls", "cases are younger than controls"),
     "sex": ("more of the cases are male", "fewer of the cases are male"),
     "mean_fd": ("cases moved more than controls", "cases moved less than controls"),
+    "n_timepoints": ("scans of cases are longer than of controls", "scans of cases are shorter than of controls"),
 }
+REMEDIES = {"n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike"}
 
 
 def unusable(table: pd.DataFrame) -> Iterator[Finding]:
@@ -87,18 +89,22 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
 
 
 def label_by_covariates(table: pd.DataFrame) -> Iterator[Finding]:
-    """Whether age, sex or motion tell cases from controls, in the cohort and at each site."""
+    """Whether age, sex, motion or scan length tell cases from controls, in the cohort and at each site."""
     parts = [(None, table, MIN_D_COHORT), *((str(s), part, MIN_D_SITE) for s, part in table.groupby("site"))]
-    for name in COVARIATES:
+    for name in CONTRASTS:
         for site, part, least in parts:
             cases, controls = (part.loc[part["label"] == y, name].dropna().to_numpy() for y in (1, 0))
-            if min(len(cases), len(controls)) < 2 or (spread := np.sqrt((cases.var() + controls.var()) / 2)) == 0:
+            if min(len(cases), len(controls)) < 2 or np.ptp(np.concatenate([cases, controls])) == 0:
                 continue
-            d, p = (cases.mean() - controls.mean()) / spread, _welch(cases, controls)
+            # Without any spread inside the classes they are told apart perfectly.
+            spread = np.sqrt((cases.var() + controls.var()) / 2)
+            d, p = np.copysign(np.inf, cases.mean() - controls.mean()), 0.0
+            if spread > 0:
+                d, p = (cases.mean() - controls.mean()) / spread, _welch(cases, controls)
             if p < MAX_P and abs(d) >= least:
                 means = f"{NAMES[name]} {cases.mean():.2f} against {controls.mean():.2f}"
                 message = f"{CONTRASTS[name][int(d < 0)]}: {means}, d = {d:.2f}, p = {p:.2g}"
-                remedy = f"a model can learn {name} instead of the condition: use it as a covariate"
+                remedy = REMEDIES.get(name, f"a model can learn {name} instead of the condition: use it as a covariate")
                 yield Finding("warning", f"label-by-{name}", message, remedy, site)
 
 
