@@ -19,7 +19,7 @@ from brainroam.deconfound import SiteDeconfounder
 from brainroam.errors import ModelFileError
 from brainroam.linegraph import line_graph
 from brainroam.pathways import Pathways
-from brainroam.persist import describe_atlas, load_model, save_model
+from brainroam.persist import describe_atlas, load_model, part, save_model
 from brainroam.scaffold import Scaffold
 
 KIND = "CoreClassifier"
@@ -57,8 +57,8 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     """The fitted classifier that `core_state` described; ``parameters`` are those it was made with."""
     clf = CoreClassifier(**parameters)
     facts = json.loads(state["facts"].tobytes())
-    scaffold = Scaffold(**_part(state, "scaffold"), tau=facts["tau"], sites=tuple(facts["sites"]))
-    deconfounder = SiteDeconfounder().load_state(_part(state, "deconfounder"))
+    scaffold = Scaffold(**part(state, "scaffold"), tau=facts["tau"], sites=tuple(facts["sites"]))
+    deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
     clf.classes_, clf.n_rois_ = np.array(facts["classes"]), facts["n_rois"]
     clf.chosen_, clf.notes_ = facts["chosen"], facts["notes"]
     clf.calibration_ = Calibration(*map(float, state["calibration"]))
@@ -68,11 +68,11 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
             scaffold=scaffold,
             graph=line_graph(edge_pairs(clf.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
             orientation=scaffold.signs if clf.orient else np.ones(len(scaffold)),
-            **_part(state, "pathways"),
+            **part(state, "pathways"),
         )
     )
     clf.network_ = clf._network()
-    clf.network_.load_state_dict({name: torch.tensor(value) for name, value in _part(state, "network").items()})
+    clf.network_.load_state_dict({name: torch.tensor(value) for name, value in part(state, "network").items()})
     clf.network_.eval()
     return clf
 
@@ -94,8 +94,3 @@ def load_core(path: str | Path) -> CoreClassifier:
         return core_from_state(arrays, **header["parameters"])
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFileError(f"{path} does not hold a whole {KIND}: {error}") from error
-
-
-def _part(state: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays of one part, by their names within it."""
-    return {name.removeprefix(f"{prefix}."): value for name, value in state.items() if name.startswith(f"{prefix}.")}

@@ -168,3 +168,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{value!r} has no place in a model's header")
+
+
+def part(state: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of one part of a state, by their names within it.
+
+    >>> part({"model.coef": np.ones(1), "calibration": np.zeros(2)}, "model")
+    {'coef': array([1.])}
+    """
+    return {name.removeprefix(f"{prefix}."): value for name, value in state.items() if name.startswith(f"{prefix}.")}

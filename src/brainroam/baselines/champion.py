@@ -29,6 +29,7 @@ from brainroam.calibration import calibrate
 from brainroam.cohort import Cohort, anonymous_cohort, two_classes
 from brainroam.covariates import as_table
 from brainroam.errors import DataError
+from brainroam.persist import part
 
 SHRINKAGE = 0.5
 PENALTIES = (3, 10, 30)
@@ -84,11 +85,8 @@ class Champion(Method):
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
-        self.weights_, self.readers_ = state["weights"], {}
-        for name in READERS:
-            prefix = f"{name}."
-            part = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-            self.readers_[name] = self._reader(name).load_state(part)
+        self.weights_ = state["weights"]
+        self.readers_ = {name: self._reader(name).load_state(part(state, name)) for name in READERS}
         return self
 
     def _reader(self, name: str) -> SiteRidge:

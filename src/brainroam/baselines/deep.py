@@ -28,6 +28,7 @@ from brainroam.baselines.base import Method
 from brainroam.baselines.layers import Network
 from brainroam.cohort import Cohort
 from brainroam.errors import DataError, UsageError
+from brainroam.persist import part
 
 CHUNK = 32  # people scored at once: bounds memory, changes no score
 
@@ -151,8 +152,8 @@ class DeepMethod(Method):
         self.shape_ = Shape(*map(int, state["shape"]))
         with _seeded(0, self.device):
             self.network_ = self.build(self.shape_).to(self.device)
-        weights = {name.removeprefix("network."): value for name, value in state.items() if name.startswith("network.")}
-        self.network_.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+        weights = {name: torch.from_numpy(np.array(value)) for name, value in part(state, "network").items()}
+        self.network_.load_state_dict(weights)
         return self
 
     def _people(self, cohort: Cohort) -> People:

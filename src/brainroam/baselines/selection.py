@@ -25,6 +25,7 @@ from brainroam.baselines.base import Method, MethodInfo
 from brainroam.calibration import Calibration, calibrate
 from brainroam.cohort import Cohort
 from brainroam.errors import UsageError, listed, unknown
+from brainroam.persist import part
 
 RULE = "inner-loso-auc"
 BUDGETS = ("full", "fast", "default")
@@ -86,8 +87,7 @@ class Selected(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted model; needs ``configuration_``."""
         self.calibration_ = Calibration(*map(float, state["calibration"]))
-        inner = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
-        self.model_ = self.info.make(**self.configuration_).load_state(inner)
+        self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
         return self
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:

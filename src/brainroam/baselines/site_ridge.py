@@ -21,6 +21,7 @@ from brainroam.cohort import Cohort
 from brainroam.connectivity import cohort_edges
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.pathways import ridge_weights
+from brainroam.persist import part
 from brainroam.scaffold import select_scaffold, site_contrasts, sites_with_both_classes
 
 
@@ -96,12 +97,9 @@ class SiteRidge(Method):
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
-        parts = [
-            {name.removeprefix(f"{k}."): value for name, value in state.items() if name.startswith(f"{k}.")}
-            for k in range(len(self.shrinkages))
-        ]
-        self.coefs_ = [part["coef"] for part in parts]
-        self.deconfounders_ = [SiteDeconfounder().load_state(part) for part in parts]
+        readings = [part(state, str(k)) for k in range(len(self.shrinkages))]
+        self.coefs_ = [reading["coef"] for reading in readings]
+        self.deconfounders_ = [SiteDeconfounder().load_state(reading) for reading in readings]
         return self
 
     def _weights(self, residuals: np.ndarray, cohort: Cohort) -> np.ndarray:
