@@ -1,0 +1,46 @@
+"""A section of the report: a title, what it says as HTML, and the figures in it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that can be drawn again at any resolution.
+
+    Attributes
+    ----------
+    name : str
+        Of its files, as in ``forest.png``.
+    caption : str
+        What to see in it; also its alternative text.
+    draw : callable
+        Makes the matplotlib figure.
+    """
+
+    name: str
+    caption: str
+    draw: Callable[[], Figure]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page.
+
+    Attributes
+    ----------
+    id, title : str
+        Anchor and heading.
+    html : Markup
+        Escaped already: made by a template with autoescape, never by joining strings.
+    drawings : tuple of Drawing
+        The static figures it shows, for ``--figures``.
+    """
+
+    id: str
+    title: str
+    html: Markup
+    drawings: tuple[Drawing, ...] = ()
