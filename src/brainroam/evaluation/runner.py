@@ -136,9 +136,9 @@ def evaluate(
         return _results(everything, [task.spec for task in tasks], partial)
 
 
-def load_runs(path: str | Path, partial: bool = False) -> Results:
+def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
     """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
-    folder = RunsFolder(path)
+    folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
     asked = folder.planned | {key: spec for key, (spec, _) in folder.runs.items()}
     return _results(folder, asked.values(), partial)
 
