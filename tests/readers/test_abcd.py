@@ -107,7 +107,7 @@ def test_series_of_ones_own_and_tables_elsewhere(tree, signal, tmp_path_factory)
         np.save(series / f"NDARINV{name}.npy", signal(i, 60, 116))
     cohort = load_cohort(series, "abcd", participants=tree, template="{participant_id}.npy", volumes=50)
     assert cohort.atlas.name == "aal" and cohort.table["n_timepoints"].tolist() == [50] * 3
-    with pytest.raises(ReaderError, match="say where yours are with template"):
+    with pytest.raises(ReaderError, match="say where with template"):
         load_cohort(series, "abcd", participants=tree)
 
 

@@ -118,7 +118,7 @@ def test_the_preset_warns_of_sites_that_are_not_there(tree):
 def test_a_table_elsewhere_and_none_at_all(tree):
     csv = tree / "Phenotypic_V1_0b_preprocessed1.csv"
     moved = csv.rename(tree.parent / "people.csv")
-    with pytest.raises(ReaderError, match=r"Phenotypic_V1_0b\*\.csv is not near .*--participants"):
+    with pytest.raises(ReaderError, match=r"Phenotypic_V1_0b\*\.csv is not near .*participants=FILE"):
         load_cohort(tree, atlas="ho")
     assert len(load_cohort(tree, atlas="ho", participants=moved)) == 3
 

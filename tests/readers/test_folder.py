@@ -143,7 +143,7 @@ def test_transposed_arrays(study, signal):
         path.unlink()
     for i, name in enumerate(["001", "002", "003", "004", "005"]):
         np.save(study / "timeseries" / f"{name}.npy", signal(i, 40 + i).T)
-    with pytest.raises(DataError, match=r"subject 001.*5 rows x 40 columns looks transposed.*--transpose"):
+    with pytest.raises(DataError, match=r"subject 001.*5 rows x 40 columns looks transposed.*transpose=true"):
         load_cohort(study)
     np.testing.assert_array_equal(load_cohort(study, transpose=True).series[1], signal(1, 41))
 
@@ -306,3 +306,24 @@ def test_nobody_left_says_why(study):
     (study / "participants.tsv").write_text(TABLE.replace("control", "").replace("ASD", ""))
     with pytest.raises(ReaderError, match=r"nobody is left to read: diagnosis is empty.*\(4 people\)"):
         load_cohort(study)
+
+
+def test_zeros_that_a_spreadsheet_dropped(tmp_path, write, signal):
+    write(tmp_path / "participants.csv", "id,site,dx\n7,A,0\n10,A,1\n100,B,0\n")
+    for k, name in enumerate(("0007", "sub-010", "00100", "008")):
+        np.save(tmp_path / f"{name}.npy", signal(k))
+    cohort = load_cohort(tmp_path)
+    assert cohort.table["subject"].tolist() == ["7", "10", "100"]
+    for k in range(3):
+        np.testing.assert_array_equal(cohort.series[k], signal(k))
+    assert cohort.excluded["subject"].tolist() == ["008.npy"]
+
+
+def test_ids_that_differ_only_in_zeros_are_kept_apart(tmp_path, write, signal):
+    write(tmp_path / "participants.csv", "id,site,dx\n7,A,0\n07,A,1\n")
+    for k, name in enumerate(("7", "07", "007")):
+        np.save(tmp_path / f"{name}.npy", signal(k))
+    cohort = load_cohort(tmp_path)
+    assert cohort.table["subject"].tolist() == ["7", "07"]
+    np.testing.assert_array_equal(cohort.series[1], signal(1))
+    assert cohort.excluded["subject"].tolist() == ["007.npy"]

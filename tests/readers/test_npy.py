@@ -35,7 +35,7 @@ def test_regions_by_time_are_turned_and_sites_decoded(tmp_path):
 
 def test_the_flag_and_the_warning(tmp_path):
     save(tmp_path / "abide.npy", timeseires=None, timeseries=np.ones((4, 6, 10)), site=np.array(list("AABB")))
-    with pytest.raises(ReaderError, match=r"is a Python pickle.*--allow-pickle"):
+    with pytest.raises(ReaderError, match=r"is a Python pickle.*allow_pickle=true"):
         load_cohort(tmp_path / "abide.npy")
     with pytest.warns(UserWarning, match="people you trust"):
         assert load_cohort(tmp_path / "abide.npy", allow_pickle=True, max_missing_rois=1).sites == ["A", "B"]

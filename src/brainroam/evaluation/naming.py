@@ -6,6 +6,9 @@ from typing import Any
 
 from brainroam.errors import UsageError
 
+#: What a study runs that names no methods: ours, the strongest simple references, and a control.
+STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds")
+
 
 def split_names(text: str) -> list[str]:
     """Split at the commas that stand outside brackets.

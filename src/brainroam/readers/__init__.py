@@ -20,6 +20,7 @@ from brainroam.readers import abcd, abide, adhd200, bids, folder, npy, rest_meta
 from brainroam.readers.fetch import fetch_abide
 from brainroam.readers.presets import PRESETS, Preset
 from brainroam.readers.roster import Request
+from brainroam.readers.spool import Spool
 
 __all__ = ["READERS", "fetch_abide", "load_cohort", "reader_options"]
 
@@ -46,6 +47,7 @@ def load_cohort(
     preset: str | None = None,
     require_label: bool = True,
     max_missing_rois: float = 0.2,
+    spool: str | Path | None = None,
     **options: Any,
 ) -> Cohort:
     """Load people from any layout brainroam knows.
@@ -69,6 +71,9 @@ def load_cohort(
         Leave out people without a known label; False keeps them, with a missing label, for prediction.
     max_missing_rois : float
         Leave out people with more than this share of regions without signal.
+    spool : str or Path, optional
+        A folder for series that memory cannot hold: each person's goes to a scratch file there as it is read, and
+        must stay there as long as the cohort is used.
     **options
         What the reader itself takes, see `reader_options`. None stands for its default.
 
@@ -99,7 +104,8 @@ def load_cohort(
         raise unknown("reader", name, ["auto", *READERS])
     given = {key: value for key, value in options.items() if value is not None}
     chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
-    request = Request(atlas, chosen, require_label=require_label)
+    kept_in = None if spool is None else Spool(Path(spool))
+    request = Request(atlas, chosen, require_label=require_label, spool=kept_in)
     if preset is not None:
         published = _preset(preset, name)
         given = {**published.options, **given}

@@ -76,7 +76,7 @@ def read(
     if source is None or not source.is_file():
         raise ReaderError(
             f"{source or PHENOTYPES} is not near {path}; fetch it from the Preprocessed Connectomes Project "
-            "and give its path with participants (--participants)"
+            "and give its path with participants (--option participants=FILE)"
         )
     roster = _roster(source, request, quality_checked)
     roster.require_files(files, f"<FILE_ID>_rois_{roi_set}.1D in {folder}")

@@ -100,7 +100,7 @@ def _one_of(files: list[Path], subject: str) -> Path:
         if len(values) > 1:
             raise UsageError(
                 f"subject {subject} has series of several kinds, {entity} {listed(values)}; "
-                f"choose one with {entity} (--{entity})"
+                f"choose one with {entity} (--option {entity}=NAME)"
             )
 
     def rank(file: Path) -> tuple:

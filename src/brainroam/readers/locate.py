@@ -52,7 +52,7 @@ class Files:
         seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
         raise ReaderError(
             f"no series below {root} match {self.sought} for any id of the table of people{seen}; "
-            f"say where they are with template (--template), such as 'derivatives/**/{ID}_*.csv'"
+            f"say where they are with template (--option template=...), such as 'derivatives/**/{ID}_*.csv'"
         )
 
     def read(self, path: Path) -> Series:
@@ -72,16 +72,23 @@ USUAL_FILES = Files()
 
 
 def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, Path]:
-    """Files below ``root`` that fit the template, by id; ``sub-`` may be written on either side or on neither."""
+    """Files below ``root`` that fit the template, by id.
+
+    ``sub-`` and, as spreadsheets drop them, leading zeros may be written on either side or on neither.
+    """
     if ID not in template or Path(template).is_absolute() or ".." in Path(template).parts:
         raise UsageError(f"the template {template!r} must be a path below the data folder that contains {ID}")
-    by_bare_id: dict[str, str] = {}
-    for subject in sorted(ids):
-        if by_bare_id.setdefault(bare_id(subject), subject) != subject:
+    ids = sorted(ids)
+    key = unpadded if len({unpadded(subject) for subject in ids}) == len(ids) else bare_id
+    by_key: dict[str, str] = {}
+    for subject in ids:
+        if by_key.setdefault(key(subject), subject) != subject:
             raise ReaderError(
                 f"the ids {bare_id(subject)} and {subject} differ only in 'sub-'; give one of them another"
             )
-    known = "|".join(re.escape(name) for name in sorted(by_bare_id, key=len, reverse=True))
+    known = "|".join(
+        ("0*" if name.isdecimal() else "") + re.escape(name) for name in sorted(by_key, key=len, reverse=True)
+    )
     pattern = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})"))
     found: dict[str, Path] = {}
     for path in sorted(root.glob(_as_glob(template))):
@@ -89,7 +96,7 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, P
             continue
         place = path.relative_to(root).as_posix()
         match = pattern.fullmatch(place) if known else None
-        subject = by_bare_id[match["id"]] if match else place
+        subject = by_key.get(key(match["id"]), place) if match else place
         if subject in found:
             raise ReaderError(f"two series for subject {subject}: {found[subject]} and {path}; narrow the template")
         found[subject] = path
@@ -103,6 +110,16 @@ def bare_id(subject: str) -> str:
     ('0042', '0042')
     """
     return subject.removeprefix("sub-")
+
+
+def unpadded(subject: str) -> str:
+    """A bare id without its leading zeros, if it is a number.
+
+    >>> unpadded("sub-0042"), unpadded("000"), unpadded("0a")
+    ('42', '0', '0a')
+    """
+    bare = bare_id(subject)
+    return (bare.lstrip("0") or "0") if bare.isdecimal() else bare
 
 
 def _as_glob(template: str) -> str:

@@ -76,7 +76,7 @@ def _open(path: Path, allow_pickle: bool) -> dict:
         if not allow_pickle:
             raise ReaderError(
                 f"{path} is a Python pickle, which can run code when opened; "
-                "pass allow_pickle=True (--allow-pickle) only if you trust its source"
+                "pass allow_pickle=True (--option allow_pickle=true) only if you trust its source"
             )
         warnings.warn(f"{path} is a Python pickle; only open such files from people you trust", stacklevel=4)
         content = _ArraysOnly(file).load().item()

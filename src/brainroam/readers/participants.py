@@ -48,7 +48,7 @@ def find_participants(folder: Path, given: str | Path | None, levels: int = 0) -
     path = nearest(folder, PATTERNS, levels) if given is None else Path(given)
     if path is None or not path.is_file():
         where = f"{given} does not exist" if given else f"no participants.tsv in {folder}"
-        raise ReaderError(f"{where}; give the table of people with participants (--participants)")
+        raise ReaderError(f"{where}; give the table of people with participants (--option participants=FILE)")
     return path
 
 
@@ -81,7 +81,7 @@ def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path:
     if found is None and needed:
         raise ReaderError(
             f"{path} has no column named {' or '.join(USUAL[role])}; it has {listed(table.columns, limit=20)}: "
-            f"say which holds the {role} with {role}_col (--{role}-col)"
+            f"say which holds the {role} with {role}_col (--option {role}_col=NAME)"
         )
     return found
 
@@ -102,7 +102,7 @@ def _meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, int]:
     if set(case) & set(control) or (set(present) - {*case, *control} and not (case and control)):
         raise UsageError(
             f"column {values.name!r} of {path} holds {listed(present, limit=10)}; say which is the condition and which "
-            "the controls with case and control (--case, --control)"
+            "the controls with case and control (--option case=..., --option control=...)"
         )
     return {**dict.fromkeys(control, 0), **dict.fromkeys(case, 1)}
 

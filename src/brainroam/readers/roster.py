@@ -16,6 +16,7 @@ import pandas as pd
 from brainroam.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.cohort import Cohort
 from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
+from brainroam.readers.spool import Spool
 from brainroam.readers.tables import is_empty
 from brainroam.readers.text import Series
 
@@ -25,13 +26,15 @@ class Request:
     """What the caller asks of any reader.
 
     ``sites`` are the sites to keep (None: all); with ``all_sites`` each of them must exist, without it those that do
-    not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`.
+    not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`. With a ``spool``
+    series are kept on disk as they are read.
     """
 
     atlas: str | Path | Atlas | None = None
     sites: tuple[str, ...] | None = None
     all_sites: bool = True
     require_label: bool = True
+    spool: Spool | None = None
 
     @property
     def roi_set(self) -> str | None:
@@ -114,7 +117,8 @@ class Roster:
         series, absent = [], {}
         for subject in self.table["subject"]:
             try:
-                series.append(read(subject))
+                one = read(subject)
+                series.append(self.request.spool.keep(one) if self.request.spool else one)
             except NotInFile as error:
                 absent[subject] = str(error)
             except ReaderError as error:
@@ -210,5 +214,5 @@ def _check_axes(series: list[Series], subjects: pd.Series, atlas: Atlas | None) 
         raise DataError(
             f"subject {subjects[first]}: the series of {rows[first]} rows x {columns[first]} columns looks transposed "
             f"(rows should be volumes, columns {n_rois} regions; {int(swapped.sum())} people are like this); "
-            "pass transpose=True (--transpose), or transpose=False if it is right as it is"
+            "pass transpose=True (--option transpose=true), or transpose=False if it is right as it is"
         )
