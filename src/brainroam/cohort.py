@@ -159,14 +159,12 @@ class Cohort:
     @property
     def series_digests(self) -> list[str]:
         """SHA-256 of each person's series: shape, then float64 bytes."""
-        return self.per_person("digest", lambda series: np.array([_digest(x) for x in series])).tolist()
+        return self.per_person("digest", lambda series: np.array([series_digest(x) for x in series])).tolist()
 
     @cached_property
     def manifest_hash(self) -> str:
         """SHA-256 over subject ids, labels, sites and series; the order of people does not matter."""
-        rows = zip(self._table["subject"], self._table["label"], self._table["site"], self.series_digests, strict=True)
-        people = sorted([subject, None if pd.isna(label) else int(label), site, d] for subject, label, site, d in rows)
-        return hashlib.sha256(json.dumps(people).encode()).hexdigest()
+        return manifest_hash(self._table, self.series_digests)
 
     @property
     def missing_rois(self) -> np.ndarray:
@@ -227,7 +225,9 @@ class Cohort:
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].to_numpy() for name in columns})
-        return Cohort(self._series, table, self._atlas, self._excluded, self._truth)
+        same_series = Cohort(self._series, table, self._atlas, self._excluded, self._truth)
+        same_series._origin, same_series._features, same_series._memo = self._origin, self._features, self._memo
+        return same_series
 
     def concat(self, other: "Cohort") -> "Cohort":
         """This cohort and another of the same atlas, as one."""
@@ -255,8 +255,8 @@ class Cohort:
         path = Path(path)
         header = {
             "schema": SCHEMA,
-            "table": _to_columns(self._table),
-            "excluded": _to_columns(self._excluded),
+            "table": to_columns(self._table),
+            "excluded": to_columns(self._excluded),
             "atlas": {"name": self.atlas.name, "labels": self.atlas.labels, "citation": self.atlas.citation},
             "manifest_hash": self.manifest_hash,
         }
@@ -327,7 +327,15 @@ def two_classes(y: Sequence) -> tuple[np.ndarray, np.ndarray]:
     return classes, labels
 
 
-def _digest(x: np.ndarray) -> str:
+def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:
+    """SHA-256 over subject ids, labels, sites and the digests of their series, in any order."""
+    rows = zip(table["subject"], table["label"], table["site"], digests, strict=True)
+    people = sorted([subject, None if pd.isna(label) else int(label), site, d] for subject, label, site, d in rows)
+    return hashlib.sha256(json.dumps(people).encode()).hexdigest()
+
+
+def series_digest(x: np.ndarray) -> str:
+    """SHA-256 of a series: shape, then float64 bytes."""
     return hashlib.sha256(repr(x.shape).encode() + x.tobytes()).hexdigest()
 
 
@@ -335,6 +343,6 @@ def _exclusions(rows: Iterable[Sequence[str]]) -> pd.DataFrame:
     return pd.DataFrame([list(row) for row in rows], columns=["subject", "reason"], dtype=object)
 
 
-def _to_columns(table: pd.DataFrame) -> dict[str, list]:
+def to_columns(table: pd.DataFrame) -> dict[str, list]:
     """JSON-ready columns; missing values become null."""
     return {str(name): [None if pd.isna(v) else v for v in column.tolist()] for name, column in table.items()}

@@ -1,6 +1,7 @@
 """Writing files so that an interruption leaves the old file or the new one, never half of one."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,3 +42,24 @@ def write_text(path: str | Path, content: str) -> Path:
     with atomic_write(path, text=True) as file:
         file.write(content)
     return Path(path)
+
+
+@contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """A new folder beside ``path`` that is moved there once it is complete; an error where something stands already."""
+    path = Path(path).expanduser()
+    if path.exists():
+        raise BrainroamError(f"{path} exists and was left as it is; choose another name, or delete it first")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        workshop = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        yield workshop
+        workshop.chmod(0o755)
+        workshop.rename(path)
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import data, model, study
+from brainroam.cli import audit, data, model, scale, study
 from brainroam.errors import BrainroamError, UsageError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -71,6 +71,7 @@ for _command in (
     data.demo,
     data.check,
     data.fetch,
+    scale.convert,
     model.fit,
     model.predict,
     model.explain,
@@ -80,6 +81,7 @@ for _command in (
     study.sweep,
     study.compare,
     study.methods,
+    audit.audit,
 ):
     app.command()(_command)
 

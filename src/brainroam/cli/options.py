@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,13 +14,19 @@ from brainroam.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from brainroam.cohort import Cohort
+    from brainroam.study_file import Study
 
 SYNTHETIC = "synthetic"
 PANEL = "Reading the data"
-RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois"})
+RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool"})
 
-Data = Annotated[str, typer.Argument(help=f"A file or folder of any known layout, or '{SYNTHETIC}'.", metavar="DATA")]
-Reader = Annotated[str, typer.Option(help="Name of the layout.", metavar="NAME", rich_help_panel=PANEL)]
+FROM_STUDY = ("data", "reader", "atlas", "preset", "max_missing_rois")
+
+Data = Annotated[str, typer.Argument(help=f"A file or folder of any known layout, a study.yaml, or '{SYNTHETIC}'.", metavar="DATA")]
+Reader = Annotated[
+    str | None,
+    typer.Option(help="Name of the layout, where it is not recognised.", metavar="NAME", rich_help_panel=PANEL),
+]
 AtlasName = Annotated[
     str | None,
     typer.Option(help="aal, cc200, or a table of region names.", metavar="NAME", rich_help_panel=PANEL),
@@ -31,9 +38,9 @@ Preset = Annotated[
     str | None, typer.Option(help="A named choice of sites, as 'paper'.", metavar="NAME", rich_help_panel=PANEL)
 ]
 MaxMissing = Annotated[
-    float,
+    float | None,
     typer.Option(
-        help="Leave out people who lack signal in more than this share of regions.",
+        help="Leave out people who lack signal in more than this share of regions (0.2 unless told).",
         min=0,
         max=1,
         metavar="SHARE",
@@ -49,7 +56,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines inst
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where the data are and how to read them, as typed on the command line."""
+    """Where the data are and how to read them, as typed on the command line or written in a ``study`` file."""
 
     data: str
     reader: str = "auto"
@@ -58,8 +65,9 @@ class DataSource:
     preset: str | None = None
     max_missing_rois: float = 0.2
     options: dict[str, Any] = field(default_factory=dict)
+    study: "Study | None" = None
 
-    def load(self, everybody: bool = False, require_label: bool = True) -> "Cohort":
+    def load(self, everybody: bool = False, require_label: bool = True, spool: Path | None = None) -> "Cohort":
         """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
         limit = 1.0 if everybody else self.max_missing_rois
         if self.data == SYNTHETIC:
@@ -75,6 +83,7 @@ class DataSource:
             self.sites or None,
             preset=self.preset,
             max_missing_rois=limit,
+            spool=spool,
             **{"require_label": require_label, **self.options},
         )
 
@@ -93,6 +102,19 @@ class DataSource:
         return cohort.select(self.sites) if self.sites else cohort
 
 
+def source_of(data: str, typed: dict[str, Any]) -> DataSource:
+    """Where the data are; what is typed goes before what a study file says."""
+    if not data.lower().endswith((".yaml", ".yml")):
+        return DataSource(data, **typed)
+    from brainroam.study_file import read_study
+
+    study = read_study(data)
+    written = {name: value for name in FROM_STUDY if (value := getattr(study, name)) is not None}
+    options = {**study.options, **typed.pop("options", {})}
+    sites = tuple(study.sites or ())
+    return DataSource(**{**written, "sites": sites, **typed, "options": options, "study": study})
+
+
 def takes_data(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument DATA and the reading options; it gets them as its first argument, a `DataSource`.
 
@@ -101,17 +123,23 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
 
     def wrapper(
         data: Data,
-        reader: Reader = "auto",
+        reader: Reader = None,
         atlas: AtlasName = None,
         sites: Sites = None,
         preset: Preset = None,
-        max_missing_rois: MaxMissing = 0.2,
+        max_missing_rois: MaxMissing = None,
         option: Option = None,
         **own: Any,
     ) -> None:
-        wanted = tuple(site.strip() for site in (sites or "").split(",") if site.strip())
-        options = dict(parse_option(text) for text in option or ())
-        command(DataSource(data, reader, atlas, wanted, preset, max_missing_rois, options), **own)
+        typed = {
+            "reader": reader,
+            "atlas": atlas,
+            "sites": tuple(site.strip() for site in (sites or "").split(",") if site.strip()) or None,
+            "preset": preset,
+            "max_missing_rois": max_missing_rois,
+            "options": dict(parse_option(text) for text in option or ()),
+        }
+        command(source_of(data, {name: value for name, value in typed.items() if value is not None}), **own)
 
     shared = list(inspect.signature(wrapper).parameters.values())[:-1]
     own = list(inspect.signature(command).parameters.values())[1:]

@@ -6,7 +6,6 @@ or not ours is told apart from a result, so that an interrupted study is never r
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from brainroam import sealed
 from brainroam.cohort import Cohort
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.naming import full_name
 from brainroam.evaluation.splits import Fold
-from brainroam.files import write_text
-
-SCHEMA = 1
+from brainroam.sealed import content_hash, write_sealed
 
 
 @dataclass(frozen=True)
@@ -110,37 +108,9 @@ def read_run(path: Path) -> tuple[RunSpec, dict[str, Any]]:
     return spec, content
 
 
-def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON document with schema and checksum; an interruption leaves no half of it."""
-    sealed = {"schema": SCHEMA, "checksum": content_hash(content), **content}
-    write_text(path, json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
 def read_sealed(path: Path) -> dict[str, Any]:
     """Read what `write_sealed` wrote; anything else is an error that says what is wrong with it."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        schema, checksum = content.pop("schema"), content.pop("checksum")
-        digest = content_hash(content)
-    except OSError as error:
-        raise RunsError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RunsError(f"{path} is cut short, or not a file of brainroam") from error
-    if schema != SCHEMA:
-        raise RunsError(f"{path} has schema {schema!r}; this version of brainroam reads {SCHEMA}")
-    if checksum != digest:
-        raise RunsError(f"{path} was changed after it was written: its checksum does not match")
-    return content
-
-
-def content_hash(content: Any) -> str:
-    """SHA-256 of plain values, the same on every machine.
-
-    >>> content_hash({"a": 1, "b": [0.5]}) == content_hash({"b": [0.5], "a": 1})
-    True
-    """
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sealed.read_sealed(path, RunsError)
 
 
 def plain(content: Any) -> Any:

@@ -99,7 +99,7 @@ def load_cohort(
     path = Path(path).expanduser()
     if not path.exists():
         raise ReaderError(f"{path} does not exist")
-    name = _detect(path) if reader == "auto" else reader
+    name = detect(path) if reader == "auto" else reader
     if name not in READERS:
         raise unknown("reader", name, ["auto", *READERS])
     given = {key: value for key, value in options.items() if value is not None}
@@ -154,7 +154,8 @@ def _keywords(name: str, given: dict[str, Any]) -> dict[str, Any]:
     return keywords
 
 
-def _detect(path: Path) -> str:
+def detect(path: Path) -> str:
+    """The name of the first reader that recognises a path."""
     for name, module in READERS.items():
         if module.recognises(path):
             return name

@@ -1,4 +1,4 @@
-"""Reading more people than memory holds: each series goes to a scratch file as soon as it is read, and is mapped back."""
+"""Reading more people than memory holds: each series goes to a scratch file once it is read, and is mapped back."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +7,11 @@ import numpy as np
 
 from brainroam.readers.text import Series
 
+SEGMENT = 2**27  # values in one scratch file, 1 GB: few files even for a biobank, because each stays open
+
 
 class Spool:
-    """A scratch file; `keep` gives back the same series, read-only, from disk instead of memory.
+    """Scratch files; `keep` gives back the same series, read-only, on disk instead of in memory.
 
     >>> import tempfile
     >>> spool = Spool(Path(tempfile.mkdtemp()))
@@ -18,12 +20,17 @@ class Spool:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "series.spool"
+        self._folder, self._segments = folder, 0
+        self._room: np.ndarray = np.empty(0)
 
     def keep(self, series: Series) -> Series:
         """Move the values of one person to disk."""
-        values = np.ascontiguousarray(series.values, dtype=float)
-        with open(self._path, "ab") as file:
-            start = file.tell()
-            file.write(values.data)
-        return replace(series, values=np.memmap(self._path, float, "r", start, values.shape))
+        size = series.values.size
+        if size > len(self._room):
+            path = self._folder / f"{self._segments}.spool"
+            self._room = np.memmap(path, float, "w+", shape=(max(SEGMENT, size),))
+            self._segments += 1
+        place, self._room = self._room[:size].reshape(series.values.shape), self._room[size:]
+        place[:] = series.values
+        place.setflags(write=False)
+        return replace(series, values=place)
