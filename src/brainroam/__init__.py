@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.runner import evaluate as evaluate
     from brainroam.readers import load_cohort as load_cohort
+    from brainroam.reporting.build import report as report
     from brainroam.synthetic import make_cohort as make_cohort
 
 __version__ = "0.1.0"
@@ -25,6 +26,7 @@ _HOME = {
     "evaluate": "evaluation.runner",
     "load_cohort": "readers",
     "make_cohort": "synthetic",
+    "report": "reporting.build",
 }
 __all__ = list(_HOME)
 

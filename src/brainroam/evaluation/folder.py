@@ -20,9 +20,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from brainroam.cohort import Cohort
 from brainroam.errors import RunsError
-from brainroam.evaluation.runs import RunSpec, content_hash, read_run, read_sealed, table_hash, write_run, write_sealed
+from brainroam.evaluation.runs import (
+    RunSpec,
+    content_hash,
+    plain,
+    read_run,
+    read_sealed,
+    table_hash,
+    write_run,
+    write_sealed,
+)
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, csv_lines, prediction_rows, score_rows
 from brainroam.files import write_text
 
@@ -71,6 +82,8 @@ class RunsFolder:
                 f"{path} holds runs of another cohort: its {what} differ ({theirs['cohort']} there, {cohort} here); "
                 "give another folder, or read the data with the same options as before"
             )
+        if mine.keys() - theirs.keys() or mine["sites"] != theirs["sites"]:
+            write_sealed(file, mine)  # an older version of brainroam knew less to say
         return cls(path)
 
     def plan(self, specs: Iterable[RunSpec]) -> None:
@@ -83,8 +96,7 @@ class RunsFolder:
                 how = "other folds" if other.budget == spec.budget else f"--budget {other.budget}"
                 raise RunsError(f"{self.path} was begun with {how} ({other}); go on like that, or give another folder")
         self.planned |= {spec.hash: spec for spec in specs}
-        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        content = {"command": command, "runs": [asdict(spec) for spec in specs]}
+        content = {"command": command_line(), "runs": [asdict(spec) for spec in specs]}
         file = self.path / "plans" / f"{content_hash(content)[:24]}.json"
         if not file.is_file():
             write_sealed(file, content)
@@ -123,13 +135,43 @@ class RunsFolder:
             self._lines[spec.key] = csv_lines(score_rows(spec, outcome)), csv_lines(prediction_rows(spec, outcome))
 
 
+def command_line() -> str:
+    """The command that is running, as it would be typed."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
 def _describe(cohort: Cohort) -> dict[str, Any]:
-    people = cohort.table.groupby("site")["label"]
     return {
         "manifest_hash": cohort.manifest_hash,
         "table_hash": table_hash(cohort),
         "cohort": repr(cohort),
         "atlas": cohort.atlas.name,
-        "sites": [{"site": site, "n": len(labels), "n_cases": int((labels == 1).sum())} for site, labels in people],
+        "atlas_citation": cohort.atlas.citation,
+        "n_rois": cohort.n_rois,
+        "sites": plain([_describe_site(str(site), people) for site, people in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
     }
+
+
+def _describe_site(site: str, people: pd.DataFrame) -> dict[str, Any]:
+    """Who was scanned there, and for how long; a covariate nobody has is not mentioned."""
+    volumes = people["n_timepoints"]
+    facts = {
+        "site": site,
+        "n": len(people),
+        "n_cases": int((people["label"] == 1).sum()),
+        "volumes_min": volumes.min(),
+        "volumes_median": volumes.median(),
+        "volumes_max": volumes.max(),
+    }
+    known = {name: people[name].dropna() for name in ("age", "sex", "mean_fd", "tr") if name in people}
+    for name in ("age", "mean_fd"):
+        if len(known.get(name, ())):
+            facts |= {f"{name}_mean": known[name].mean(), f"{name}_sd": known[name].std()}
+    if len(known.get("age", ())):
+        facts |= {"age_min": known["age"].min(), "age_max": known["age"].max()}
+    if len(known.get("sex", ())):
+        facts |= {"n_male": int((known["sex"] == 1).sum()), "n_sex_known": len(known["sex"])}
+    if len(known.get("tr", ())):
+        facts["tr"] = known["tr"].median()
+    return facts

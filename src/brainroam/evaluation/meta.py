@@ -125,8 +125,10 @@ def predict_next(effect: np.ndarray, variance: np.ndarray) -> tuple[float, float
     return quantile((1 - LEVEL) / 2), quantile((1 + LEVEL) / 2)
 
 
-def pool_auc(auc: np.ndarray, variance: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> Pooled:
-    """Pool site AUCs on the logit scale and come back; ``tau`` stays on the logit scale.
+def logit_auc(
+    auc: np.ndarray, variance: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Site AUCs and their variances on the logit scale.
 
     By the delta method ``var(logit A) = var(A) / (A (1 - A))^2``. Two corrections, for small sites only:
 
@@ -134,14 +136,30 @@ def pool_auc(auc: np.ndarray, variance: np.ndarray, n_cases: np.ndarray, n_contr
     * where DeLong's variance is zero (separated classes, or everybody scored alike) or unknown (one person in a
       class), Hanley and McNeil's variance at that AUC takes its place.
 
+    References
+    ----------
+    Hanley and McNeil (1982), Radiology 143(1), 29-36.
+
+    Examples
+    --------
+    >>> effect, spread = logit_auc(np.array([0.5, 1.0]), np.array([0.01, 0.0]), np.array([9, 9]), np.array([9, 9]))
+    >>> effect.round(2).tolist(), spread.round(2).tolist()
+    ([0.0, 5.09], [0.16, 10.26])
+    """
+    m, n = np.asarray(n_cases, dtype=float), np.asarray(n_controls, dtype=float)
+    half_pair = 0.5 / (m * n + 1)
+    a = np.clip(auc, half_pair, 1 - half_pair)
+    v = np.where(np.asarray(variance) > 0, variance, _hanley_mcneil(a, m, n))
+    return logit(a), v / (a * (1 - a)) ** 2
+
+
+def pool_auc(auc: np.ndarray, variance: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> Pooled:
+    """Pool site AUCs on the logit scale, see `logit_auc`, and come back; ``tau`` stays on the logit scale.
+
     Parameters
     ----------
     auc, variance, n_cases, n_controls : ndarray of shape (k,)
         Per site; a site whose AUC is NaN (one class only) is left out.
-
-    References
-    ----------
-    Hanley and McNeil (1982), Radiology 143(1), 29-36.
 
     Examples
     --------
@@ -154,10 +172,7 @@ def pool_auc(auc: np.ndarray, variance: np.ndarray, n_cases: np.ndarray, n_contr
     if len(a) and np.all((a == 0.5) & (v == 0)):
         # A constant score has this AUC at every site there is or will be: there is nothing to estimate.
         return Pooled(0.5, 0.5, 0.5, 0.5, 0.5, 0.0, len(a))
-    half_pair = 0.5 / (m * n + 1)
-    a = np.clip(a, half_pair, 1 - half_pair)
-    v = np.where(v > 0, v, _hanley_mcneil(a, m, n))
-    x = pool(logit(a), v / (a * (1 - a)) ** 2)
+    x = pool(*logit_auc(a, v, m, n))
     estimate, low, high, next_low, next_high = expit([x.estimate, x.low, x.high, x.next_low, x.next_high]).tolist()
     return Pooled(estimate, low, high, next_low, next_high, x.tau, x.n_sites)
 

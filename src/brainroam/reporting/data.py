@@ -1,6 +1,7 @@
 """What a report is made from: the runs of a folder, and what `brainroam audit` left beside them."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,12 +17,12 @@ from brainroam.evaluation.folder import RunsFolder
 from brainroam.evaluation.metrics import average_seeds
 from brainroam.evaluation.runner import Results, load_runs
 from brainroam.evaluation.runs import RunSpec
-from brainroam.evaluation.studies import ABLATION, SWEEPS, sweep_names
+from brainroam.evaluation.splits import UNITS
+from brainroam.reporting.families import studied_apart
 
 OURS = ("champion", "core")
 CONTROLS = ("majority", "confounds", "site-only")
 PROTOCOLS = ("loso", "loio", "cv")
-POINTS = frozenset(name for over in SWEEPS for name in sweep_names(over))
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class ReportData:
     @cached_property
     def compared(self) -> list[str]:
         """The methods to compare: no ablation of CORE and no point of a sweep, which have sections of their own."""
-        return [name for name in self.names if name == self.method or name not in {*ABLATION[1:], *POINTS}]
+        apart = studied_apart(self.names) - {self.method}
+        return [name for name in self.names if name not in apart]
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -99,6 +101,16 @@ class ReportData:
         """The row of the report's method in the comparison."""
         table = self.comparison.table
         return table[table["method"] == self.method].iloc[0].to_dict()
+
+    @property
+    def unit(self) -> str:
+        """What is held out: a site, an institution, or a fold of people."""
+        return UNITS[self.protocol]
+
+    @property
+    def shell_path(self) -> str:
+        """The folder of runs as one types it."""
+        return shlex.quote(str(self.path))
 
     @cached_property
     def finished(self) -> list[tuple[RunSpec, dict[str, Any]]]:

@@ -1,0 +1,34 @@
+"""The command that writes the report of a study."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brainroam.cli.study import Runs
+
+
+def report(
+    runs: Runs,
+    out: Annotated[Path, typer.Option(help="The HTML file; it needs nothing but itself.", metavar="FILE")] = Path(
+        "report.html"
+    ),
+    figures: Annotated[
+        Path | None, typer.Option(help="A folder for the figures as PNG (300 dpi) and SVG.", metavar="DIR")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="The method the report is about; else champion, core, or the first run.", metavar="NAME"),
+    ] = None,
+) -> None:
+    """Write one self-contained HTML page: did it work, at which sites, can I trust it, what about the next site?
+
+    Runs that are missing or failed are listed in it; sections without runs name the command that adds them.
+
+    [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
+    """
+    from brainroam.reporting.build import report
+
+    typer.echo(f"report: {report(runs, out, figures, method)}")
+    if figures is not None:
+        typer.echo(f"figures: {figures}")

@@ -1,0 +1,1 @@
+"""The sections of the report that need no brain, one file each: ``ReportData`` in, `Section` out."""
