@@ -45,6 +45,15 @@ class Method(ABC):
         """Which covariates of which people are unknown, so that scoring took the training mean; none by default."""
         return pd.DataFrame(index=range(len(cohort)))
 
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:
+        """Which pathways are read and which ``top`` of them moved whom, see `explained`; None where nothing is."""
+        return None
+
+    def representation(self, cohort: Cohort) -> np.ndarray | None:
+        """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
+        return None
+
+    selects_scaffold: bool = False  # whether its explanation is kept with every run
     validation_path_: np.ndarray | None = None
 
 

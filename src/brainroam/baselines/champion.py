@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.baselines.base import Method, MethodInfo
+from brainroam.baselines.explained import linear_explanation
 from brainroam.baselines.registry import register
 from brainroam.baselines.selection import inner_folds
 from brainroam.baselines.site_ridge import SiteRidge
@@ -78,6 +79,30 @@ class Champion(Method):
         """The weighted sum of all readers."""
         return np.column_stack([reader.score(cohort) for reader in self.readers_.values()]) @ self.weights_
 
+    def contributions(self, cohort: Cohort) -> np.ndarray:
+        """What each edge adds to each person's score (n, M), all readers together."""
+        readers = zip(self.weights_, self.readers_.values(), strict=True)
+        return sum(weight * reader.contributions(cohort) for weight, reader in readers)
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The weight of each edge in log-Euclidean, Pearson and lead-lag values, and what it adds to whom.
+
+        Its direction is that of the two kinds of connectivity; lead and lag say who runs ahead, not how strongly.
+        """
+        weights = {f"weight_{kind}": np.zeros(len(self._coef("log-all"))) for kind in ("log", "pearson", "lag")}
+        for weight, name in zip(self.weights_, READERS, strict=True):
+            weights[f"weight_{READERS[name]['kind']}"] += weight * self._coef(name)
+        direction = weights["weight_log"] + weights["weight_pearson"]
+        return linear_explanation(cohort.atlas, weights, self.contributions(cohort), direction, top)
+
+    def representation(self, cohort: Cohort) -> np.ndarray:
+        """The contributions of the edges."""
+        return self.contributions(cohort)
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Covariates that stood at the training mean."""
+        return self.readers_["log-all"].missing_covariates(cohort)
+
     def state(self) -> dict[str, np.ndarray]:
         """Weights and readers."""
         readers = {f"{name}.{key}": v for name, reader in self.readers_.items() for key, v in reader.state().items()}
@@ -91,6 +116,10 @@ class Champion(Method):
 
     def _reader(self, name: str) -> SiteRidge:
         return SiteRidge(**READERS[name], covariates=self.covariates)
+
+    def _coef(self, name: str) -> np.ndarray:
+        """Weight of each edge in one reader, its shrinkages averaged."""
+        return np.mean(self.readers_[name].coefs_, axis=0)
 
     def _out_of_site(self, name: str, cohort: Cohort, folds: list) -> np.ndarray:
         """Score of everybody by a reader that never saw their site."""

@@ -9,8 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import torch
 
 from brainroam.baselines.base import Method, MethodInfo
+from brainroam.baselines.explained import QUANTILES, TOP_AT_SITES, described, largest
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 from brainroam.core import CoreClassifier
@@ -42,6 +44,8 @@ class Core(Method):
         Of `CoreClassifier`.
     """
 
+    selects_scaffold = True
+
     def __init__(self, covariates: tuple[str, ...] = COVARIATES, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
         CoreClassifier(**parameters)  # so that a parameter that does not exist is named before anything is computed
@@ -57,6 +61,42 @@ class Core(Method):
         """The logit."""
         people = self.classifier_.read_cohort(cohort, cohort.covariates(self.covariates))
         return predict_logits(self.classifier_.network_, people)
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The scaffold with its evidence, gates and contributions."""
+        scaffold, (gates, moved) = self.classifier_.scaffold_, self._gates_and_contributions(cohort)
+        edges = {
+            "edge": scaffold.edges,
+            "d_com": scaffold.consensus[scaffold.edges],
+            "kappa": scaffold.sign_consistency[scaffold.edges],
+            "pi": scaffold.stability[scaffold.edges],
+            "mean_gate": gates.mean(axis=0),
+            "mean_size_of_contribution": np.abs(moved).mean(axis=0),
+        }
+        found = described("scaffold", "d_com", cohort.atlas, edges)
+        strongest = found["edges"]["edge"][:TOP_AT_SITES]
+        people = largest(scaffold.edges, top, "contribution", gate=gates, contribution=moved)
+        return found | {
+            "sites": {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]},
+            "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
+        }
+
+    def representation(self, cohort: Cohort) -> np.ndarray:
+        """The pathways' contributions (n, M_S), whose sum is the logit.
+
+        Not the network's z: where no epoch of training earned its place, z is that of random weights, and the
+        decision is the gated linear reading alone.
+        """
+        return self._gates_and_contributions(cohort)[1]
+
+    def _gates_and_contributions(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
+        """Both (n, M_S), in the order of ``scaffold_.edges``."""
+        network = self.classifier_.network_
+        people = self.classifier_.read_cohort(cohort, cohort.covariates(self.covariates))
+        with torch.no_grad():
+            gates = network.gates(people.features, people.graph)
+        moved = network.contributions(people.features, people.graph)
+        return gates.T.cpu().numpy(), moved.T.cpu().numpy()
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

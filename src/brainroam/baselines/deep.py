@@ -25,7 +25,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from brainroam.baselines.base import Method
-from brainroam.baselines.layers import Network
+from brainroam.baselines.explained import mask_explanation
+from brainroam.baselines.layers import Head, Network
 from brainroam.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.persist import part
@@ -142,6 +143,14 @@ class DeepMethod(Method):
         """What the method's paper shows as explanation, one row per person; empty where it shows none."""
         return _evaluate(self._fitted(), lambda network, *x: network.explain(*x), self._checked_inputs(cohort))
 
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:
+        """The matrix over regions, or the value of each region, that `explain` gives."""
+        return mask_explanation(cohort.atlas, self.explain(cohort), top)
+
+    def representation(self, cohort: Cohort) -> np.ndarray:
+        """What the last linear layers see of each person: those that end in one logit, or else the last one to run."""
+        return _evaluate(self._fitted(), _last_inputs, self._checked_inputs(cohort))["input"]
+
     def state(self) -> dict[str, np.ndarray]:
         """The sizes and every parameter and buffer of the network."""
         weights = {f"network.{name}": value.cpu().numpy().copy() for name, value in self._fitted().state_dict().items()}
@@ -224,6 +233,19 @@ def _seeded(seed: int, device: str) -> Iterator[None]:
 
 def _scores(network: Network, *inputs: Tensor) -> dict[str, Tensor]:
     return {"score": network(*inputs)}
+
+
+def _last_inputs(network: Network, *inputs: Tensor) -> dict[str, Tensor]:
+    """What the heads of a network are given when it reads these people, side by side."""
+    seen: list[tuple[Any, Tensor]] = []
+    layers = [layer for layer in network.modules() if isinstance(layer, torch.nn.Linear)]
+    hooks = [layer.register_forward_pre_hook(lambda layer, x: seen.append((layer, x[0]))) for layer in layers]
+    network(*inputs)
+    for hook in hooks:
+        hook.remove()
+    n = len(inputs[0])
+    heads = [x[-n:] for layer, x in seen if isinstance(layer, Head)]  # a population graph has its own people first
+    return {"input": torch.cat(heads or [x for _, x in seen if x.ndim == 2 and len(x) == n][-1:], dim=1)}
 
 
 def _evaluate(

@@ -7,13 +7,14 @@ and rotated back, w = V w_rotated: exact, and as cheap for 20,000 edges as for 4
 """
 
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import SVC
 
 from brainroam.baselines.base import Method, MethodInfo
+from brainroam.baselines.explained import linear_explanation
 from brainroam.baselines.features import EdgeFeatures
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
@@ -36,6 +37,15 @@ class EdgeReader(Method):
     def score(self, cohort: Cohort) -> np.ndarray:
         """The decision function, zero for the mean of the training people."""
         return self.features_.transform(cohort) @ self.coef_ + self.intercept_
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The weight of each edge, and what it adds to whom, counted from the mean of the training people."""
+        contributions = (self.features_.transform(cohort) - self.features_.fill_) * self.coef_
+        return linear_explanation(cohort.atlas, {"weight": self.coef_}, contributions, self.coef_, top)
+
+    def representation(self, cohort: Cohort) -> np.ndarray:
+        """The edges."""
+        return self.features_.transform(cohort)
 
     def state(self) -> dict[str, np.ndarray]:
         """Coefficients and what the features learned."""

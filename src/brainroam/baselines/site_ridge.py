@@ -8,14 +8,15 @@ over all edges (s = 1), or over the scaffold only, each edge divided by its resi
 several shrinkages of the log edges are averaged. A missing edge has residual 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from brainroam.baselines.base import Method, MethodInfo
+from brainroam.baselines.explained import linear_explanation
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 from brainroam.connectivity import cohort_edges
@@ -76,12 +77,26 @@ class SiteRidge(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The mean reading over shrinkages."""
-        readings = []
+        return np.mean([residual @ coef for residual, coef in self._readings(cohort)], axis=0)
+
+    def contributions(self, cohort: Cohort) -> np.ndarray:
+        """What each edge adds to each person's score (n, M)."""
+        return np.mean([residual * coef for residual, coef in self._readings(cohort)], axis=0)
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The weight of each edge, and what it adds to whom."""
+        weight = np.mean(self.coefs_, axis=0)
+        return linear_explanation(cohort.atlas, {"weight": weight}, self.contributions(cohort), weight, top)
+
+    def representation(self, cohort: Cohort) -> np.ndarray:
+        """The contributions of the edges."""
+        return self.contributions(cohort)
+
+    def _readings(self, cohort: Cohort) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Residual edges (n, M) and their weights (M,), for each shrinkage."""
         for shrinkage, deconfounder, coef in zip(self.shrinkages, self.deconfounders_, self.coefs_, strict=True):
             edges = cohort_edges(cohort, self.kind, shrinkage, self.robust)
-            residual = deconfounder.transform(edges, cohort.covariates(self.covariates))
-            readings.append(np.nan_to_num(residual) @ coef)
-        return np.mean(readings, axis=0)
+            yield np.nan_to_num(deconfounder.transform(edges, cohort.covariates(self.covariates))), coef
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

@@ -18,10 +18,11 @@ from brainroam.baselines.selection import Selected
 from brainroam.cohort import Cohort
 from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.compare import Comparison, compare_methods
+from brainroam.evaluation.explained import kept_explanation
 from brainroam.evaluation.folder import RunsFolder
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.metrics import site_metrics
-from brainroam.evaluation.progress import show_progress
+from brainroam.evaluation.progress import View, show_progress
 from brainroam.evaluation.runs import RunSpec, plain
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, prediction_rows, score_rows
@@ -58,14 +59,14 @@ def evaluate(
     budget: str = "full",
     out: str | Path | None = None,
     jobs: int = 1,
-    engine: str = "local",
+    engine: str | engines.Engine = "local",
     parameters: Mapping[str, Any] | None = None,
     sites: Sequence[str] | None = None,
     n_splits: int = 5,
     n_repeats: int = 1,
     force: bool = False,
     partial: bool = False,
-    progress: bool = False,
+    progress: bool | View = False,
 ) -> Results:
     """Run every method on every fold and seed.
 
@@ -97,8 +98,8 @@ def evaluate(
         Do finished runs again.
     partial : bool
         Return what there is, with a warning, even when some runs failed.
-    progress : bool
-        Show how far it is on stderr.
+    progress : bool or callable
+        Show how far it is on stderr, or in a view of your own (see `progress.View`).
 
     Returns
     -------
@@ -154,10 +155,11 @@ def compare(
 def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     """Learn on the training people, score the held-out ones, and return the result as plain values."""
     start, spec = time.perf_counter(), task.spec
-    model = Selected(task.info, spec.budget, **spec.parameters).fit(cohort.subset(task.fold.train), spec.seed)
-    held_out = cohort.subset(task.fold.test)
+    training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
+    model = Selected(task.info, spec.budget, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
     probability, threshold = model.calibration_(score), model.calibration_.threshold
+    explanation = kept_explanation(model.model_, training, held_out)
     return plain(
         {
             "status": "done",
@@ -170,6 +172,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             "metrics": site_metrics(held_out.labels, score, threshold, probability),
             "threshold": threshold,
             "configuration": model.configuration_,
+            **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
             "versions": {"python": python_version(), **{name: version(name) for name in PACKAGES}},
         }
