@@ -1,0 +1,112 @@
+"""What can be audited: registered methods, methods of one's own, and any procedure that scores held-out people."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from brainroam.baselines.base import Method, MethodInfo
+from brainroam.baselines.registry import method_info
+from brainroam.baselines.selection import Selected
+from brainroam.cohort import Cohort
+from brainroam.errors import UsageError
+from brainroam.evaluation.naming import full_name, parse_name
+
+Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarray]
+
+
+class Outcome(NamedTuple):
+    """Scores of each group of held-out people, and the bytes of everything that was learned, where they are shown."""
+
+    scores: list[np.ndarray]
+    state: dict[str, bytes]
+
+
+class Candidate(Protocol):
+    """Something that learns from the people at some positions of a cohort and scores those at others."""
+
+    @property
+    def name(self) -> str:
+        """As listed in the audit."""
+
+    def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
+        """Learn, with threshold and tuning, and score each group by itself."""
+
+    def quick_scores(self, cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
+        """Scores alone, by default settings."""
+
+
+@dataclass(frozen=True)
+class MethodCandidate:
+    """A `Method`, registered or not; it is handed the training people only, so it can leak by its memory alone."""
+
+    info: MethodInfo
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """With its parameters."""
+        return full_name(self.info.name, self.fixed)
+
+    def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
+        """Tune by the ``fast`` budget, fit, and score."""
+        model = Selected(self.info, "fast", **self.fixed).fit(cohort.subset(train), seed)
+        scores = [model.score(cohort.subset(group)) for group in groups]
+        return Outcome(scores, {name: value.tobytes() for name, value in model.state().items()})
+
+    def quick_scores(self, cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
+        """Fit by default settings and score."""
+        return self.info.make(**self.fixed).fit(cohort.subset(train), seed).score(cohort.subset(test))
+
+
+@dataclass(frozen=True)
+class ProcedureCandidate:
+    """A function ``procedure(cohort, train, test, seed) -> scores of the test people``.
+
+    It is handed everybody, held-out people and their labels included, and trusted not to look: that is how most
+    pipelines are written, and where leaks can be both made and seen.
+    """
+
+    procedure: Procedure
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        return getattr(self.procedure, "__name__", type(self.procedure).__name__)
+
+    def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
+        """Call it once for each group."""
+        return Outcome([self.quick_scores(cohort, train, group, seed) for group in groups], {})
+
+    def quick_scores(self, cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
+        """Call it."""
+        scores = np.asarray(self.procedure(cohort, train, test, seed), dtype=float)
+        if scores.shape != (len(test),):
+            raise UsageError(
+                f"{self.name} returned an array of shape {scores.shape} for {len(test)} people; return one score each"
+            )
+        return scores
+
+
+def candidate(method: str | MethodInfo | type[Method] | Procedure) -> Candidate:
+    """Whatever can be audited, under one roof.
+
+    >>> candidate("core[budget=20]").name
+    'core[budget=20]'
+    """
+    if isinstance(method, str):
+        name, fixed = parse_name(method)
+        info = method_info(name)
+        if info.in_distribution_only:
+            raise UsageError(f"{name} has nothing to say about a site it has never seen; there is nothing to audit")
+        made = MethodCandidate(info, fixed)
+        Selected(info, "fast", **fixed)  # names a parameter that does not exist before anything is computed
+        return made
+    if isinstance(method, MethodInfo):
+        return MethodCandidate(method)
+    if isinstance(method, type) and issubclass(method, Method):
+        return MethodCandidate(MethodInfo(method.__name__, method, ""))
+    if callable(method) and not isinstance(method, type):
+        return ProcedureCandidate(method)
+    raise UsageError(f"{method!r} cannot be audited: give a name, a Method, or procedure(cohort, train, test, seed)")

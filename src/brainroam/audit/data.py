@@ -1,0 +1,89 @@
+"""What the data alone allow: one person at two sites, sites that can be told apart, confounds that predict."""
+
+import numpy as np
+from sklearn.linear_model import RidgeClassifier
+
+from brainroam.audit.finding import Check
+from brainroam.baselines.features import EdgeFeatures
+from brainroam.baselines.linear import principal_axes
+from brainroam.check import find_duplicates
+from brainroam.cohort import Cohort
+from brainroam.connectivity import cohort_edges
+from brainroam.deconfound import SiteDeconfounder
+from brainroam.errors import listed
+from brainroam.evaluation.compare import summarise
+from brainroam.evaluation.runner import evaluate
+from brainroam.evaluation.splits import SiteStratifiedKFold
+
+CONFOUNDS = {"age": "age", "sex": "sex", "mean_fd": "motion", "n_timepoints": "scan length"}
+N_FOLDS = 3
+
+
+def duplicates(cohort: Cohort) -> Check:
+    """The same person at two sites is trained on and tested on, whatever the method."""
+    site = cohort.table.set_index("subject")["site"]
+    pairs = [(pair.first, pair.second) for pair in find_duplicates(cohort)]
+    across = [
+        f"{first} ({site[first]}) = {second} ({site[second]})" for first, second in pairs if site[first] != site[second]
+    ]
+    within = [f"{first} = {second} ({site[first]})" for first, second in pairs if site[first] == site[second]]
+    if across:
+        text = f"one person at two sites is both trained on and predicted: {listed(across)}; keep one of each"
+    elif within:
+        text = f"one person twice at one site, counted twice there: {listed(within)}; keep one of each"
+    else:
+        text = f"no two of {len(cohort)} people have the same series or nearly the same connectivity"
+    return Check(
+        "duplicates", "", False if across else None if within else True, float(len(across) + len(within)), 0.0, text
+    )
+
+
+def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
+    """Can the site of a person be told from edges, before and after the frozen deconfounding that new people get?
+
+    In-distribution folds: a ridge classifier of the site and the deconfounder learn on the same training people.
+    """
+    site, table = cohort.table["site"].to_numpy(), cohort.table
+    covariates = table[[name for name in ("age", "sex") if table[name].notna().any()]]
+    found: dict[str, list[np.ndarray]] = {"before": [], "after": []}
+    edges = cohort_edges(cohort, "pearson")
+    for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, cohort.labels, site):
+        features = EdgeFeatures("pearson")
+        known, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
+        found["before"].append(_right(known, new, site[train], site[test]))
+        frozen = SiteDeconfounder().fit(known, covariates.iloc[train], site[train])
+        known, new = frozen.transform(known, covariates.iloc[train]), frozen.transform(new, covariates.iloc[test])
+        found["after"].append(_right(known, new, site[train], site[test]))
+    before, after = (float(np.mean(np.concatenate(found[when]))) for when in ("before", "after"))
+    chance = float(np.mean([np.mean(site == name) for name in site]))
+    limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5
+    text = (
+        f"the site of a person never seen is told from edges in {before:.0%} of cases, and in {after:.0%} after frozen "
+    )
+    text += f"deconfounding; guessing by size gives {chance:.0%}. "
+    if after > limit:
+        text += "A model can tell sites apart: that helps it wherever the share of cases differs between known sites, "
+        text += "and misleads it at the next"
+    else:
+        text += "Sites cannot be told apart"
+    return Check("site-decodability", "", None if after > limit else True, after, limit, text)
+
+
+def confounds_only(cohort: Cohort) -> Check:
+    """How well age, sex, motion and scan length alone predict at held-out sites."""
+    names = [name for name in CONFOUNDS if cohort.table[name].notna().any()]
+    results = evaluate(cohort, ["confounds"], budget="fast", parameters={"covariates": names})
+    row = summarise(results.scores, results.predictions).iloc[0]
+    words = listed([CONFOUNDS[name] for name in names])
+    predict = bool(row["auc_low"] > 0.5)
+    text = f"{words} alone: AUC {row['auc']:.3f} at held-out sites (95 % interval {row['auc_low']:.3f} to "
+    text += f"{row['auc_high']:.3f}); " + ("compare every method with that" if predict else "no better than chance")
+    return Check("confounds-only", "", None if predict else True, float(row["auc"]), 0.5, text)
+
+
+def _right(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Whether the site of each test person is told right by a ridge classifier."""
+    mean = train.mean(axis=0)
+    rotated, axes = principal_axes(train - mean)
+    scale = float(rotated.var(axis=0).sum())  # the total variance: the penalty follows the scale of the edges
+    return RidgeClassifier(alpha=scale).fit(rotated, site).predict((test - mean) @ axes) == truth

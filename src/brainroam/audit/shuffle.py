@@ -1,0 +1,77 @@
+"""Labels that mean nothing: what a method scores when they are permuted within site."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.stats import t
+
+from brainroam.audit.candidates import Candidate
+from brainroam.audit.finding import Check
+from brainroam.cohort import Cohort
+from brainroam.errors import EmptyScaffoldError
+from brainroam.evaluation.metrics import auc
+from brainroam.evaluation.splits import folds
+
+LEVEL = 0.99  # of the interval that must hold 0.5: an honest method is accused once in two hundred audits
+NOTABLE = 0.05
+
+
+def permuted_within_site(cohort: Cohort, seed: int) -> Cohort:
+    """The same people with labels permuted within each site; every site keeps its share of cases.
+
+    >>> from brainroam.synthetic import make_cohort
+    >>> cohort = make_cohort(n_sites=2, n_per_site=8, n_rois=8)
+    >>> shuffled = permuted_within_site(cohort, seed=0)
+    >>> bool((shuffled.labels == cohort.labels).all()), shuffled.labels[:8].sum() == cohort.labels[:8].sum()
+    (False, np.True_)
+    """
+    rng = np.random.default_rng(seed)
+    table = cohort.table[["site", "label"]]
+    return cohort.with_columns(table.groupby("site")[["label"]].transform(rng.permutation))
+
+
+def held_out_scores(
+    candidate: Candidate, cohort: Cohort, seed: int = 0
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Leave one site out, by default settings: name, positions and scores of each site with both classes.
+
+    A method that finds no scaffold says that there is nothing to find: everybody scores alike.
+    """
+    label = cohort.labels
+    for fold in folds(cohort.table, "loso"):
+        if len(set(label[fold.test])) < 2 or len(set(label[fold.train])) < 2:
+            continue
+        try:
+            scores = candidate.quick_scores(cohort, fold.train, fold.test, seed)
+        except EmptyScaffoldError:
+            scores = np.zeros(len(fold.test))
+        yield fold.name, fold.test, scores
+
+
+def mean_auc(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
+    """Mean over held-out sites of their AUC."""
+    scored = held_out_scores(candidate, cohort, seed)
+    return float(np.mean([auc(cohort.labels[test], scores) for _, test, scores in scored]))
+
+
+def shuffle_checks(name: str, real: float, shuffled: Sequence[float]) -> Iterator[Check]:
+    """Judge the AUCs under permuted labels, and the real one against them.
+
+    >>> shuffled = [0.47, 0.52, 0.5, 0.49, 0.53, 0.46, 0.51, 0.5, 0.48]
+    >>> [(check.name, check.passed, check.value) for check in shuffle_checks("fc-ridge", 0.7, shuffled)]
+    [('label-shuffle', True, 0.4955555555555555), ('better-than-chance', None, 0.1)]
+    """
+    n, mean = len(shuffled), float(np.mean(shuffled))
+    half = float(t.ppf((1 + LEVEL) / 2, n - 1) * np.std(shuffled, ddof=1) / np.sqrt(n))
+    honest = mean - half <= 0.5
+    text = (
+        f"{n} permutations of all labels within site: mean AUC {mean:.3f}, {LEVEL:.0%} interval {mean - half:.3f} to "
+    )
+    text += f"{mean + half:.3f}, " + ("as it must be" if honest else "above 0.5: labels reach the scores they judge")
+    yield Check("label-shuffle", name, honest, mean, 0.5 + half, text)
+    p = (1 + sum(value >= real for value in shuffled)) / (n + 1)
+    text = f"mean AUC over held-out sites {real:.3f}, by default settings; p = {p:.2g} against {n} permutations "
+    text += f"(the smallest they can give is {1 / (n + 1):.2g})" + (
+        "" if p <= NOTABLE else ": cannot be told from chance"
+    )
+    yield Check("better-than-chance", name, True if p <= NOTABLE else None, p, NOTABLE, text)

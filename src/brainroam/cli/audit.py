@@ -1,0 +1,76 @@
+"""The command that searches for leaks and shortcuts."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from brainroam.cli.options import DataSource, Json, takes_data
+
+if TYPE_CHECKING:
+    from brainroam.audit import Audit
+
+VERDICTS = {True: ("pass", "green"), None: ("note", "yellow"), False: ("FAIL", "bold red")}
+
+
+@takes_data
+def audit(
+    source: DataSource,
+    methods: Annotated[
+        str, typer.Option(help="Names (see brainroam methods) with commas between.", metavar="A,B")
+    ] = "fc-ridge",
+    out: Annotated[
+        Path | None, typer.Option(help="Also write it as JSON, as runs/audit.json for the report.", metavar="FILE")
+    ] = None,
+    permutations: Annotated[
+        int, typer.Option(help="Of the labels, for each method; 0 for none.", min=0, metavar="N")
+    ] = 19,
+    seed: Annotated[int, typer.Option(help="All chance follows from it.", min=0, metavar="N")] = 0,
+    json: Json = False,
+) -> None:
+    """Search your data and methods for leaks and shortcuts.
+
+    Holds out a site, changes its labels, series and covariates and demands that nothing of the model moves; scores
+    people alone and in company; permutes labels; looks for one person at two sites; asks whether sites can be told
+    apart and whether confounds alone predict. Exit code 1 when a leak is found. A procedure of your own can be
+    audited from Python: brainroam.audit.audit.
+
+    [bold]Example:[/bold] brainroam audit ABIDE_pcp --atlas aal --methods fc-ridge --out runs/audit.json
+    """
+    cohort = source.load()
+    from brainroam.audit import audit as search
+    from brainroam.cli.show import print_json
+    from brainroam.evaluation.folder import command_line
+    from brainroam.evaluation.naming import split_names
+    from brainroam.evaluation.runs import plain
+    from brainroam.files import write_text
+
+    found = search(cohort, split_names(methods), permutations, seed, progress=True)
+    content = plain({"command": command_line(), **found.to_dict()})
+    if out is not None:
+        from json import dumps
+
+        write_text(out, dumps(content, indent=1, ensure_ascii=False) + "\n")
+    if json:
+        print_json(content)
+    else:
+        _show(found)
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _show(found: "Audit") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("", "check", "method", "evidence"):
+        table.add_column(heading, overflow="fold")
+    for check in found.checks:
+        word, style = VERDICTS[check.passed]
+        table.add_row(Text(word, style=style), Text(check.name), Text(check.method), Text(check.evidence))
+    console = Console(highlight=False)
+    console.print(table)
+    leaks = sum(check.passed is False for check in found.checks)
+    console.print(f"\n[bold red]{leaks} failed[/bold red]" if leaks else "\n[green]no leak found[/green]")

@@ -1,0 +1,105 @@
+"""How often do intervals cover 0.5, and tests reject, when labels mean nothing?
+
+    python -m tests.evaluation.permuted_study [-n 100] [--methods A,B] [--abide ABIDE_pcp]
+
+Labels are permuted within site, so that every site keeps its share of cases and nothing else of the labels is left.
+Every method is fitted by its default settings; tuning changes no AUC on average here, and takes ten times as long.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from brainroam import make_cohort
+from brainroam.audit.candidates import candidate
+from brainroam.audit.shuffle import held_out_scores, permuted_within_site
+from brainroam.cohort import Cohort
+from brainroam.evaluation.evidence import Evidence, gather
+from brainroam.evaluation.meta import pool_auc
+from brainroam.evaluation.paired import sign_flip_test
+from brainroam.readers import load_cohort
+
+LINEAR = (
+    "fc-ridge,fc-logistic,fc-svm,tangent-ridge,tangent-logistic,log-ridge,scaffold-ridge,combat-ridge,confounds,"
+    "champion"
+)
+PER_COHORT = 25  # permutations of one synthetic cohort before the next is made
+
+
+def permutations(n: int, cohort: Cohort | None = None) -> Iterator[Cohort]:
+    """Cohorts with permuted labels: of synthetic people, or of the cohort given."""
+    for k in range(n):
+        if cohort is None or (k % PER_COHORT == 0 and cohort.truth is not None):
+            cohort = make_cohort(n_sites=5, n_per_site=30, n_rois=24, seed=k)
+        yield permuted_within_site(cohort, k)
+
+
+def evidence(cohort: Cohort, methods: Sequence[str], n_boot: int = 500) -> Evidence:
+    """Leave-one-site-out scores of all methods, gathered as a study gathers them."""
+    frames = []
+    for name in methods:
+        for site, test, scores in held_out_scores(candidate(name), cohort):
+            people = cohort.table.loc[test, ["subject", "label"]]
+            frames.append(people.assign(method=name, protocol="loso", site=site, seed=0, score=scores))
+    return gather(pd.concat(frames), "loso", n_boot)
+
+
+def intervals(found: Evidence) -> list[dict]:
+    """Per method the mean AUC, and whether each interval covers 0.5."""
+    rows = []
+    for j, method in enumerate(found.methods):
+        low, high = found.interval(np.eye(len(found.methods))[j])
+        pooled = pool_auc(found.auc[:, j], found.variance[:, j], found.n_cases, found.n_controls)
+        rows.append(
+            {
+                "method": method,
+                "auc": found.auc[:, j].mean(),
+                "mean": low <= 0.5 <= high,
+                "pooled": pooled.low <= 0.5 <= pooled.high,
+                "next site": pooled.next_low <= 0.5 <= pooled.next_high,
+            }
+        )
+    return rows
+
+
+def rejections(found: Evidence) -> list[dict]:
+    """Per pair of methods, whether the sign-flip test tells them apart and the interval of their difference too."""
+    rows = []
+    for i, j in combinations(range(len(found.methods)), 2):
+        contrast = np.eye(len(found.methods))[i] - np.eye(len(found.methods))[j]
+        low, high = found.interval(contrast)
+        p = sign_flip_test(found.auc @ contrast)
+        pair = f"{found.methods[i]} - {found.methods[j]}"
+        rows.append({"pair": pair, "rejected": p <= 0.05, "at 10 %": p <= 0.1, "interval covers 0": low <= 0 <= high})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", default=LINEAR)
+    parser.add_argument("-n", type=int, default=100, help="permutations")
+    parser.add_argument("--abide", help="ABIDE_pcp; synthetic cohorts when not given")
+    options = parser.parse_args()
+    cohort = None if options.abide is None else load_cohort(options.abide, atlas="aal", max_missing_rois=1.0)
+    of_methods, of_pairs = [], []
+    for people in permutations(options.n, cohort):
+        found = evidence(people, options.methods.split(","))
+        of_methods += intervals(found)
+        of_pairs += rejections(found)
+    covers = pd.DataFrame(of_methods).groupby("method", sort=False)
+    print(f"{options.n} permutations; simulation error of 0.95: {np.sqrt(0.95 * 0.05 / options.n):.3f}")
+    print(
+        covers["auc"]
+        .agg(["mean", "std"])
+        .join(covers[["mean", "pooled", "next site"]].mean(), rsuffix=" covers")
+        .round(3)
+    )
+    if of_pairs:
+        print(pd.DataFrame(of_pairs).groupby("pair", sort=False).mean().round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
