@@ -81,6 +81,7 @@ def report(
     html = render(
         "page.html",
         title=f"{data.method} at {len(data.study['sites'])} sites",
+        subtitle=_subtitle(data),
         sections=sections,
         data=data,
         version=__version__,
@@ -90,6 +91,12 @@ def report(
     if figures is not None:
         write_figures(sections, figures)
     return write_text(out, html)
+
+
+def _subtitle(data: ReportData) -> str:
+    people, cases = (sum(site[key] for site in data.study["sites"]) for key in ("n", "n_cases"))
+    protocols = {"loso": "Leave one site out", "loio": "Leave one institution out", "cv": "In-distribution folds"}
+    return f"{protocols[data.protocol]}: {people} people, {cases} with the condition; atlas {data.study['atlas']}"
 
 
 def write_figures(sections: list[Section], folder: str | Path) -> list[Path]:

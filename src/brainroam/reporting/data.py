@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -146,8 +147,15 @@ class ReportData:
 def read_data(runs: str | Path, method: str | None = None) -> ReportData:
     """Read a folder of runs; ``method`` is chosen by its name where it is not given, never by its result."""
     folder = RunsFolder(runs)
-    results = load_runs(folder, partial=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* runs are not finished")
+        results = load_runs(folder, partial=True)
+    unfinished = len(results.study["missing"]) + len(results.study["failed"])
+    if unfinished:
+        warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=3)
     found = set(results.scores["protocol"])
+    if not found:
+        raise RunsError(f"{runs} holds no finished runs yet; brainroam loso writes them")
     protocol = next(name for name in PROTOCOLS if name in found)
     data = ReportData(folder, results, "", protocol)
     if method is not None and method not in data.names:

@@ -1,5 +1,6 @@
 """The study in words: what the methods text, the checklist and the model card say alike."""
 
+import re
 from dataclasses import dataclass
 
 from brainroam.baselines.registry import method_info, method_names
@@ -25,6 +26,7 @@ class MethodFact:
     name: str
     summary: str
     citation: str
+    references: tuple[str, ...]
     seeds: tuple[int, ...]
     needs: tuple[str, ...]
 
@@ -86,6 +88,7 @@ def _method(data: ReportData, name: str) -> MethodFact:
     seeds = tuple(sorted(int(seed) for seed in rows["seed"].unique()))
     registered, _ = parse_name(name)
     if registered not in method_names():  # made by somebody else's plug-in, or an older version
-        return MethodFact(name, "not a method of this version of brainroam", "", seeds, ())
+        return MethodFact(name, "not a method of this version of brainroam", "", (), seeds, ())
     info = method_info(registered)
-    return MethodFact(name, info.summary, info.citation, seeds, info.needs)
+    published = tuple(part for part in info.citation.split("; ") if re.search(r"\b(19|20)\d\d\b", part))
+    return MethodFact(name, info.summary, info.citation, published, seeds, info.needs)

@@ -31,9 +31,15 @@ def people_section(data: ReportData) -> Section:
             "Everybody who was left out, and why",
         ),
         old="volumes_min" not in sites,
-        path=data.shell_path,
+        method=data.method,
+        held_out=_held_out(data),
     )
     return Section("people", "Participants", html)
+
+
+def _held_out(data: ReportData) -> int:
+    rows = data.results.predictions
+    return rows.loc[(rows["method"] == data.method) & (rows["protocol"] == data.protocol), "subject"].nunique()
 
 
 def _site_table(sites: pd.DataFrame):

@@ -30,7 +30,7 @@ def methods_section(data: ReportData) -> Section:
     """Methods text, ready to paste."""
     facts = gather_facts(data)
     statistics = (*STATISTICS, FOLDS) if "cv" in set(data.results.scores["protocol"]) else STATISTICS
-    cited = [fact.citation for fact in facts.methods if fact.citation]
+    cited = [reference for fact in facts.methods for reference in fact.references]
     atlas = data.study.get("atlas_citation")
     html = render(
         "methods.html",

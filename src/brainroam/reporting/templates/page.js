@@ -59,10 +59,13 @@
     const save = document.createElement("button");
     save.type = "button";
     save.className = "tool";
-    save.textContent = "CSV";
-    save.setAttribute("aria-label", "Download as CSV: " + table.caption.textContent);
+    save.textContent = "Download CSV";
+    save.setAttribute("aria-label", "Download CSV: " + table.caption.textContent);
     save.addEventListener("click", () => download(table));
-    table.caption.append(save);
+    const tools = document.createElement("div");
+    tools.className = "tools";
+    tools.append(save);
+    table.parentElement.after(tools);
   }
 
   for (const copy of document.querySelectorAll("[data-copy]")) {
