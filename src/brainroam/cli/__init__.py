@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import audit, data, model, scale, study
+from brainroam.cli import audit, data, model, report, scale, study
 from brainroam.errors import BrainroamError, UsageError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -80,6 +80,7 @@ for _command in (
     study.ablate,
     study.sweep,
     study.compare,
+    report.report,
     study.methods,
     audit.audit,
 ):
