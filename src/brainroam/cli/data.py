@@ -49,7 +49,7 @@ def fetch(
 
 
 def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", metavar="DIR")]) -> None:
-    """See it work on an embedded synthetic cohort: check it, hold out each site once, compare.
+    """See it work on an embedded synthetic cohort: check it, hold out each site once, compare, report.
 
     [bold]Example:[/bold] brainroam demo --out demo
     """
@@ -57,6 +57,7 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     from brainroam.cli.show import show_check
     from brainroam.cli.show_study import show_comparison
     from brainroam.evaluation.runner import compare, evaluate
+    from brainroam.reporting.build import report
     from brainroam.synthetic import make_cohort
 
     cohort = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
@@ -66,3 +67,5 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     evaluate(cohort, DEMO_METHODS, out=out / "runs", budget="default", progress=True)
     show_comparison(compare(out / "runs", reference="champion"), json=False)
     typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")
+    page = report(out / "runs", out / "report.html")
+    typer.echo(f"Open the report in a browser: {page.resolve()}")
