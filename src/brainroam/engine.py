@@ -39,7 +39,7 @@ def map(
     tasks: Iterable[Task],
     shared: Shared,
     jobs: int = 1,
-    engine: str = "local",
+    engine: "str | Engine" = "local",
 ) -> Generator[tuple[Task, Result | Failure], None, None]:
     """Yield each task with ``function(shared, task)``, or with its `Failure`, as they are completed.
 
@@ -52,18 +52,20 @@ def map(
         What all tasks read, such as the cohort; sent to each worker process once.
     jobs : int
         Tasks at a time; 1 works in this process. A worker that is killed fails its task and is replaced.
-    engine : {"local"}
+    engine : {"local", "dask"} or callable
+        Processes of this machine; a Dask cluster on this machine; or a `brainroam.engine_dask.Dask` that says more.
 
     Examples
     --------
     >>> [(task, result) for task, result in map(pow, [2, 3], shared=10)]
     [(2, 100), (3, 1000)]
     """
-    if engine not in ENGINES:
+    if not callable(engine) and engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
     if jobs < 1:
         raise UsageError(f"jobs must be at least 1, got {jobs}")
-    return ENGINES[engine](function, list(tasks), shared, jobs)
+    run = engine if callable(engine) else ENGINES[engine]
+    return run(function, list(tasks), shared, jobs)
 
 
 def _local(function: Callable, tasks: list, shared: Any, jobs: int) -> Generator[tuple[Any, Any], None, None]:
@@ -71,13 +73,20 @@ def _local(function: Callable, tasks: list, shared: Any, jobs: int) -> Generator
         yield from _side_by_side(function, deque(tasks), shared, min(jobs, len(tasks)))
         return
     for task in tasks:
-        yield task, _attempt(_on_one_core, function, shared, task)
+        yield task, attempt(on_one_core, function, shared, task)
 
 
-ENGINES = {"local": _local}
+def _dask(function: Callable, tasks: list, shared: Any, jobs: int) -> Generator[tuple[Any, Any], None, None]:
+    from brainroam.engine_dask import Dask
+
+    return Dask()(function, tasks, shared, jobs)
 
 
-def _attempt(function: Callable, *arguments: Any) -> Any:
+Engine = Callable[[Callable, list, Any, int], Generator[tuple[Any, Any], None, None]]
+ENGINES: dict[str, Engine] = {"local": _local, "dask": _dask}
+
+
+def attempt(function: Callable, *arguments: Any) -> Any:
     """The result or the failure."""
     try:
         return function(*arguments)
@@ -85,7 +94,8 @@ def _attempt(function: Callable, *arguments: Any) -> Any:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
-def _on_one_core(function: Callable, shared: Any, task: Any) -> Any:
+def on_one_core(function: Callable, shared: Any, task: Any) -> Any:
+    """The result, computed without any second thread."""
     with threadpool_limits(1):
         return function(shared, task)
 
@@ -124,14 +134,14 @@ class _Worker:
         self.process = self.CONTEXT.Process(target=_work, args=(other, function, shared), daemon=True)
         self.hand: list[Any] = []
         self.ended = False
-        with _sending():
+        with sending():
             self.process.start()
         other.close()  # so that the end of the process is the end of the pipe
 
     def give(self, task: Any) -> None:
         """Hand over the next task; should the process have ended just now, `answer` will say so."""
         self.hand = [task]
-        with suppress(OSError), _sending():
+        with suppress(OSError), sending():
             self.connection.send(task)
 
     def answer(self) -> list[tuple[Any, Any]]:
@@ -156,7 +166,8 @@ class _Worker:
 
 
 @contextmanager
-def _sending() -> Iterator[None]:
+def sending() -> Iterator[None]:
+    """Say in words that something cannot be sent to another process."""
     try:
         yield
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -176,12 +187,12 @@ def _work(connection: Connection, function: Callable, shared: Any) -> None:
     connection.send(None)
     with suppress(EOFError, OSError):
         while True:
-            connection.send(_attempt(_unpacked, function, shared, connection.recv_bytes()))
+            connection.send(attempt(_unpacked, function, shared, connection.recv_bytes()))
 
 
 def _unpacked(function: Callable, shared: Any, message: bytes) -> Any:
     """Unpack first: only libraries that are loaded by then can be held to one core."""
-    return _on_one_core(function, shared, pickle.loads(message))
+    return on_one_core(function, shared, pickle.loads(message))
 
 
 def _end_with_parent() -> None:

@@ -1,12 +1,86 @@
 """Commands for cohorts that outgrow memory or one machine."""
 
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from brainroam.cli.options import DataSource, takes_data
+from brainroam.errors import UsageError
+
+PANEL = "Where to run"
+Jobs = Annotated[
+    int | None, typer.Option(help="Tasks at a time, each on one core (1).", min=1, metavar="N", rich_help_panel=PANEL)
+]
+EngineName = Annotated[
+    str,
+    typer.Option(help="local (processes) or dask (needs brainroam\\[dask]).", metavar="NAME", rich_help_panel=PANEL),
+]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a running Dask cluster.", metavar="ADDRESS", rich_help_panel=PANEL)
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask a queue for workers: slurm, pbs, sge, lsf or htcondor.", metavar="NAME", rich_help_panel=PANEL
+    ),
+]
+ClusterConfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="YAML of what to ask the queue for: memory, walltime, ...", metavar="FILE", rich_help_panel=PANEL
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the script for the queue and stop.", rich_help_panel=PANEL)
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where tasks run, as typed on the command line."""
+
+    engine: str = "local"
+    scheduler: str | None = None
+    cluster: str | None = None
+    cluster_config: Path | None = None
+    dry_run: bool = False
+
+    def prepared(self, data: str, out: Path) -> "str | Callable":
+        """The engine for `brainroam.engine.map`; with ``--dry-run`` the job script is printed instead and we stop."""
+        if self.scheduler and self.cluster:
+            raise UsageError("--scheduler names a running cluster, --cluster asks for a new one; give one of them")
+        if (self.cluster_config or self.dry_run) and not self.cluster:
+            raise UsageError("--cluster-config and --dry-run are about a queue: name it with --cluster")
+        if not (self.scheduler or self.cluster) and self.engine != "dask":
+            return self.engine
+        from brainroam.engine_dask import Dask
+        from brainroam.extras import extra
+        from brainroam.store import is_store
+
+        extra("dask", "distributed")
+        store = Path(data) if is_store(data) else None
+        resources = _resources(self.cluster_config) if self.cluster_config else {}
+        dask = Dask(self.scheduler, self.cluster, resources, folder=out, store=store)
+        if self.dry_run:
+            typer.echo(dask.job_script().strip())
+            raise typer.Exit
+        return dask
+
+
+def _resources(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path} cannot be read as YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} should hold lines like 'memory: 8GB', one for each thing to ask the queue for")
+    return content
 
 
 @takes_data
