@@ -216,3 +216,13 @@ def test_the_command(hostile_runs, tmp_path):
 def test_report_is_a_verb_however_its_package_was_imported():
     code = "import brainroam, sys; assert 'matplotlib' not in sys.modules; import brainroam.reporting.build"
     subprocess.run([sys.executable, "-c", f"{code}; assert callable(brainroam.report)"], check=True)
+
+
+def test_sites_with_one_class_have_no_figures_rather_than_wrong_ones(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8)
+    half = cohort.table["site"].isin(["S01", "S02"]).map({True: "A", False: "B"})
+    apart = cohort.with_columns(pd.DataFrame({"site": half + cohort.table["label"].map({0: " controls", 1: " cases"})}))
+    runs = pretend(tmp_path / "runs", apart, ["core", "fc-ridge"])
+    page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    assert "No site has both cases and controls" in text_of(page, "verdict")
+    assert not re.search(r"\bnan\b", page.find("body").text_content())

@@ -54,6 +54,15 @@ def canvas(width: float, height: float, **options) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot(**options)
 
 
+def shortened(name: str, limit: int) -> str:
+    """A name that leaves room for the figure.
+
+    >>> shortened("University of Somewhere", 12)
+    'University …'
+    """
+    return name if len(name) <= limit else name[: limit - 1] + "…"
+
+
 def inline(drawing: Drawing) -> Markup:
     """The drawing as a ``<figure>`` whose lines and text follow the page's theme."""
     with _style(drawing.name):

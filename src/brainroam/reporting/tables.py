@@ -47,6 +47,15 @@ def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:
     return lambda value: f"{scale * value:.{digits}f}"
 
 
+def number(value: float, digits: int = 2) -> str:
+    """A number in a sentence, or a dash where there is none.
+
+    >>> number(0.7125), number(float("nan"))
+    ('0.71', '–')
+    """
+    return NOTHING if math.isnan(value) else f"{value:.{digits}f}"
+
+
 def p_value(value: float) -> str:
     """A p value as journals print it.
 

@@ -7,10 +7,10 @@ from scipy.special import expit, logit
 
 from brainroam.evaluation.metrics import calibration
 from brainroam.reporting.data import ReportData
-from brainroam.reporting.figures import BLUE, GREY, VERMILION, inline
+from brainroam.reporting.figures import BLUE, GREY, VERMILION, inline, shortened
 from brainroam.reporting.page import render
 from brainroam.reporting.section import Drawing, Section
-from brainroam.reporting.tables import Column, fixed, table
+from brainroam.reporting.tables import Column, fixed, number, table
 
 COLUMNS = 5
 MOST_PANELS = 25
@@ -21,6 +21,8 @@ Z = 1.959964
 def calibration_section(data: ReportData) -> Section:
     """Predicted probabilities of the method of the report against what happened."""
     people = _people(data)
+    if people.empty:
+        return Section("calibration", "Calibration", render("no_probabilities.html", method=data.method))
     shown = people["site"].value_counts().index[:MOST_PANELS]
     drawing = Drawing(
         "calibration",
@@ -43,8 +45,8 @@ def calibration_section(data: ReportData) -> Section:
         "calibration.html",
         figure=inline(drawing),
         table=table(scores.merge(means, on="site"), columns, "calibration", f"Calibration of {data.method}"),
-        slope=data.headline["calibration_slope"],
-        intercept=data.headline["calibration_intercept"],
+        slope=number(data.headline["calibration_slope"]),
+        intercept=number(data.headline["calibration_intercept"]),
         unit=data.unit,
     )
     return Section("calibration", "Calibration", html, (drawing,))
@@ -78,8 +80,10 @@ def _panels(people: pd.DataFrame, sites: list[str]) -> Figure:
                 x = probability[third].mean()
                 axes.vlines(x, low, high, color=BLUE, linewidth=1.2)
                 axes.plot(x, label[third].mean(), "o", color=BLUE, markersize=4)
-        axes.set_title(_short(site), fontsize=9)
-        axes.set(xlim=(0, 1), ylim=(-0.03, 1.03), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+        axes.set_title(shortened(site, 18), fontsize=9)
+        axes.set(xlim=(0, 1), ylim=(-0.03, 1.03))
+        axes.set_xticks((0, 0.5, 1), ("0", "0.5", "1"))
+        axes.set_yticks((0, 0.5, 1), ("0", "0.5", "1"))
     figure.supxlabel("Predicted probability", fontsize=9.5)
     figure.supylabel("Observed share of cases", fontsize=9.5)
     return figure
@@ -90,7 +94,3 @@ def _wilson(successes: float, n: int) -> tuple[float, float]:
     p, z2 = successes / n, Z**2
     middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), Z * np.sqrt(p * (1 - p) / n + z2 / (4 * n**2)) / (1 + z2 / n)
     return middle - half, middle + half
-
-
-def _short(name: str, limit: int = 18) -> str:
-    return name if len(name) <= limit else name[: limit - 1] + "…"

@@ -5,10 +5,10 @@ from matplotlib.figure import Figure
 
 from brainroam.evaluation.compare import Comparison
 from brainroam.reporting.data import CONTROLS, ReportData
-from brainroam.reporting.figures import BLUE, GREY, INK, VERMILION, canvas, inline
+from brainroam.reporting.figures import BLUE, GREY, INK, VERMILION, canvas, inline, shortened
 from brainroam.reporting.page import missing, render
 from brainroam.reporting.section import Drawing, Section
-from brainroam.reporting.tables import Column, fixed, interval, p_value, table
+from brainroam.reporting.tables import Column, fixed, interval, number, p_value, table
 
 
 def comparison_section(data: ReportData) -> Section:
@@ -43,12 +43,14 @@ def comparison_section(data: ReportData) -> Section:
 def summary_table(comparison: Comparison, name: str, caption: str):
     """The table of a comparison."""
     frame = comparison.table
+    folds = set(frame["protocol"]) == {"cv"}
+    following = [Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True)]
     columns = [
         Column("method", "Method"),
-        Column("n_sites", "Folds" if set(frame["protocol"]) == {"cv"} else "Sites"),
+        Column("n_sites", "Folds" if folds else "Sites"),
         Column("auc", "AUC", fixed(3)),
         Column("auc_low", "95 % interval", interval("auc_low", "auc_high"), of_row=True),
-        Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
+        *([] if folds else following),
         Column("worst_auc", "Worst", lambda row: f"{row['worst_auc']:.2f} {row['worst_site']}", of_row=True),
         Column("acc", "Accuracy", fixed(3)),
         Column("balanced_acc", "Balanced acc.", fixed(3)),
@@ -95,10 +97,10 @@ def _methods_figure(data: ReportData) -> Figure:
     axes.hlines(at, rows["auc_low"], rows["auc_high"], color=colour, linewidth=4)
     axes.scatter(rows["auc"], at, s=42, color=colour, edgecolor=INK, linewidth=0.8, zorder=3)
     for y, value in enumerate(rows["auc"]):
-        axes.text(1.02, y, f"{value:.3f}", transform=axes.get_yaxis_transform(), va="center")
-    axes.set_yticks(at, rows["method"])
-    for label in axes.get_yticklabels():
-        label.set_fontweight("bold" if label.get_text() == data.method else "normal")
+        axes.text(1.02, y, number(value, 3), transform=axes.get_yaxis_transform(), va="center")
+    axes.set_yticks(at, [shortened(name, 40) for name in rows["method"]])
+    for label, name in zip(axes.get_yticklabels(), rows["method"], strict=True):
+        label.set_fontweight("bold" if name == data.method else "normal")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.6, len(rows) - 0.4)

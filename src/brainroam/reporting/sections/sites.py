@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from brainroam.evaluation.meta import logit_auc
 from brainroam.reporting.data import ReportData
-from brainroam.reporting.figures import BLUE, GREY, INK, RULE, VERMILION, canvas, inline
+from brainroam.reporting.figures import BLUE, GREY, INK, RULE, VERMILION, canvas, inline, shortened
 from brainroam.reporting.page import render
 from brainroam.reporting.section import Drawing, Section
 from brainroam.reporting.tables import Column, fixed, interval, span, table
@@ -88,7 +88,7 @@ def _forest(data: ReportData, sites: pd.DataFrame) -> Figure:
     size = 25 + 90 * sites["n"] / sites["n"].max()
     axes.scatter(sites["auc"], at, s=size, marker="s", color=BLUE, zorder=3)
     texts = [f"{r.auc:.2f} ({span(r.low, r.high)})" for r in sites.itertuples()]
-    names = [f"{r.site}  {r.n_cases}/{r.n}" for r in sites.itertuples()]
+    names = [f"{shortened(r.site, 34)}  {r.n_cases}/{r.n}" for r in sites.itertuples()]
     ticks = list(at)
     if pooled:
         low, middle, high = row["pooled_low"], row["pooled_auc"], row["pooled_high"]

@@ -5,7 +5,7 @@ import math
 from brainroam.reporting.data import CONTROLS, ReportData
 from brainroam.reporting.page import render
 from brainroam.reporting.section import Section
-from brainroam.reporting.tables import span
+from brainroam.reporting.tables import number, span
 
 
 def verdict_section(data: ReportData) -> Section:
@@ -72,11 +72,11 @@ def _against(data: ReportData) -> list[str]:
 
 def _facts(data: ReportData, row: dict):
     people = sum(site["n"] for site in data.study["sites"])
-    yield "Mean AUC", _number(row["auc"]), f"95 % interval {span(row['auc_low'], row['auc_high'])}"
+    yield "Mean AUC", number(row["auc"]), f"95 % interval {span(row['auc_low'], row['auc_high'])}"
     if data.protocol != "cv":
         yield f"Next {data.unit}", span(row["next_low"], row["next_high"]), "95 % prediction interval of the AUC"
-    yield f"Worst {data.unit}", _number(row["worst_auc"]), row["worst_site"]
-    yield "Balanced accuracy", _number(row["balanced_acc"]), "at the threshold learned elsewhere"
+    yield f"Worst {data.unit}", number(row["worst_auc"]), row["worst_site"]
+    yield "Balanced accuracy", number(row["balanced_acc"]), "at the threshold learned elsewhere"
     yield "People", str(people), f"{len(data.study['sites'])} sites"
 
 
@@ -84,7 +84,3 @@ def _chosen(data: ReportData) -> str:
     if len(data.compared) == 1:
         return ""
     return f"The report is about {data.method}, chosen by its name and not by its result; --method names another."
-
-
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2f}"  # noqa: RUF001  an en dash is meant

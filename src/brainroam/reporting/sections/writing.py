@@ -10,7 +10,7 @@ from brainroam.reporting.facts import PROTOCOL, Facts, gather_facts
 from brainroam.reporting.page import render
 from brainroam.reporting.section import Section
 from brainroam.reporting.sections.verdict import verdict_sentence
-from brainroam.reporting.tables import Column, table
+from brainroam.reporting.tables import Column, number, table
 
 STATISTICS = (
     "DeLong, DeLong and Clarke-Pearson (1988) Comparing the areas under two or more correlated receiver operating "
@@ -118,7 +118,10 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "21", f"{facts.people} people, {facts.cases} with the condition; at each fold all but the held-out {unit}."
     yield "22", "brainroam fit writes the model with all its parameters; see also Scaffold."
     yield "23a", verdict_sentence(data)
-    yield "23b", f"Worst {unit}: {row['worst_site']}, AUC {row['worst_auc']:.2f}; heterogeneity under AUC by site."
+    yield (
+        "23b",
+        f"Worst {unit}: AUC {number(row['worst_auc'])} {row['worst_site']}; heterogeneity under AUC by site.",
+    )
     yield "24", "The model was not updated."
     yield (
         "26",
