@@ -144,7 +144,6 @@ def test_a_command_that_reads_data_leaves_out_who_lacks_too_many_regions():
         (["check"], 2, "Missing argument"),
         (["chekc", "x"], 2, "No such command"),
         (["fetch", "adni"], 2, "unknown dataset 'adni'"),
-        (["demo"], 2, "Missing option"),
     ],
 )
 def test_mistakes_get_one_sentence_and_the_right_exit_code(folder, arguments, code, message):

@@ -1,25 +1,28 @@
 """The command line: parse, call, print. Everything heavy is imported by the command that needs it."""
 
+import io
+import sys
+import traceback
 import warnings
 
 import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import audit, data, model, report, scale, study
+from brainroam.cli import audit, data, init, model, report, run, scale, study
+from brainroam.cli.verbosity import speaks, verbose
 from brainroam.errors import BrainroamError, UsageError
 
-EXAMPLES = """[bold]Examples[/bold]
+EPILOG = """[bold]Your own data in three commands[/bold]
 
-brainroam demo --out demo
+brainroam init FOLDER
 
-brainroam check ABIDE_pcp --atlas aal --preset paper
+brainroam run study.yaml
 
-brainroam fit ABIDE_pcp --atlas aal --preset paper --out model
+brainroam fit study.yaml --out model
 
-brainroam loso ABIDE_pcp --atlas aal --methods core,tangent-ridge --out runs
-
-brainroam compare runs"""
+[bold]Exit codes[/bold]: 0 done, 1 the data or runs cannot be used, 2 mistyped, 3 a fault of brainroam, 130 interrupted.
+Documentation: docs/ beside the source; every command has --help with an example."""
 
 
 class _Commands(TyperGroup):
@@ -31,6 +34,8 @@ class _Commands(TyperGroup):
                 warnings.showwarning = lambda message, *_: _say(f"warning: {message}", "yellow")
                 return super().invoke(ctx)
         except BrainroamError as error:
+            if verbose():
+                traceback.print_exc()
             _say(f"error: {error}", "red")
             raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error
         except KeyboardInterrupt as error:
@@ -53,10 +58,10 @@ def _version(wanted: bool) -> None:
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    epilog=EXAMPLES,
+    epilog=EPILOG,
 )
 
 
@@ -67,26 +72,33 @@ def _root(
     """Train on your imaging sites, get an honest statement about the next one."""
 
 
-for _command in (
-    data.demo,
-    data.check,
-    data.fetch,
-    scale.convert,
-    model.fit,
-    model.predict,
-    model.explain,
-    study.loso,
-    study.cv,
-    study.ablate,
-    study.sweep,
-    study.compare,
-    report.report,
-    study.methods,
-    audit.audit,
-):
-    app.command()(_command)
+PANELS = {
+    "Start here": (data.demo, init.init, run.run),
+    "Look at data": (data.check, audit.audit, data.fetch, scale.convert),
+    "Judge methods at the next site": (
+        study.loso,
+        study.cv,
+        study.ablate,
+        study.sweep,
+        study.compare,
+        report.report,
+        study.methods,
+    ),
+    "Keep and use one model": (model.fit, model.predict, model.explain),
+}
+for _panel, _commands in PANELS.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(speaks(_command))
 
 
 def main() -> None:
     """Entry point of the ``brainroam`` command."""
-    app(prog_name="brainroam")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no arrows or dashes shows ? instead of failing
+    try:
+        app(prog_name="brainroam")
+    except Exception:
+        traceback.print_exc()
+        _say("This is a fault of brainroam, not yours: please report it with the lines above.", "red")
+        sys.exit(3)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from brainroam.cli.options import DataSource, Json, takes_data
+from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
 
 DEMO_METHODS = ["champion", "core", "fc-ridge", "confounds"]
@@ -26,7 +27,7 @@ def check(source: DataSource, json: Json = False) -> None:
     report = check_cohort(cohort, source.max_missing_rois)
     if json:
         print_json(report.to_dict())
-    else:
+    elif not quiet():
         show_check(report)
     if not report.usable:
         raise typer.Exit(1)
@@ -48,7 +49,7 @@ def fetch(
     typer.echo(f"fetched; now try: brainroam check {fetch_abide(out, roi_sets=atlas)}")
 
 
-def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", metavar="DIR")]) -> None:
+def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", metavar="DIR")] = Path("demo")) -> None:
     """See it work on an embedded synthetic cohort: check it, hold out each site once, compare, report.
 
     [bold]Example:[/bold] brainroam demo --out demo

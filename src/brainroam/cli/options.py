@@ -22,7 +22,10 @@ RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", 
 
 FROM_STUDY = ("data", "reader", "atlas", "preset", "max_missing_rois")
 
-Data = Annotated[str, typer.Argument(help=f"A file or folder of any known layout, a study.yaml, or '{SYNTHETIC}'.", metavar="DATA")]
+Data = Annotated[
+    str,
+    typer.Argument(help=f"A file or folder of any known layout, a study.yaml, or '{SYNTHETIC}'.", metavar="DATA"),
+]
 Reader = Annotated[
     str | None,
     typer.Option(help="Name of the layout, where it is not recognised.", metavar="NAME", rich_help_panel=PANEL),

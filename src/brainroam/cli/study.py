@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_data
+from brainroam.cli.scale import Cluster, ClusterConfig, DryRun, EngineName, Jobs, Place, Scheduler
+from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
-from brainroam.evaluation.naming import split_names
+from brainroam.evaluation.naming import STANDARD_METHODS, split_names
 
 if TYPE_CHECKING:
     from brainroam.cohort import Cohort
@@ -17,23 +19,29 @@ if TYPE_CHECKING:
 
 Runs = Annotated[Path, typer.Argument(help="A folder of runs.", metavar="RUNS")]
 Methods = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="Names (see brainroam methods) with commas between; fixed parameters in brackets: 'core\\[budget=20]'.",
+        help="Names (see brainroam methods) with commas between; fixed parameters in brackets: 'core\\[budget=20]'. "
+        "Those of the study file, or ours beside simple references, unless told.",
         metavar="A,B",
     ),
 ]
 Out = Annotated[
-    Path, typer.Option(help="The folder of runs; what is finished in it is not done again.", metavar="RUNS")
+    Path | None,
+    typer.Option(help="The folder of runs (runs); what is finished in it is not done again.", metavar="RUNS"),
 ]
+STANDARD: dict[str, Any] = {"methods": STANDARD_METHODS, "seeds": 1, "budget": "full", "jobs": 1}
 HeldOut = Annotated[str | None, typer.Option(help="Hold out only these, with commas between.", metavar="A,B")]
-Seeds = Annotated[int, typer.Option(help="Runs of each random method, averaged inside a site.", min=1, metavar="N")]
-Budget = Annotated[str, typer.Option(help="Tuning, the same for all methods: full, default or fast.", metavar="NAME")]
+Seeds = Annotated[
+    int | None, typer.Option(help="Runs of each random method, averaged inside a site (1).", min=1, metavar="N")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(help="Tuning, the same for all methods: fast, default or full (full).", metavar="NAME"),
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter to fix; may be repeated.", metavar="KEY=VALUE")
 ]
-Jobs = Annotated[int, typer.Option(help="Runs at a time, each on one core.", min=1, metavar="N")]
-EngineName = Annotated[str, typer.Option(help="Where to run: local.", metavar="NAME")]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a study of which some runs are not finished.")]
 Force = Annotated[bool, typer.Option("--force", help="Do finished runs again.")]
 
@@ -43,49 +51,66 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
 
     def wrapper(
         source: DataSource,
-        out: Out,
+        out: Out = None,
         held_out: HeldOut = None,
-        seeds: Seeds = 1,
-        budget: Budget = "full",
+        seeds: Seeds = None,
+        budget: Budget = None,
         settings: Settings = None,
-        jobs: Jobs = 1,
+        jobs: Jobs = None,
         engine: EngineName = "local",
+        scheduler: Scheduler = None,
+        cluster: Cluster = None,
+        cluster_config: ClusterConfig = None,
+        dry_run: DryRun = False,
         partial: Partial = False,
         force: Force = False,
         json: Json = False,
         **own: Any,
     ) -> None:
         names = [name.strip() for name in (held_out or "").split(",") if name.strip()]
+        if "methods" in own:
+            own["methods"] = split_names(own["methods"]) if own["methods"] else _setting("methods", None, source)
+        if out is None:
+            out = Path(source.study.out) / "runs" if source.study else Path("runs")
+        where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
         results = command(
             source.load(),
             {
                 "out": out,
                 "sites": names or None,
-                "seeds": seeds,
-                "budget": budget,
+                "seeds": _setting("seeds", seeds, source),
+                "budget": _setting("budget", budget, source),
                 "parameters": dict(parse_option(text, "--set") for text in settings or ()),
-                "jobs": jobs,
-                "engine": engine,
+                "jobs": _setting("jobs", jobs, source),
+                "engine": where,
                 "partial": partial,
                 "force": force,
-                "progress": True,
+                "progress": not quiet(),
             },
             **own,
         )
         from brainroam.cli.show_study import show_results
 
-        show_results(results, out, json)
+        if json or not quiet():
+            show_results(results, out, json)
 
     source, *shared = list(inspect.signature(wrapper).parameters.values())[:-1]
     own = list(inspect.signature(command).parameters.values())[2:]
     return takes_data(dress(wrapper, command, (source, *own, *shared)))
 
 
+def _setting(name: str, typed: Any, source: DataSource) -> Any:
+    """What was typed, else what the study file says, else the standard."""
+    if typed is not None:
+        return typed
+    return getattr(source.study, name) if source.study else STANDARD[name]
+
+
 @takes_study
 def loso(
     cohort: "Cohort",
     options: dict[str, Any],
-    methods: Methods,
+    methods: Methods = None,
     by: Annotated[str, typer.Option(help="What to leave out: site or institution.", metavar="NAME")] = "site",
 ) -> "Results":
     """Leave one site out: train on all the others, predict there; every site once.
@@ -99,14 +124,14 @@ def loso(
     protocols = {"site": "loso", "institution": "loio"}
     if by not in protocols:
         raise unknown("unit to leave out", by, protocols)
-    return evaluate(cohort, split_names(methods), protocols[by], **options)
+    return evaluate(cohort, methods or (), protocols[by], **options)
 
 
 @takes_study
 def cv(
     cohort: "Cohort",
     options: dict[str, Any],
-    methods: Methods,
+    methods: Methods = None,
     folds: Annotated[int, typer.Option(help="Parts the people are dealt into.", min=2, metavar="N")] = 5,
     repeats: Annotated[int, typer.Option(help="How often they are dealt.", min=1, metavar="N")] = 1,
 ) -> "Results":
@@ -118,7 +143,7 @@ def cv(
     """
     from brainroam.evaluation.runner import evaluate
 
-    return evaluate(cohort, split_names(methods), "cv", n_splits=folds, n_repeats=repeats, **options)
+    return evaluate(cohort, methods or (), "cv", n_splits=folds, n_repeats=repeats, **options)
 
 
 @takes_study
@@ -139,7 +164,9 @@ def ablate(cohort: "Cohort", options: dict[str, Any]) -> "Results":
 def sweep(
     cohort: "Cohort",
     options: dict[str, Any],
-    over: Annotated[str, typer.Option(help="budget (the gate's K), or window (length and stride).", metavar="NAME")],
+    over: Annotated[
+        str, typer.Option(help="budget (the gate's K), or window (length and stride).", metavar="NAME")
+    ] = "budget",
 ) -> "Results":
     """CORE over a range of settings, leave-one-site-out: how much does the choice matter?
 
@@ -151,7 +178,7 @@ def sweep(
 
 
 def compare(
-    runs: Runs,
+    runs: Runs = Path("runs"),
     reference: Annotated[
         str | None, typer.Option(help="Compare all others with this method only.", metavar="METHOD")
     ] = None,
@@ -165,7 +192,9 @@ def compare(
     from brainroam.cli.show_study import show_comparison
     from brainroam.evaluation.runner import compare
 
-    show_comparison(compare(runs, reference, partial), json)
+    comparison = compare(runs, reference, partial)
+    if json or not quiet():
+        show_comparison(comparison, json)
 
 
 def methods(json: Json = False) -> None:

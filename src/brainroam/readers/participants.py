@@ -61,7 +61,7 @@ def read_participants(path: Path, columns: Columns, require_label: bool = True) 
     if named["label"] is None:
         table = table.assign(label=float("nan"), unlabelled="")
     else:
-        table = table.assign(**labels(raw[named["label"]], _meaning(raw[named["label"]], columns, path)))
+        table = table.assign(**labels(raw[named["label"]], code_meaning(raw[named["label"]], columns, path)))
     for role, convert in {"age": ages, "mean_fd": numbers, "tr": numbers}.items():
         if named[role] is not None:
             table[role] = convert(raw[named[role]], path)
@@ -86,7 +86,7 @@ def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path:
     return found
 
 
-def _meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, int]:
+def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, int]:
     """What each code stands for; without a known word for the controls nothing is guessed."""
     present = sorted(set(codes(values)[~is_empty(values)]))
     case, control = _as_codes(columns.case), _as_codes(columns.control)

@@ -1,0 +1,202 @@
+"""``brainroam init``: look at a folder, ask what cannot be seen, write a study file with comments."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from brainroam.cli.options import parse_option
+from brainroam.errors import UsageError
+from brainroam.evaluation.naming import STANDARD_METHODS, split_names
+
+if TYPE_CHECKING:
+    from brainroam.guess import Guess, Question
+
+GATE_BUDGET = 80  # the default of CoreClassifier
+PANEL = "What cannot always be seen"
+COLUMN = {"metavar": "COLUMN", "rich_help_panel": PANEL}
+CODE = {"metavar": "VALUE", "rich_help_panel": PANEL}
+
+
+def init(
+    folder: Annotated[str, typer.Argument(help="The folder of your data.", metavar="FOLDER")],
+    out: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE")] = Path("study.yaml"),
+    table: Annotated[
+        Path | None, typer.Option(help="The table of people.", metavar="FILE", rich_help_panel=PANEL)
+    ] = None,
+    subject: Annotated[str | None, typer.Option(help="Its column of ids.", **COLUMN)] = None,
+    site: Annotated[str | None, typer.Option(help="Its column of sites.", **COLUMN)] = None,
+    label: Annotated[str | None, typer.Option(help="Its column of diagnoses.", **COLUMN)] = None,
+    age: Annotated[str | None, typer.Option(help="Its column of ages.", **COLUMN)] = None,
+    sex: Annotated[str | None, typer.Option(help="Its column of sexes.", **COLUMN)] = None,
+    case: Annotated[str | None, typer.Option(help="The diagnosis that is the condition.", **CODE)] = None,
+    control: Annotated[str | None, typer.Option(help="The diagnosis that is the controls.", **CODE)] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            help="Where a person's series is: 'ts/{participant_id}.csv'.", metavar="PATH", rich_help_panel=PANEL
+        ),
+    ] = None,
+    atlas: Annotated[
+        str | None,
+        typer.Option(help="aal, cc200, or a table of region names.", metavar="NAME", rich_help_panel=PANEL),
+    ] = None,
+    reader: Annotated[
+        str | None, typer.Option(help="Name of the layout.", metavar="NAME", rich_help_panel=PANEL)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="Another option of the reader; may be repeated.", metavar="KEY=VALUE", rich_help_panel=PANEL),
+    ] = None,
+    methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = ",".join(
+        STANDARD_METHODS
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Replace a study file that exists.")] = False,
+) -> None:
+    """Look at a folder of series and a table of people, and write a study file for it.
+
+    Layout, columns, codes and atlas are guessed from names and values. What cannot be seen is asked on a terminal;
+    elsewhere the options below answer it.
+
+    [bold]Example:[/bold] brainroam init my_data && brainroam run study.yaml
+    """
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists already; edit it, or replace it with --force")
+    from brainroam.study_file import read_study
+
+    columns = {"subject_col": subject, "site_col": site, "label_col": label, "age_col": age, "sex_col": sex}
+    given = {
+        **columns,
+        "participants": None if table is None else str(table),
+        "case": case,
+        "control": control,
+        "template": template,
+        "atlas": atlas,
+        "reader": reader,
+        **dict(parse_option(text) for text in option or ()),
+    }
+    guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
+    from brainroam.files import write_text
+
+    names = split_names(methods)
+    draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
+    try:
+        cohort = read_study(write_text(draft, study_text(guess, Path(folder), out.parent, names))).load()
+    finally:
+        draft.unlink(missing_ok=True)
+    write_text(out, study_text(guess, Path(folder), out.parent, [_fitting(name, cohort.n_rois) for name in names]))
+    cases = int((cohort.table["label"] == 1).sum())
+    typer.echo(
+        f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
+        f"{cohort.n_rois} regions; {len(cohort.excluded)} left out"
+    )
+    typer.echo(f"Wrote {out}: look through it, then: brainroam run {out}")
+
+
+def _fitting(method: str, n_rois: int) -> str:
+    """CORE's gate budget, which is meant for a hundred regions or more, made to fit the scaffold of a smaller atlas.
+
+    >>> _fitting("core", 116), _fitting("core", 30), _fitting("fc-ridge", 30)
+    ('core', 'core[budget=36]', 'fc-ridge')
+    """
+    likely_scaffold = n_rois * (n_rois - 1) // 2 // 12
+    return f"{method}[budget={likely_scaffold}]" if method == "core" and likely_scaffold < GATE_BUDGET else method
+
+
+def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
+    """Guess, ask, and guess again until nothing is open; without a terminal, say which options would answer."""
+    from brainroam.guess import look
+
+    while (guess := look(folder, given)).questions:
+        question = guess.questions[0]
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            flags = "\n".join(f"  {q.text}\n    {_flag(q)}" for q in guess.questions)
+            raise UsageError(f"some things cannot be seen in {folder}; say them with\n{flags}")
+        given[question.option] = _ask(question)
+    return guess
+
+
+def _flag(question: "Question") -> str:
+    name = {"participants": "table"}.get(question.option, question.option.removesuffix("_col"))
+    choices = "|".join(f"'{choice}'" if " " in choice else choice for choice in question.choices[:8])
+    return f"--{name} {choices or 'VALUE'}"
+
+
+def _ask(question: "Question") -> str:
+    """Ask on the terminal until one of the choices, by name or by number, is given."""
+    typer.echo(question.text, err=True)
+    for number, choice in enumerate(question.choices, start=1):
+        typer.echo(f"  {number}) {choice}", err=True)
+    while True:
+        answer = typer.prompt(">", err=True, prompt_suffix=" ").strip()
+        if not question.choices or answer in question.choices:
+            return answer
+        if answer.isdecimal() and 1 <= int(answer) <= len(question.choices):
+            return question.choices[int(answer) - 1]
+        typer.echo(f"Please give one of the lines above, or its number (1-{len(question.choices)}).", err=True)
+
+
+def study_text(guess: "Guess", folder: Path, home: Path, methods: list[str]) -> str:
+    """The study file: every entry with a comment on what it is and why it is so."""
+    options = dict(guess.options)
+    if "participants" in options:
+        options["participants"] = _relative(Path(options["participants"]), home)
+    lines = [
+        "# A brainroam study. Paths are relative to this file; brainroam run study.yaml does all of it.",
+        "# Change what you like: nothing that is finished and still asked for is done again.",
+        "",
+        _entry("data", _relative(folder, home), "the folder of the data"),
+        _entry("reader", guess.reader, "its layout"),
+        _entry("atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, cc200, or a table")),
+        _entry("sites", None, "only these, as [A, B]; null keeps all"),
+        _entry("max_missing_rois", 0.2, "leave out people without signal in a larger share of regions"),
+        f"options:{'' if options else ' {}'}  # of the reader",
+        *(f"  {_entry(name, value, guess.remarks.get(name, ABOUT.get(name, '')))}" for name, value in options.items()),
+        *(f"  # {name}: {text}" for name, text in guess.remarks.items() if name not in options and name != "atlas"),
+        "",
+        "methods:  # brainroam methods lists all",
+        *(f"  - {_yaml(name)}" for name in methods),
+        _entry("seeds", 1, "runs of each random method, averaged inside a site"),
+        _entry("budget", "default", "how methods are tuned: fast, default, or full (slow)"),
+        _entry("jobs", _cores(), "runs at a time, each on one core"),
+        _entry("out", "results", "the folder for runs and report.html"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+ABOUT = {
+    "participants": "the table of people",
+    "subject_col": "its column of ids",
+    "site_col": "where somebody was scanned",
+    "label_col": "who has the condition",
+    "age_col": "in years",
+    "case": "the condition",
+    "control": "the controls",
+    "template": "where a person's series is",
+}
+
+
+def _entry(name: str, value: Any, comment: str) -> str:
+    return f"{name}: {_yaml(value)}" + (f"  # {comment}" if comment else "")
+
+
+def _yaml(value: Any) -> str:
+    import yaml
+
+    return (
+        yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True).removesuffix("...\n").strip()
+    )
+
+
+def _relative(path: Path, home: Path) -> str:
+    """A path as seen from the study file, with forward slashes, which every system reads."""
+    try:
+        return Path(os.path.relpath(path, home)).as_posix()
+    except ValueError:  # another drive of Windows
+        return path.resolve().as_posix()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

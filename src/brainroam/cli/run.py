@@ -1,0 +1,148 @@
+"""``brainroam run``: check, leave one site out, compare and report, in one view, going on where it stopped."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from brainroam.cli.verbosity import quiet
+
+if TYPE_CHECKING:
+    from brainroam.evaluation.progress import Advance
+
+STAGES = ("check", "hold out sites", "compare", "report")
+
+
+def run(
+    study: Annotated[Path, typer.Argument(help="A study file, see brainroam init.", metavar="STUDY")] = Path(
+        "study.yaml"
+    ),
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+) -> None:
+    """Do a whole study: check the data, leave every site out once, compare the methods, write the report.
+
+    Stop it whenever you like: the same command goes on where it stopped. Runs that fail do not stop the others; the
+    report names them, and the exit code is 1.
+
+    [bold]Example:[/bold] brainroam run study.yaml --open
+    """
+    from brainroam.study_file import read_study
+
+    plan = read_study(study)
+    out = Path(plan.out)
+    from brainroam.check import check_cohort
+    from brainroam.cli.options import source_of
+    from brainroam.cli.show import show_check
+    from brainroam.cli.show_study import show_comparison
+    from brainroam.evaluation.runner import compare, evaluate
+
+    with Stages() as stages:
+        with stages.stage("check") as done:
+            source = source_of(str(study), {})
+            report = check_cohort(source.load(everybody=True), plan.max_missing_rois)
+            counts = report.to_dict()["findings"]
+            n_warnings = sum(finding["severity"] == "warning" for finding in counts)
+            seen = f"; brainroam check {study} shows them" if n_warnings else ""
+            done(f"{len(counts)} findings, {n_warnings} warnings{seen}")
+        if not report.usable:
+            stages.stop()
+            show_check(report)
+            raise typer.Exit(1)
+        cohort = source.load()
+        results = evaluate(
+            cohort,
+            plan.methods,
+            seeds=plan.seeds,
+            budget=plan.budget,
+            out=out / "runs",
+            jobs=plan.jobs,
+            partial=True,
+            progress=stages.runs,
+        )
+        with stages.stage("compare") as done:
+            comparison = compare(out / "runs", reference=plan.methods[0], partial=True)
+            done(f"{len(comparison.table)} methods")
+        with stages.stage("report") as done:
+            import brainroam
+
+            page = brainroam.report(out / "runs", out / "report.html")
+            done(str(page))
+    if not quiet():
+        show_comparison(comparison, json=False)
+        typer.echo(f"\nThe report is {page}")
+    if open_:
+        import webbrowser
+
+        webbrowser.open(Path(page).resolve().as_uri())
+    if results.study["failed"]:
+        raise typer.Exit(1)
+
+
+class Stages:
+    """Four stages in one view: bars with the times gone and left on a terminal, a line per event elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, TextColumn
+
+        from brainroam.evaluation.progress import WHOLE_STUDY, time_columns
+
+        self._console = Console(stderr=True, quiet=quiet(), highlight=False)
+        self._live = self._console.is_terminal and not quiet()
+        self._bars = Progress(
+            TextColumn("{task.description:<14}"),
+            *time_columns(),
+            console=self._console,
+            expand=True,
+            disable=not self._live,
+            speed_estimate_period=WHOLE_STUDY,
+        )
+        self._tasks = {name: self._bars.add_task(name, start=False, total=1, news="") for name in STAGES}
+
+    def __enter__(self) -> "Stages":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the view as it stands."""
+        self._bars.stop()
+
+    @contextmanager
+    def stage(self, name: str) -> "Iterator[Advance]":
+        """A stage of one step; call what is yielded with its outcome in words."""
+        with self._running(name, 1) as advance:
+            yield advance
+
+    @contextmanager
+    def runs(self, total: int) -> "Iterator[Advance]":
+        """The stage of many runs, as `brainroam.evaluate` wants it shown."""
+        if total == 0:
+            with self.stage("hold out sites") as done:
+                done("all finished before")
+                yield done
+            return
+        with self._running("hold out sites", total) as advance:
+            yield advance
+
+    @contextmanager
+    def _running(self, name: str, total: int) -> "Iterator[Advance]":
+        task, start, done = self._tasks[name], time.monotonic(), 0
+        self._bars.start_task(task)
+        self._bars.update(task, total=total)
+
+        def advance(news: str) -> None:
+            nonlocal done
+            done += 1
+            self._bars.update(task, advance=1, news=news)
+            if not self._live:
+                count = f" {done}/{total}" if total > 1 else ""
+                line = f"{name}{count}: {news} ({time.monotonic() - start:.0f} s)"
+                self._console.print(line, markup=False, soft_wrap=True)
+
+        yield advance

@@ -1,0 +1,36 @@
+"""What a guess is: the entries of a study file, remarks on them, and what has to be asked."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something only the owner of the data knows: the option that answers it, and the answers there are."""
+
+    option: str
+    text: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass
+class Guess:
+    """How to read a folder: the entries of a study file, remarks on them, and what has to be asked.
+
+    Attributes
+    ----------
+    reader : str
+    atlas : str or None
+    options : dict
+        Of the reader.
+    remarks : dict of str to str
+        Why an entry is as it is, by its name.
+    questions : list of Question
+        Empty when nothing has to be asked.
+    """
+
+    reader: str
+    atlas: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
