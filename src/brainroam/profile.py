@@ -6,19 +6,21 @@ Fisher-transformed to c_t = atanh(rho_t):
     volatility   s = sqrt( mean_t (c_t - mean c)^2 )          flexibility  f = max_t c_t - min_t c_t
 
 Only the requested pairs are computed. Windows overlap, so sums are taken once over blocks of gcd(W, S_w) volumes and
-windows are sums of blocks: the cost is linear in pairs and does not grow with the overlap.
+windows are put together from runs of blocks: the cost is linear in pairs and hardly grows with the overlap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from functools import reduce as fold
 from math import gcd
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from brainroam.cohort import missing_rois
 from brainroam.errors import DataError, ShortSeriesError, listed
 
 CLIP = 1 - 1e-6
+CHUNK = 512  # pairs at a time: what is computed for them stays in the cache
 
 
 def temporal_descriptors(
@@ -61,7 +63,7 @@ def temporal_descriptors(
     gone = missing_rois(series)
     return np.stack(
         [
-            summarise(_fisher_windows(x, g, pairs, w, s))
+            np.concatenate([summarise(z) for z in _fisher_windows(x, g, pairs, w, s)])
             for x, g, w, s in zip(series, gone, windows, strides, strict=True)
         ]
     )
@@ -86,46 +88,54 @@ def windows_in_volumes(seconds: float, tr: Sequence[float] | np.ndarray) -> np.n
 
 def summarise(z: np.ndarray) -> np.ndarray:
     """Volatility and flexibility (m, 2) of windowed Fisher z (L, m); NaN where fewer than two windows have a value."""
-    known = np.isfinite(z)
-    count = known.sum(axis=0)
-    filled = np.where(known, z, 0)
-    n = np.maximum(count, 1)
-    deviation = np.where(known, filled - filled.sum(axis=0) / n, 0)
-    volatility = np.sqrt((deviation**2).sum(axis=0) / n)
-    flexibility = np.where(known, z, -np.inf).max(axis=0) - np.where(known, z, np.inf).min(axis=0)
-    profile = np.stack([volatility, flexibility], axis=1)
+    count = np.isfinite(z).sum(axis=0)
+    profile = np.stack([z.std(axis=0), np.ptp(z, axis=0)], axis=1)  # NaN where a window is missing
+    some = (count >= 2) & (count < len(z))
+    if some.any():
+        rest = z[:, some]
+        profile[some] = np.stack([np.nanstd(rest, axis=0), np.nanmax(rest, axis=0) - np.nanmin(rest, axis=0)], axis=1)
     profile[count < 2] = np.nan
     return profile
 
 
-def _fisher_windows(x: np.ndarray, gone: np.ndarray, pairs: np.ndarray, window: int, stride: int) -> np.ndarray:
-    """Fisher z of the windowed correlations (L, m); NaN where a region is constant in the window."""
+def _fisher_windows(
+    x: np.ndarray, gone: np.ndarray, pairs: np.ndarray, window: int, stride: int
+) -> Iterator[np.ndarray]:
+    """Fisher z of the windowed correlations (L, m), some pairs at a time; NaN where a region is constant in a window."""
     centred = np.where(gone, 0, x)
     centred = centred - centred.mean(axis=0)  # keeps the differences of large sums below exact to rounding
     norm = np.sqrt((centred**2).mean(axis=0))
     centred /= np.where(norm > 0, norm, 1)
-    mean = _window_sums(centred, window, stride) / window
-    variance = _window_sums(centred**2, window, stride) / window - mean**2
-    u, v = pairs.T
-    covariance = _window_sums(centred[:, u] * centred[:, v], window, stride) / window - mean[:, u] * mean[:, v]
-    scale = np.sqrt(np.maximum(variance, 0))
-    flat = _constant_in_window(centred, window, stride) | gone
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rho = covariance / (scale[:, u] * scale[:, v])
-    rho[flat[:, u] | flat[:, v]] = np.nan
-    return np.arctanh(np.clip(rho, -CLIP, CLIP))
+    over_windows = partial(_over_windows, window=window, stride=stride)
+    mean = over_windows(centred, np.add) / window
+    variance = over_windows(centred**2, np.add) / window - mean**2
+    flat = over_windows(centred, np.maximum) - over_windows(centred, np.minimum) <= 1e-10
+    with np.errstate(divide="ignore"):
+        per_scale = np.where(flat | gone, np.nan, 1 / np.sqrt(np.maximum(variance, 0)))
+    for u, v in (pairs[k : k + CHUNK].T for k in range(0, len(pairs), CHUNK)):
+        covariance = over_windows(centred[:, u] * centred[:, v], np.add) / window - mean[:, u] * mean[:, v]
+        with np.errstate(invalid="ignore"):  # 0 / 0 where rounding alone is left of a variance
+            rho = covariance * per_scale[:, u] * per_scale[:, v]
+        np.clip(rho, -CLIP, CLIP, out=rho)
+        yield 0.5 * np.log((1 + rho) / (1 - rho))  # three times faster than arctanh
 
 
-def _window_sums(values: np.ndarray, window: int, stride: int) -> np.ndarray:
-    """Sums over every window (L, m), from sums over the blocks all windows are made of."""
+def _over_windows(values: np.ndarray, reduce: np.ufunc, window: int, stride: int) -> np.ndarray:
+    """Sum, maximum or minimum over every window (L, m), from those over the blocks all windows are made of.
+
+    Runs of 2k blocks are made of two runs of k, so a window costs the logarithm of its length.
+    """
     block = gcd(window, stride)
-    n_blocks = len(values) // block
-    sums = values[: n_blocks * block].reshape(n_blocks, block, -1).sum(axis=1)
-    per_window, step = window // block, stride // block
-    starts = range(0, n_blocks - per_window + 1, step)
-    return np.stack([sums[s : s + per_window].sum(axis=0) for s in starts])
-
-
-def _constant_in_window(values: np.ndarray, window: int, stride: int) -> np.ndarray:
-    view = sliding_window_view(values, window, axis=0)[::stride]
-    return view.max(axis=-1) - view.min(axis=-1) <= 1e-10
+    n_blocks, per_window = len(values) // block, window // block
+    blocks = values[: n_blocks * block].reshape(n_blocks, block, -1)
+    runs = fold(reduce, (blocks[:, k] for k in range(block)))  # ten times faster than reducing the middle axis
+    n_windows = n_blocks - per_window + 1
+    whole, start, length = None, 0, 1
+    while True:  # the binary digits of the window's length say which runs it is made of
+        if per_window & length:
+            part = runs[start : start + n_windows]
+            whole = part if whole is None else reduce(whole, part)
+            start += length
+        if 2 * length > per_window:
+            return whole[:: stride // block]
+        runs, length = reduce(runs[:-length], runs[length:]), 2 * length

@@ -1,0 +1,227 @@
+"""The deterministic stages of CORE against the code people use for them, on the same ABIDE people in one process.
+
+    python -m benchmarks.bench_stages [ABIDE_pcp]
+
+Results are asserted equal before anything is timed. Seconds are processor time on one core.
+"""
+
+from functools import partial
+
+from benchmarks.common import growth, people, race, training_people  # first: it sets the number of threads
+
+# ruff: isort: split
+import numpy as np
+from nilearn.connectome import ConnectivityMeasure
+from sklearn.covariance import EmpiricalCovariance
+from statsmodels.api import RLM
+from statsmodels.robust.norms import HuberT
+
+from brainroam.connectivity import TangentEdges, cohort_edges, edge_pairs, nilearn_order, pearson_edges
+from brainroam.deconfound import SiteDeconfounder
+from brainroam.huber import huber_regression
+from brainroam.profile import temporal_descriptors
+from brainroam.scaffold import extract_scaffold, median_over_sites, site_contrasts, sites_with_both_classes
+from brainroam.stability import site_stability
+
+WINDOW, STRIDE = 30, 5
+
+
+def bench_huber(n_sampled: int = 60) -> None:
+    """Site-wise Huber regression of all edges of a fold."""
+    cohort = training_people()
+    edges = cohort_edges(cohort)
+    covariates, site = cohort.covariates(["age", "sex"]), cohort.table["site"].to_numpy()
+    raw = covariates.assign(sex=(covariates["sex"] == covariates["sex"].iloc[0]).astype(float)).to_numpy(dtype=float)
+    rng = np.random.default_rng(0)
+    sampled = rng.choice(edges.shape[1], n_sampled, replace=False)
+    designs = {}
+    for name in cohort.sites:
+        covariate = raw[site == name]
+        varies = covariate.std(axis=0) > 0
+        designs[name] = np.column_stack([np.ones(len(covariate)), covariate[:, varies]])
+
+    def statsmodels_loop(check: bool = False) -> None:
+        for name, design in designs.items():
+            values = edges[site == name]
+            ours = huber_regression(design, values[:, sampled])[0] if check else None
+            for k, j in enumerate(sampled):
+                known = np.isfinite(values[:, j])
+                fit = RLM(values[known, j], design[known], HuberT(1.345)).fit(scale_est="mad", tol=1e-10)
+                if ours is not None:
+                    np.testing.assert_allclose(fit.params, ours[:, k], atol=1e-6)
+
+    statsmodels_loop(check=True)
+    race(
+        f"Huber, {len(designs)} sites x {edges.shape[1]} edges",
+        lambda: SiteDeconfounder().fit(edges, covariates, site),
+        {f"statsmodels RLM ({n_sampled} edges, scaled)": statsmodels_loop},
+        repeats=3,
+        share=n_sampled / edges.shape[1],
+    )
+    half = site_halves(cohort)
+    calls = [partial(SiteDeconfounder().fit, edges[:, :m], covariates, site) for m in (1600, 3200, edges.shape[1])]
+    growth("Huber", "edges", [1600, 3200, edges.shape[1]], calls)
+    calls = [partial(SiteDeconfounder().fit, edges[h], covariates[h], site[h]) for h in half]
+    growth("Huber", "subjects", [h.sum() for h in half], calls)
+
+
+def site_halves(cohort) -> list[np.ndarray]:
+    """Masks that keep about half, three quarters and all of every site."""
+    rank = cohort.table.groupby("site").cumcount().to_numpy()
+    return [rank % 4 < k for k in (2, 3, 4)]
+
+
+def bench_static() -> None:
+    """Pearson edges of everybody."""
+    series = list(people().series)
+    order = nilearn_order(series[0].shape[1])
+    measures = {
+        "nilearn correlation (Ledoit-Wolf)": ConnectivityMeasure(
+            kind="correlation", vectorize=True, discard_diagonal=True
+        ),
+        "nilearn correlation (empirical)": ConnectivityMeasure(
+            EmpiricalCovariance(), kind="correlation", vectorize=True, discard_diagonal=True
+        ),
+    }
+    whole = ~people().missing_rois.any(axis=1)
+    found = measures["nilearn correlation (empirical)"].fit_transform(series)[:, order]
+    np.testing.assert_allclose(pearson_edges(series)[whole], found[whole], atol=1e-6)
+    race(
+        f"static FC, {len(series)} people",
+        lambda: pearson_edges(series),
+        {name: partial(measure.fit_transform, series) for name, measure in measures.items()},
+    )
+    parts = [series[: len(series) // k] for k in (4, 2, 1)]
+    growth("static FC", "subjects", [len(p) for p in parts], [partial(pearson_edges, p) for p in parts])
+    widths = [29, 58, 116]
+    calls = [partial(pearson_edges, [np.ascontiguousarray(x[:, :w]) for x in series]) for w in widths]
+    growth("static FC", "edges", [w * (w - 1) / 2 for w in widths], calls)
+
+
+def bench_descriptors(n_people: int = 60, n_pairs: int = 800) -> None:
+    """Volatility and flexibility of a scaffold's pairs."""
+    series = [x for x, gone in zip(people().series, people().missing_rois, strict=True) if not gone.any()][:n_people]
+    rng = np.random.default_rng(0)
+    pairs = edge_pairs(series[0].shape[1])
+    pairs = pairs[np.sort(rng.choice(len(pairs), n_pairs, replace=False))]
+    u, v = pairs.T
+
+    def described(z: np.ndarray) -> np.ndarray:
+        return np.stack([z.std(axis=0), np.ptp(z, axis=0)], axis=1)
+
+    def starts(x: np.ndarray) -> range:
+        return range(0, len(x) - WINDOW + 1, STRIDE)
+
+    def per_window() -> np.ndarray:
+        return np.stack(
+            [
+                described(np.arctanh(np.stack([np.corrcoef(x[s : s + WINDOW].T)[u, v] for s in starts(x)])))
+                for x in series
+            ]
+        )
+
+    def per_pair_and_window() -> None:
+        for x in series[:1]:
+            columns = x.T.copy()
+            for a, b in pairs:
+                z = [
+                    np.arctanh(np.corrcoef(columns[a, s : s + WINDOW], columns[b, s : s + WINDOW])[0, 1])
+                    for s in starts(x)
+                ]
+                np.std(z), np.ptp(z)
+
+    ours = partial(temporal_descriptors, series, pairs, WINDOW, STRIDE)
+    np.testing.assert_allclose(ours(), per_window(), atol=1e-6)
+    stage = f"descriptors, {n_people} people x {n_pairs} pairs"
+    race(stage, ours, {"numpy.corrcoef per window (matrix)": per_window} | pydfc_sliding_window(series))
+    race(
+        "descriptors, 1 person",
+        partial(temporal_descriptors, series[:1], pairs, WINDOW, STRIDE),
+        {"numpy.corrcoef per pair and window": per_pair_and_window},
+        repeats=3,
+    )
+    every = edge_pairs(series[0].shape[1])
+    sizes = [400, 800, 1600, 3200]
+    growth("descriptors", "pairs", sizes, [partial(temporal_descriptors, series[:20], every[:m]) for m in sizes])
+    growth(
+        "descriptors (stride 1, windows)",
+        "window length",
+        [20, 40, 80],
+        [partial(temporal_descriptors, series[:20], pairs, w, 1) for w in (20, 40, 80)],
+    )
+
+
+def pydfc_sliding_window(series: list[np.ndarray]) -> dict:
+    """pydfc's sliding-window correlations of the same people, where it is installed."""
+    try:
+        from pydfc.dfc_methods import SLIDING_WINDOW
+    except ImportError:
+        print("# pydfc is not installed: not compared")
+        return {}
+    method = SLIDING_WINDOW(sw_method="pear_corr", tapered_window=False)
+    overlap = 1 - STRIDE / WINDOW + 1e-9
+    columns = [x.T.copy() for x in series]
+    return {"pydfc sliding window": lambda: [method.dFC(x, W=WINDOW, n_overlap=overlap) for x in columns]}
+
+
+def bench_tangent(atlas: str) -> None:
+    """Tangent space of a fold's training people: reference and edges."""
+    series = list(training_people(atlas).series)
+    order = nilearn_order(series[0].shape[1])
+    # By default nilearn stops after ten steps, converged or not; equal results need both to have converged.
+    theirs = ConnectivityMeasure(kind="tangent", vectorize=True, discard_diagonal=True)
+    known = ~training_people(atlas).missing_rois.any(axis=1)
+    found, expected = TangentEdges().fit(series).transform(series), theirs.fit_transform(series)[:, order]
+    gap = np.abs(found - expected)[known].max()
+    print(f"# tangent {atlas}: largest difference from nilearn {gap:.1e}", flush=True)
+    assert gap < 1e-6
+    race(
+        f"tangent {atlas}, {len(series)} people",
+        lambda: TangentEdges().fit_transform(series),
+        {"nilearn tangent": lambda: theirs.fit_transform(series)},
+        repeats=1,
+    )
+
+
+def bench_bootstrap(n_boot: int = 1000, n_timed: int = 50) -> None:
+    """Stability of the consensus sign over resampled sites; ours is the exact limit of infinitely many resamples."""
+    cohort = training_people()
+    site = cohort.table["site"].to_numpy()
+    deconfounder = SiteDeconfounder().fit(cohort_edges(cohort), cohort.covariates(["age", "sex"]), site)
+    sites = sites_with_both_classes(cohort.labels, site)
+    contrast = site_contrasts(deconfounder.residuals_, cohort.labels, site, sites)
+    consensus = median_over_sites(contrast)
+
+    def loop(n: int) -> np.ndarray:
+        rng = np.random.default_rng(0)
+        kept = np.zeros(contrast.shape[1])
+        for _ in range(n):
+            drawn = contrast[rng.integers(len(contrast), size=len(contrast))]
+            kept += np.sign(np.median(drawn, axis=0)) == np.sign(consensus)
+        return kept / n
+
+    whole = np.isfinite(contrast).all(axis=0)
+    assert np.abs(site_stability(contrast, consensus) - loop(n_boot))[whole].max() < 5 * np.sqrt(0.25 / n_boot)
+    race(
+        f"site bootstrap, {contrast.shape[1]} edges",
+        lambda: site_stability(contrast, consensus),
+        {f"loop of numpy.median, B = {n_boot}": lambda: loop(n_timed)},
+        share=n_timed / n_boot,
+    )
+    sizes = [3, 5, 7, 9]
+    calls = [partial(extract_scaffold, *_first_sites(deconfounder.residuals_, cohort.labels, site, n)) for n in sizes]
+    growth("scaffold", "sites", sizes, calls)
+
+
+def _first_sites(residuals: np.ndarray, y: np.ndarray, site: np.ndarray, n: int) -> tuple:
+    here = np.isin(site, np.unique(site)[:n])
+    return residuals[here], y[here], site[here]
+
+
+if __name__ == "__main__":
+    bench_huber()
+    bench_static()
+    bench_descriptors()
+    bench_bootstrap()
+    bench_tangent("aal")
+    bench_tangent("cc200")

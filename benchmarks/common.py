@@ -1,0 +1,95 @@
+"""What the benchmarks share: the people, the clock, and the line that is printed."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+for _library in ("OMP", "MKL", "OPENBLAS"):  # before numpy: one core for everybody, so that ratios compare algorithms
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+import numpy as np
+
+from brainroam import Cohort, load_cohort, make_cohort
+
+REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "abide10"
+
+
+@cache
+def abide_root() -> Path | None:
+    """The real ABIDE tree: the folder given as first argument, or the one beside the project, unpacked once."""
+    if len(sys.argv) > 1:
+        return Path(sys.argv[1])
+    if not (REAL / "unpack").is_file():
+        return None
+    target = Path(tempfile.gettempdir()) / "brainroam-benchmarks"
+    if not target.is_dir():
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            subprocess.run([sys.executable, REAL / "unpack", scratch], check=True, capture_output=True)
+            os.rename(scratch, target)
+            os.mkdir(scratch)
+    return target / "ABIDE_pcp"
+
+
+@cache
+def people(atlas: str = "aal") -> Cohort:
+    """The 435 people of ten ABIDE sites, or synthetic people of the same number where ABIDE is absent; says which."""
+    root = abide_root()
+    if root is not None:
+        cohort = load_cohort(root, atlas=atlas, max_missing_rois=1)
+        print(f"# {atlas}: real ABIDE, {len(cohort)} people, {cohort.n_rois} regions", flush=True)
+        return cohort
+    n_rois = {"aal": 116, "cc200": 200}[atlas]
+    print(f"# {atlas}: no ABIDE here, synthetic stand-in of 430 people, {n_rois} regions", flush=True)
+    return make_cohort(n_sites=10, n_per_site=43, n_rois=n_rois)
+
+
+def training_people(atlas: str = "aal") -> Cohort:
+    """A leave-one-site-out training set: all sites but the largest."""
+    cohort = people(atlas)
+    largest = cohort.table["site"].value_counts().idxmax()
+    return cohort.select([site for site in cohort.sites if site != largest])
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Processor time of one call: what other people do on the machine counts little."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def race(stage: str, ours: Callable, others: dict[str, Callable], repeats: int = 5, share: float = 1.0) -> float:
+    """Ours and each competitor in turn, ``repeats`` times; print medians of the seconds and of the ratios.
+
+    ``share`` is the part of the work that the competitors do, for those too slow to do all of it.
+    """
+    ours()  # caches and first-use costs are nobody's
+    mine, theirs = [], {name: [] for name in others}
+    for _ in range(repeats):
+        mine.append(seconds(ours))
+        for name, call in others.items():
+            theirs[name].append(seconds(call) / share)
+    for name, times in theirs.items():
+        ratios = [theirs_once / ours_once for theirs_once, ours_once in zip(times, mine, strict=True)]
+        print(
+            f"{stage:34} {statistics.median(mine):9.4f} s | {name:34} {statistics.median(times):9.4f} s "
+            f"| {statistics.median(ratios):7.1f}x  ({min(ratios):.1f} to {max(ratios):.1f})",
+            flush=True,
+        )
+    return statistics.median(mine)
+
+
+def growth(stage: str, what: str, sizes: Sequence[float], calls: Sequence[Callable], repeats: int = 3) -> float:
+    """Print and return the exponent b of cost ~ size^b, fitted to the medians on a log-log line."""
+    for call in calls:
+        call()
+    cost = [statistics.median(seconds(call) for _ in range(repeats)) for call in calls]
+    exponent = float(np.polyfit(np.log(sizes), np.log(cost), 1)[0])
+    points = ", ".join(f"{size:g}: {second:.4f} s" for size, second in zip(sizes, cost, strict=True))
+    print(f"{stage:34} grows with {what} to the power {exponent:.2f}   ({points})", flush=True)
+    return exponent
