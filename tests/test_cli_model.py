@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from brainroam import make_cohort
 from brainroam.atlas import load_atlas
+from brainroam.baselines.core_methods import Core
 from brainroam.cli import app
 from brainroam.cohort import Cohort
-from brainroam.core import CoreClassifier
 from brainroam.explain import Explanation
 
 SMALL = ("--set", "budget=3", "--set", "tau_percentile=60", "--set", "hidden=4", "--set", "epochs=1")
@@ -97,26 +97,53 @@ def test_explanations_name_regions_pathways_and_people(place):
 
 
 def test_a_model_without_pathways_cannot_be_explained(place, tmp_path):
-    fitted = run("fit", place / "train.npz", "--out", tmp_path / "ridge", "--method", "fc-ridge", "--budget", "default")
+    fitted = run("fit", place / "train.npz", "--out", tmp_path / "c", "--method", "confounds", "--budget", "default")
     assert fitted.exit_code == 0, fitted.output
-    assert run("predict", tmp_path / "ridge", place / "new.npz", "--out", tmp_path / "p.csv").exit_code == 0
-    result = run("explain", tmp_path / "ridge", place / "new.npz", "--out", tmp_path / "why")
+    assert run("predict", tmp_path / "c", place / "new.npz", "--out", tmp_path / "p.csv").exit_code == 0
+    result = run("explain", tmp_path / "c", place / "new.npz", "--out", tmp_path / "why")
     assert result.exit_code == 2
-    assert "fc-ridge, which has no pathways" in said(result)
+    assert "Confounds, which has no pathways" in said(result)
+    assert not (tmp_path / "why").exists()
+
+
+def test_a_champion_is_explained_by_the_weights_of_its_edges(place, tmp_path):
+    run("fit", place / "train.npz", "--out", tmp_path / "champion", "--method", "champion")
+    result = run("explain", tmp_path / "champion", place / "new.npz", "--out", tmp_path / "why", "--top", "2")
+    assert result.exit_code == 0, result.output
+    assert "66 pathways of champion, ranked by effect" in said(result)
+    pathways = pd.read_csv(tmp_path / "why" / "pathways.csv")
+    assert {"weight_log", "weight_pearson", "weight_lag"} < set(pathways)
+    assert len(pd.read_csv(tmp_path / "why" / "people.csv")) == 2 * 11
+
+
+def test_one_person_gets_a_page_of_their_own(place, tmp_path):
+    arguments = ("explain", place / "model", place / "new.npz", "--out", tmp_path)
+    result = run(*arguments, "--subject", "=HYPERLINK('evil')")
+    assert result.exit_code == 0, result.output
+    (page,) = tmp_path.iterdir()
+    assert re.fullmatch(r"person-_HYPERLINK_evil_-[0-9a-f]{8}\.html", page.name)
+    text = page.read_text()
+    assert "=HYPERLINK(&#39;evil&#39;)" in text
+    assert "Research use only" in text
+    assert "calibrated on 48 people of 4 sites" in text
+    assert "took part in training" not in text
+    nobody = run(*arguments, "--subject", "=HYPERLINK('evi')")
+    assert nobody.exit_code == 2
+    assert "did you mean" in said(nobody)
 
 
 def test_coordinates_come_from_the_atlas():
     aal = load_atlas("aal")
     cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=116)
     cohort = Cohort(cohort.series, cohort.table, aal)
-    clf = CoreClassifier(hidden=2, epochs=0, budget=1, profiles=False).fit_cohort(cohort, cohort.covariates(["age"]))
-    table = Explanation(clf, cohort).pathways()
+    core = Core(hidden=2, epochs=0, budget=1, profiles=False, covariates=("age",)).fit(cohort)
+    table = Explanation.of_model(core, cohort).pathways
     row = table.iloc[0]
     for k in (1, 2):
         expected = aal.coords[aal.labels.index(row[f"region_{k}"])]
         np.testing.assert_array_equal(row[[f"x_{k}", f"y_{k}", f"z_{k}"]].to_numpy(float), expected)
     pairs = {frozenset(pair) for pair in table[["region_1", "region_2"]].to_numpy().tolist()}
-    assert len(pairs) == len(clf.scaffold_)
+    assert len(pairs) == len(core.classifier_.scaffold_)
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,12 @@ Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote
 @takes_data
 def fit(
     source: DataSource,
-    out: Annotated[Path, typer.Option(help="The folder for the model; a model there is replaced.", metavar="MODEL")],
+    out: Annotated[
+        Path, typer.Option(help="The folder for the model; a model there is replaced.", metavar="MODEL")
+    ] = Path("model"),
     method: Annotated[str, typer.Option(help="Which method, see brainroam methods.", metavar="NAME")] = "core",
     seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
-    budget: Budget = "full",
+    budget: Budget = None,
     settings: Settings = None,
 ) -> None:
     """Fit a method on all sites of your data and save it.
@@ -38,7 +40,7 @@ def fit(
     info = method_info(method)
     if info.in_distribution_only:
         raise UsageError(f"{method} has nothing to say about a site it has never seen, so a model of it is no use")
-    selected = Selected(info, budget, **dict(parse_option(text, "--set") for text in settings or ()))
+    selected = Selected(info, budget or "full", **dict(parse_option(text, "--set") for text in settings or ()))
     show_excluded(cohort.excluded)
     start = perf_counter()
     path = save_method(out, selected.fit(cohort, seed), cohort, seed)
@@ -52,7 +54,7 @@ def fit(
 def predict(
     source: DataSource,
     model: Model,
-    out: Annotated[Path, typer.Option(help="The table to write.", metavar="CSV")],
+    out: Annotated[Path, typer.Option(help="The table to write.", metavar="CSV")] = Path("predictions.csv"),
 ) -> None:
     """Predict for people of any site, labelled or not.
 
@@ -80,31 +82,35 @@ def predict(
 def explain(
     source: DataSource,
     model: Model,
-    out: Annotated[Path, typer.Option(help="The folder for the tables.", metavar="DIR")],
+    out: Annotated[Path, typer.Option(help="The folder for tables and figures.", metavar="DIR")],
     top: Annotated[int, typer.Option(help="Pathways to list for each person.", min=1, metavar="N")] = 10,
+    subject: Annotated[str | None, typer.Option(help="Write a page about this person instead.", metavar="ID")] = None,
 ) -> None:
     """Show which pathways a model reads, and which of them moved whom.
 
-    Writes pathways.csv (regions, contrast, consistency, mean gate) and people.csv (the pathways that moved each
-    person's prediction most).
+    Writes pathways.csv, people.csv (the pathways that moved each person's prediction most) and, where the model has
+    them, contrasts by site, gates and a summary by lobes; and figures as PNG and SVG. With --subject, one HTML page.
 
-    [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation
+    [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation --subject 0051456
     """
     cohort = source.load(require_label=False)
     from brainroam.baselines.saved import load_method
-    from brainroam.explain import Explanation
+    from brainroam.explain import KINDS, Explanation
+    from brainroam.reporting.brain.files import write_explanation
+    from brainroam.reporting.brain.person import write_person
 
     method, header = load_method(model, cohort)
-    classifier = getattr(method.model_, "classifier_", None)
-    if classifier is None:
-        raise UsageError(f"the model is a {header['method']}, which has no pathways; core and its variants have")
-    explanation = Explanation(classifier, cohort)
-    for name, table in (("pathways", explanation.pathways()), ("people", explanation.people(top))):
-        typer.echo(f"{len(table)} rows: {_save(table, out / f'{name}.csv')}")
+    if subject is not None:
+        typer.echo(write_person(method, header, cohort, subject, out))
+        return
+    explanation = Explanation.of_model(method.model_, cohort, top)
+    for path in write_explanation(explanation, out):
+        typer.echo(path)
+    if len(explanation.pathways):
+        typer.echo(f"{len(explanation.pathways)} pathways of {header['method']}, ranked by {KINDS[explanation.kind]}")
 
 
 def _save(table: "pd.DataFrame", path: Path) -> Path:
-    from brainroam.evaluation.tables import csv_lines
-    from brainroam.files import write_text
+    from brainroam.evaluation.tables import write_csv
 
-    return write_text(path, csv_lines([table.columns, *table.itertuples(index=False)]))
+    return write_csv(path, table)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from brainroam.evaluation.metrics import METRICS
 from brainroam.evaluation.runs import RunSpec
+from brainroam.files import write_text
 
 KEY = ("method", "protocol", "site", "seed")
 SCORES = (*KEY, "n", "n_cases", *METRICS, "threshold", "budget", "configuration")
@@ -50,6 +51,11 @@ def frame(columns: Iterable[str], rows: Iterable[tuple]) -> pd.DataFrame:
     """Rows as a table, numbers missing where nothing could be measured."""
     table = pd.DataFrame(list(rows), columns=list(columns))
     return table.astype({name: float for name in table if table[name].dtype == object and name not in TEXT})
+
+
+def write_csv(path: str | Path, table: pd.DataFrame) -> Path:
+    """Write a table with its header, and without its index."""
+    return write_text(path, csv_lines([table.columns, *table.itertuples(index=False)]))
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
