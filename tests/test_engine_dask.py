@@ -30,7 +30,7 @@ def cluster():
     with (
         engine_dask.extra("dask", "dask").config.set(engine_dask.SETTINGS),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="700MB", silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="1GB", silence_logs="CRITICAL"
         ) as running,
     ):
         yield running
@@ -71,7 +71,7 @@ def exit_on_two(shared, task):
 def hoard_on_two(shared, task):
     hoard = []
     while task == 2:
-        hoard.append(np.ones(2**21))
+        hoard.append(np.ones(2**22))
         time.sleep(0.005)
     return task
 

@@ -20,6 +20,7 @@ from typing import Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.covariates import CovariateEncoder, as_table
@@ -89,6 +90,9 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         self.pooled = pooled
         self.fit_on = fit_on
 
+    __metadata_request__fit = {"edges": UNUSED, "memo": UNUSED, "covariates": True, "site": True}
+    __metadata_request__transform = {"edges": UNUSED, "adapt": UNUSED, "covariates": True}
+
     def fit(
         self,
         edges: np.ndarray,
@@ -123,7 +127,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
 
         self.encoder_ = CovariateEncoder().fit(table)
         raw = self.encoder_.imputed(table)
-        self.notes_: list[str] = self._missing_notes(table)
+        self.notes_: list[str] = self.missing_notes(table)
         self.sites_ = sorted(set(place))
         self._people = table, place
         self.residuals_ = np.empty_like(edges)
@@ -136,6 +140,19 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             fits.append(fit)
         self._average(fits)
         return self
+
+    def fit_transform(
+        self,
+        edges: np.ndarray,
+        y: Sequence[int] | np.ndarray | None = None,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        site: Sequence[str] | np.ndarray | None = None,
+    ) -> np.ndarray:
+        """r_site of the training people, by the fit of their own site; arguments in the order pipelines give them.
+
+        Not the same as ``fit(...).transform(...)``, which reads the training people as if their site were unknown.
+        """
+        return self.fit(edges, covariates, site, y).residuals_
 
     def transform(
         self,
@@ -230,7 +247,8 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             raise DataError('fit_on="controls" needs the labels: fit(edges, covariates, site, y)')
         return np.asarray(y) == 0
 
-    def _missing_notes(self, table: pd.DataFrame) -> list[str]:
+    def missing_notes(self, table: pd.DataFrame) -> list[str]:
+        """Which covariates are missing for how many of these people."""
         counts = self.encoder_.missing(table).sum() if len(table.columns) else pd.Series(dtype=int)
         return [
             f"{name}: missing for {n} training people, who stand at the training mean"
@@ -275,17 +293,23 @@ class _SiteFit:
 
     def notes(self, site: str, names: list[str]) -> list[str]:
         """What this site could not estimate, in words."""
-        notes = []
-        for name, slopes in zip(names, self.coef, strict=True):
-            lost = int(np.isnan(slopes).sum())
-            if lost:
-                whole = "" if lost == len(slopes) else f" for {lost} edges"
-                instead = "the mean slope of the other sites is used"
-                notes.append(f"site {site} ({self.n_people} people) cannot estimate {name}{whole}: {instead}")
-        nobody = int(np.isnan(self.intercept).sum())
-        if nobody:
-            notes.append(f"site {site}: nobody has a value for {nobody} edges, which are averaged over the other sites")
-        return notes
+        lost, nobody = np.isnan(self.coef).sum(axis=1), int(np.isnan(self.intercept).sum())
+        return fallback_notes(site, self.n_people, names, lost, nobody, len(self.intercept))
+
+
+def fallback_notes(
+    site: str, n_people: int, names: list[str], lost: np.ndarray, nobody: int, n_edges: int
+) -> list[str]:
+    """What a site could not estimate, in words: each covariate for ``lost`` edges, and ``nobody`` edges at all."""
+    notes = []
+    for name, count in zip(names, lost, strict=True):
+        if count:
+            whole = "" if count == n_edges else f" for {count} edges"
+            instead = "the mean slope of the other sites is used"
+            notes.append(f"site {site} ({n_people} people) cannot estimate {name}{whole}: {instead}")
+    if nobody:
+        notes.append(f"site {site}: nobody has a value for {nobody} edges, which are averaged over the other sites")
+    return notes
 
 
 def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:

@@ -34,9 +34,14 @@ CLUSTERS = {
     "lsf": "LSFCluster",
     "htcondor": "HTCondorCluster",
 }
-ONE_CORE = [f"export {library}_NUM_THREADS=1" for library in ("OMP", "OPENBLAS", "MKL")]
+# A worker that is merely asked to pause, with its cohort in memory, would wait for ever; one that is ended is noticed.
+MEMORY = {f"distributed.worker.memory.{step}": False for step in ("target", "spill", "pause")}
 # The scheduler's own retries would count against every task a dead worker had been given; ours know the culprit.
-SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "60s"}
+SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "60s", **MEMORY}
+PROLOGUE = [
+    *(f"export {library}_NUM_THREADS=1" for library in ("OMP", "OPENBLAS", "MKL")),
+    *(f"export DASK_{name.upper().replace('.', '__')}=False" for name in MEMORY),
+]
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ class Dask:
         if "processes" in self.resources:
             raise UsageError("leave 'processes' out: every worker has one core, and cores says how many a job holds")
         settings = {"cores": 1, "memory": "4GB", **self.resources}
-        settings["job_script_prologue"] = [*ONE_CORE, *settings.get("job_script_prologue", [])]
+        settings["job_script_prologue"] = [*PROLOGUE, *settings.get("job_script_prologue", [])]
         make = getattr(extra("dask", "dask_jobqueue"), CLUSTERS[self.cluster])
         try:
             cluster = make(processes=settings["cores"], **settings)

@@ -1,15 +1,17 @@
 """Commands for cohorts that outgrow memory or one machine."""
 
+import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from brainroam.cli.options import DataSource, takes_data
-from brainroam.errors import UsageError
+from brainroam.cli.options import DataSource, parse_option, takes_data
+from brainroam.cli.verbosity import quiet
+from brainroam.errors import UsageError, unknown
 
 PANEL = "Where to run"
 Jobs = Annotated[
@@ -111,3 +113,72 @@ def convert(
 def _existing(path: Path) -> Path:
     """The nearest folder above a path that exists."""
     return next(parent for parent in path.expanduser().absolute().parents if parent.is_dir())
+
+
+@takes_data
+def scaffold(
+    source: DataSource,
+    out: Annotated[Path, typer.Option(help="The folder for the results.", metavar="DIR")],
+    memory: Annotated[
+        str, typer.Option(help="What all processes together may use, as 2GB or 500MB.", metavar="SIZE")
+    ] = "2GB",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="kind, shrinkage, robust, huber_k, tau_percentile, eta, zeta, ...", metavar="KEY=VALUE"
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    scheduler: Scheduler = None,
+    cluster: Cluster = None,
+    cluster_config: ClusterConfig = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Find the cross-site scaffold of a store that need not fit into memory.
+
+    Writes scaffold.csv (regions, contrast, consistency, stability of every selected edge) and the arrays behind it.
+    Stop it whenever you like: the same command goes on where it stopped.
+
+    [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
+    """
+    where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
+    from brainroam.outofcore import THRESHOLDS, Stages, save_scaffold, stream_evidence
+    from brainroam.store import is_store
+
+    if not is_store(source.data):
+        raise UsageError(f"{source.data} is no store; make one with: brainroam convert {source.data} --out cohort.zarr")
+    given = dict(parse_option(text, "--set") for text in settings or ())
+    known = {item.name for item in fields(Stages)} - {"max_missing_rois"}
+    for name in given:
+        if name not in known | THRESHOLDS:
+            raise unknown("setting", name, sorted(known | THRESHOLDS))
+    stages = Stages(
+        max_missing_rois=source.max_missing_rois, **{name: given[name] for name in known.intersection(given)}
+    )
+    evidence = stream_evidence(
+        source.data, out, size_in_bytes(memory), stages, source.sites or None, jobs or 1, where, progress=not quiet()
+    )
+    found = evidence.scaffold(**{name: given[name] for name in THRESHOLDS.intersection(given)})
+    path = save_scaffold(out, evidence, found)
+    for note in evidence.deconfounder.notes_:
+        typer.echo(f"note: {note}")
+    people = f"{len(evidence.people)} people of {evidence.people['site'].nunique()} sites"
+    typer.echo(f"{len(found)} of {len(found.consensus)} edges, from {people}: {path}")
+
+
+def size_in_bytes(text: str) -> float:
+    """A size as people write it.
+
+    >>> size_in_bytes("2GB"), size_in_bytes("1.5 MiB"), size_in_bytes("800")
+    (2000000000.0, 1572864.0, 800.0)
+    """
+    match = re.fullmatch(r"\s*([0-9.]+)\s*(?:([KMGT]?)(i?)B)?\s*", text, re.IGNORECASE)
+    try:
+        number = float(match[1]) if match else 0.0
+    except ValueError:
+        number = 0.0
+    if match is None or number <= 0:
+        raise UsageError(f"--memory {text!r} is no size; write it like 2GB or 500MB")
+    step = 1024.0 if match[3] else 1000.0
+    return number * step ** " KMGT".index((match[2] or " ").upper())
