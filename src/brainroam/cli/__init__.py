@@ -74,7 +74,7 @@ def _root(
 
 PANELS = {
     "Start here": (data.demo, init.init, run.run),
-    "Look at data": (data.check, audit.audit, data.fetch, scale.convert),
+    "Look at data": (data.check, audit.audit, data.fetch, scale.convert, scale.scaffold),
     "Judge methods at the next site": (
         study.loso,
         study.cv,
