@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from markupsafe import Markup
-
 from brainroam import __version__
 from brainroam.files import write_text
 from brainroam.reporting import brain, figures
 from brainroam.reporting.data import ReportData, read_data
-from brainroam.reporting.page import HERE, render
+from brainroam.reporting.page import render
 from brainroam.reporting.section import Section
 from brainroam.reporting.sections.ablation import ablation_section
 from brainroam.reporting.sections.audit import audit_section
@@ -85,8 +83,6 @@ def report(
         sections=sections,
         data=data,
         version=__version__,
-        style=Markup((HERE / "templates" / "page.css").read_text(encoding="utf-8")),
-        script=Markup((HERE / "templates" / "page.js").read_text(encoding="utf-8")),
     )
     if figures is not None:
         write_figures(sections, figures)

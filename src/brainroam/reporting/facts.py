@@ -44,7 +44,7 @@ class Facts:
     versions : dict of str to list of str
         Of every package that made the runs; more than one where the runs disagree.
     methods : list of MethodFact
-        Under the main protocol.
+        That are compared under the main protocol.
     """
 
     people: int
@@ -78,7 +78,7 @@ def gather_facts(data: ReportData) -> Facts:
         seeds=sorted(int(seed) for seed in scores["seed"].unique()),
         budgets=sorted(scores["budget"].unique()),
         versions={package: sorted(found) for package, found in sorted(versions.items())},
-        methods=[_method(data, name) for name in data.names],
+        methods=[_method(data, name) for name in data.compared],
     )
 
 

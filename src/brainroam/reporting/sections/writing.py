@@ -7,6 +7,7 @@ import pandas as pd
 from brainroam.reporting.checklist import ITEMS
 from brainroam.reporting.data import ReportData
 from brainroam.reporting.facts import PROTOCOL, Facts, gather_facts
+from brainroam.reporting.families import BUDGET, WINDOW, ablations, sweeps
 from brainroam.reporting.page import render
 from brainroam.reporting.section import Section
 from brainroam.reporting.sections.verdict import verdict_sentence
@@ -37,6 +38,8 @@ def methods_section(data: ReportData) -> Section:
         facts=facts,
         data=data,
         protocol=PROTOCOL[data.protocol],
+        ablated=[name for family in ablations(data.names) for name in family.values() if name not in data.compared],
+        n_settings=sum(len(family) for over in (BUDGET, WINDOW) for family in sweeps(data.names, over)),
         covariates=any("covariates" in fact.needs for fact in facts.methods),
         references=list(dict.fromkeys([*([atlas] if atlas else []), *cited, *statistics])),
     )
@@ -91,14 +94,18 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
     yield "9a", "Connectivity between regions and its changes over time; per method under Methods text."
     yield "10", f"All {facts.people} people available; precision is shown by intervals, not by a power calculation."
-    yield "11", "Edges of regions without signal and unknown covariates stand at the training mean."
+    yield (
+        "11",
+        (
+            "Unknown covariates stand at the training mean, and so do edges of regions without signal; "
+            "graph baselines leave such edges out."
+        ),
+    )
     yield "12a", f"{PROTOCOL[data.protocol].capitalize()}."
     yield "12b", "Learned within the training sites only; nothing of a held-out site touches fit, threshold or scaling."
     yield "12c", f"{', '.join(fact.name for fact in facts.methods)}; tuning: {facts.tuning}."
-    yield (
-        "12d",
-        f"Between-{unit} variation: random-effects meta-analysis, forest plot, next-{unit} prediction interval.",
-    )
+    if data.protocol != "cv":
+        yield "12d", f"Random-effects meta-analysis over {unit}s, forest plot, prediction interval of the next {unit}."
     yield (
         "12e",
         "AUC, accuracy, balanced accuracy, sensitivity, specificity, Brier score, calibration slope and intercept.",
