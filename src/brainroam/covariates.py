@@ -14,8 +14,13 @@ from typing import Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 
 from brainroam.errors import DataError
+
+# What our estimators ask of scikit-learn's metadata routing; the first argument, our X, is none of its business.
+READ_METADATA = {"series": UNUSED, "covariates": True}
+FIT_METADATA = READ_METADATA | {"site": True}
 
 
 def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:

@@ -15,7 +15,7 @@ average. Missing edges have weight 0. Every fallback is written into ``notes_``.
 
 import warnings
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -90,8 +90,8 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         self.pooled = pooled
         self.fit_on = fit_on
 
-    __metadata_request__fit = {"edges": UNUSED, "memo": UNUSED, "covariates": True, "site": True}
-    __metadata_request__transform = {"edges": UNUSED, "adapt": UNUSED, "covariates": True}
+    __metadata_request__fit: ClassVar = {"edges": UNUSED, "memo": UNUSED, "covariates": True, "site": True}
+    __metadata_request__transform: ClassVar = {"edges": UNUSED, "adapt": UNUSED, "covariates": True}
 
     def fit(
         self,

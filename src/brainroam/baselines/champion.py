@@ -28,7 +28,7 @@ from brainroam.baselines.selection import inner_folds
 from brainroam.baselines.site_ridge import SiteRidge
 from brainroam.calibration import calibrate
 from brainroam.cohort import Cohort, anonymous_cohort, two_classes
-from brainroam.covariates import as_table
+from brainroam.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.errors import DataError
 from brainroam.persist import part
 
@@ -149,6 +149,11 @@ class ChampionClassifier(ClassifierMixin, BaseEstimator):
     >>> clf.predict_proba(cohort.series[:1], covariates=people[["age", "sex"]][:1]).shape
     (1, 2)
     """
+
+    __metadata_request__fit = FIT_METADATA
+    __metadata_request__predict = READ_METADATA
+    __metadata_request__predict_proba = READ_METADATA
+    __metadata_request__decision_function = READ_METADATA
 
     def fit(
         self,

@@ -1,11 +1,22 @@
-"""The names `brainroam methods` lists, and how each method is made."""
+"""The names `brainroam methods` lists, and how each method is made.
 
+Packages of other people add methods by an entry point of the group ``brainroam.methods`` whose value is a `MethodInfo`,
+or several in a list::
+
+    [project.entry-points."brainroam.methods"]
+    my-method = "my_package:INFO"
+"""
+
+import warnings
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
 from brainroam.baselines.base import MethodInfo
 from brainroam.errors import UsageError, unknown
 
+GROUP = "brainroam.methods"
 _METHODS: dict[str, MethodInfo] = {}
+_plugged_in: set[EntryPoint] = set()
 _OURS = ("champion", "core_methods")
 _LINEAR = ("linear", "site_ridge", "combat", "controls")
 _DEEP = (  # in the order of CORE's tables
@@ -40,3 +51,26 @@ def _load() -> None:
     """Import the modules that register methods, on first use: some of them need torch."""
     for module in (*_OURS, *_LINEAR, *_DEEP):
         import_module(f"brainroam.baselines.{module}")
+    for entry in entry_points(group=GROUP):
+        if entry not in _plugged_in:
+            _plugged_in.add(entry)
+            _plug_in(entry)
+
+
+def _plug_in(entry: EntryPoint) -> None:
+    """Register what an entry point offers; a plug-in that is broken costs a warning, not the other methods."""
+    source = f"the plug-in {entry.name!r} ({entry.value}{f' of {entry.dist.name}' if entry.dist else ''})"
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever somebody else's package raises when it is imported
+        warnings.warn(f"{source} cannot be used: {type(error).__name__}: {error}", stacklevel=5)
+        return
+    for info in found if isinstance(found, (list, tuple)) else [found]:
+        if not isinstance(info, MethodInfo):
+            warnings.warn(f"{source} cannot be used: it holds a {type(info).__name__}, no MethodInfo", stacklevel=5)
+        elif info.name in _METHODS:
+            raise UsageError(
+                f"{source} offers a method named {info.name!r}, which exists already; uninstall one of them"
+            )
+        else:
+            register(info)

@@ -86,7 +86,8 @@ def init(
         cohort = read_study(write_text(draft, study_text(guess, Path(folder), out.parent, names))).load()
     finally:
         draft.unlink(missing_ok=True)
-    write_text(out, study_text(guess, Path(folder), out.parent, [_fitting(name, cohort.n_rois) for name in names]))
+    fitting = [_fitting(name, cohort.n_rois) for name in names]
+    write_text(out, study_text(guess, Path(folder), out.parent, fitting))
     cases = int((cohort.table["label"] == 1).sum())
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "

@@ -1,0 +1,167 @@
+"""brainroam inside scikit-learn, beside nilearn, and out as BIDS."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import Bunch
+
+from brainroam import ChampionClassifier, CoreClassifier, make_cohort
+from brainroam.connectivity import edges_to_matrix, pearson_edges
+from brainroam.deconfound import SiteDeconfounder
+from brainroam.errors import DataError
+from brainroam.interop import AucScorer, cohort_from_bunch, write_relmats
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=4, n_per_site=14, n_rois=12, seed=2, constant_rois=2)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def small_core():
+    return CoreClassifier(hidden=4, budget=3, max_epochs=1, tau_percentile=60, eta=0.5)
+
+
+def metadata(people):
+    return {"site": people["site"], "covariates": people[["age", "sex"]], "groups": people["site"]}
+
+
+def by_hand(make, cohort):
+    """The same leave-one-site-out, written out."""
+    people, scores = cohort.table, []
+    for train, test in LeaveOneGroupOut().split(people, groups=people["site"]):
+        fit, new = people.iloc[train], people.iloc[test]
+        model = make().fit([cohort.series[i] for i in train], fit["label"], fit["site"], fit[["age", "sex"]])
+        score = model.decision_function([cohort.series[i] for i in test], new[["age", "sex"]])
+        scores.append(roc_auc_score(new["label"], score))
+    return scores
+
+
+@pytest.mark.parametrize("make", [ChampionClassifier, small_core])
+def test_cross_validate_leaves_sites_out(routing, cohort, make):
+    people = cohort.table
+    known = metadata(people)
+    found = cross_validate(
+        make(), cohort.series, people["label"], cv=LeaveOneGroupOut(), params=known, scoring=AucScorer()
+    )
+    np.testing.assert_allclose(found["test_score"], by_hand(make, cohort))
+
+
+def test_requests_can_be_set_as_for_any_estimator(routing, cohort):
+    people = cohort.table
+    model = ChampionClassifier().set_fit_request(site=True, covariates=False)
+    known = {"site": people["site"], "groups": people["site"]}
+    scores = cross_val_predict(
+        model, cohort.series, people["label"], cv=LeaveOneGroupOut(), params=known, method="decision_function"
+    )
+    assert np.isfinite(scores).all()
+
+
+def pipeline():
+    return make_pipeline(
+        FunctionTransformer(pearson_edges), SiteDeconfounder(), SimpleImputer(), RidgeClassifier(alpha=100)
+    )
+
+
+def test_the_deconfounder_in_a_pipeline(routing, cohort):
+    people = cohort.table
+    train, test = people["site"] != "S01", people["site"] == "S01"
+    series = np.array(cohort.series, dtype=object)
+    pipe = pipeline()
+    pipe.fit(list(series[train]), people["label"][train], site=people["site"][train], covariates=people[["age"]][train])
+    found = pipe.decision_function(list(series[test]), covariates=people[["age"]][test])
+
+    edges = pearson_edges(cohort.series)
+    deconfounder = SiteDeconfounder().fit(edges[train], people[["age"]][train], people["site"][train])
+    imputer = SimpleImputer().fit(deconfounder.residuals_)
+    ridge = RidgeClassifier(alpha=100).fit(imputer.transform(deconfounder.residuals_), people["label"][train])
+    expected = ridge.decision_function(imputer.transform(deconfounder.transform(edges[test], people[["age"]][test])))
+    np.testing.assert_allclose(found, expected)
+
+
+def test_the_pipeline_leaves_sites_out(routing, cohort):
+    people = cohort.table
+    found = cross_validate(
+        pipeline(),
+        cohort.series,
+        people["label"],
+        cv=LeaveOneGroupOut(),
+        params=metadata(people),
+        scoring=AucScorer(),
+        error_score="raise",
+    )
+    assert found["test_score"].shape == (4,)
+
+
+def test_a_stack_of_series_is_as_good_as_a_list(cohort):
+    people = cohort.table
+    stack = np.stack([x[:90] for x in cohort.series])
+    site, covariates = people["site"], people[["age", "sex"]]
+    a = ChampionClassifier().fit(stack, people["label"], site, covariates).decision_function(stack, covariates)
+    b = ChampionClassifier().fit(list(stack), people["label"], site, covariates)
+    np.testing.assert_array_equal(a, b.decision_function(list(stack), covariates))
+
+
+def test_a_bunch_of_nilearn():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {
+            "SUB_ID": [50002, 50003, 50004],
+            "FILE_ID": ["Pitt_0050002", "Pitt_0050003", "Olin_0050004"],
+            "SITE_ID": ["PITT", "PITT", "OLIN"],
+            "DX_GROUP": [1, 2, 2],
+            "AGE_AT_SCAN": [16.77, -9999.0, 20.0],
+            "SEX": [1, 2, 1],
+            "func_mean_fd": [0.1, 0.2, 0.3],
+        },
+        index=[7, 8, 9],
+    )
+    bunch = Bunch(rois_aal=[rng.normal(size=(40 + k, 116)) for k in range(3)], phenotypic=people, description="")
+    cohort = cohort_from_bunch(bunch)
+    table = cohort.table
+    assert table["subject"].tolist() == people["FILE_ID"].tolist() and table["label"].tolist() == [1, 0, 0]
+    np.testing.assert_array_equal(table["age"], [16.77, np.nan, 20])
+    np.testing.assert_array_equal(table["sex"], [1, 0, 1])
+    assert table["tr"].tolist() == [1.5, 1.5, 1.5] and cohort.atlas.labels[0] == "Precentral_L"
+    with pytest.raises(DataError, match="derivatives='rois_cc200'"):
+        cohort_from_bunch(bunch, "cc200")
+
+
+@pytest.mark.parametrize("kind", ["pearson", "lag"])
+def test_relationship_matrices(tmp_path, cohort, kind):
+    out = write_relmats(cohort, tmp_path, kind)
+    people = pd.read_csv(out / "participants.tsv", sep="\t")
+    assert people["participant_id"].tolist() == [f"sub-{name}" for name in cohort.table["subject"].str.replace("_", "")]
+    assert people["label"].tolist() == cohort.labels.tolist()
+    one = people["participant_id"][3]
+    stem = out / one / "func" / f"{one}_atlas-custom_meas-{kind}_relmat"
+    matrix = pd.read_csv(f"{stem}.dense.tsv", sep="\t", header=None, na_values="n/a").to_numpy()
+    assert matrix.shape == (12, 12)
+    if kind == "pearson":
+        expected = edges_to_matrix(pearson_edges(cohort.series[3:4])[0])
+        np.testing.assert_allclose(matrix, expected, atol=1e-5)
+    else:
+        np.testing.assert_allclose(matrix, -matrix.T)
+    sidecar = json.loads(stem.with_name(f"{stem.name}.json").read_text())
+    assert sidecar["Directed"] is (kind == "lag") and len(sidecar["NodeLabels"]) == 12
+
+
+def test_ids_that_bids_cannot_tell_apart(tmp_path):
+    cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    table = cohort.table.assign(subject=["a-1", "a1", *cohort.table["subject"][2:]])
+    with pytest.raises(DataError, match="a1 would stand twice"):
+        write_relmats(type(cohort)(cohort.series, table), tmp_path)
