@@ -12,14 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 import brainroam
-from brainroam import outofcore
 from brainroam.cli import app
 from brainroam.cli.scale import size_in_bytes
 from brainroam.connectivity import edges
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.edge_matrix import EdgeMatrix
 from brainroam.errors import BrainroamError, DataError, UsageError
-from brainroam.outofcore import Stages, describe_people, stream_evidence
+from brainroam.outofcore import Stages, stream_evidence
+from brainroam.outofcore import plan as plans
+from brainroam.outofcore.passes import describe_people
 from brainroam.persist import load_model
 from brainroam.profile import temporal_descriptors
 from brainroam.scaffold import extract_scaffold
@@ -50,8 +51,8 @@ def store(cohort, tmp_path_factory):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Several batches and several blocks, the last of each not full."""
-    monkeypatch.setattr(outofcore, "MOST_PEOPLE", 9)
-    monkeypatch.setattr(outofcore, "MOST_EDGES", 50)
+    monkeypatch.setattr(plans, "MOST_PEOPLE", 9)
+    monkeypatch.setattr(plans, "MOST_EDGES", 50)
 
 
 def in_memory(cohort, stages):
@@ -91,10 +92,11 @@ def test_blocks_give_what_memory_gives(cohort, store, tmp_path, small_parts, sta
 def test_descriptors_of_scaffold_pairs_only(cohort, store, tmp_path, small_parts):
     evidence = stream_evidence(store, tmp_path, stages=PEARSON)
     scaffold = evidence.scaffold()
-    shared = evidence.plan, scaffold.edges, 30, 5
+    pairs = np.stack(np.triu_indices(16, 1), axis=1)[scaffold.edges]
+    everybody = np.ones(len(evidence.people), dtype=int)
+    shared = evidence.plan, pairs, 30 * everybody, 5 * everybody
     found = np.concatenate([describe_people(shared, k) for k in range(evidence.plan.matrix.n_batches)])
     kept = in_memory(cohort, PEARSON)[0]
-    pairs = np.stack(np.triu_indices(16, 1), axis=1)[scaffold.edges]
     assert np.array_equal(found, temporal_descriptors(kept.series, pairs), equal_nan=True)
 
 
@@ -193,7 +195,7 @@ def test_on_dask_the_same_bytes(store, tmp_path, small_parts):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")
 def test_killed_and_started_again(store, tmp_path):
     code = (
-        "from brainroam import outofcore; outofcore.MOST_PEOPLE, outofcore.MOST_EDGES = 2, 2\n"
+        "from brainroam.outofcore import plan; plan.MOST_PEOPLE, plan.MOST_EDGES = 2, 2\n"
         "from brainroam.cli import main; main()"
     )
     command = ["scaffold", str(store), "--set", "kind=pearson", "--set", "robust=false", "--out"]

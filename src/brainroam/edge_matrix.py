@@ -59,7 +59,7 @@ class EdgeMatrix:
         with atomic_write(self._file(k)) as file:
             for j in range(self.n_blocks):
                 part = np.ascontiguousarray(values[:, self.edges(j)], dtype=float)
-                checks.append(zlib.crc32(part))
+                checks.append(zlib.crc32(part.data))
                 file.write(part.data)
         write_sealed(self._seal(k), {"crc32": checks, **record})
 
@@ -82,7 +82,7 @@ class EdgeMatrix:
             rows = self.people(k)
             n = rows.stop - rows.start
             part = np.fromfile(self._file(k), float, n * width, offset=n * columns.start * 8)
-            if zlib.crc32(part) != read_sealed(self._seal(k))["crc32"][j]:
+            if zlib.crc32(part.data) != read_sealed(self._seal(k))["crc32"][j]:
                 raise BrainroamError(
                     f"{self._file(k)} was damaged after it was written; delete it and start the command again"
                 )
