@@ -218,6 +218,8 @@ def test_demo_shows_a_check_and_saves_a_cohort_that_check_reads(tmp_path):
     saved = tmp_path / "new" / "demo" / "cohort.npz"
     assert len(Cohort.load(saved)) == 240
     assert run("check", saved).exit_code == 0
+    report = tmp_path / "new" / "demo" / "report.html"
+    assert result.output.rstrip().endswith(str(report)) and "Research use only" in report.read_text(encoding="utf-8")
 
 
 @pytest.mark.abide
