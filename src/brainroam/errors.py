@@ -4,11 +4,27 @@ Everything brainroam raises on purpose derives from `BrainroamError`; the comman
 exits without a traceback. Errors about values also derive from `ValueError`, as scikit-learn's conventions expect.
 """
 
+import re
 from collections.abc import Iterable
+
+# What moves a cursor, rings a bell or turns the direction of writing; a line end is a control character too.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: object, keep: str = "") -> str:
+    r"""Text in which control characters are spelled out, so that a name from a file cannot act on a terminal or a log.
+
+    >>> print(visible("NYU\x1b[2J\n"))
+    NYU\x1b[2J\n
+    """
+    return CONTROL.sub(lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), str(text))
 
 
 class BrainroamError(Exception):
-    """Base of every error brainroam raises on purpose."""
+    """Base of every error brainroam raises on purpose; its message can be printed whatever it quotes."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__(), keep="\n\t")
 
 
 class DataError(BrainroamError, ValueError):
@@ -45,7 +61,7 @@ def listed(names: Iterable[object], limit: int = 5) -> str:
     >>> listed(["a", "b", "c"], limit=2)
     'a, b and 1 more'
     """
-    words = [str(name) for name in names]
+    words = [visible(name) for name in names]
     if len(words) <= limit:
         return ", ".join(words)
     return f"{', '.join(words[:limit])} and {len(words) - limit} more"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from brainroam.errors import DataError, listed
+from brainroam.errors import CONTROL, DataError, listed
 
 COLUMNS = ("subject", "site", "batch", "label", "age", "sex", "mean_fd", "tr", "n_timepoints")
 NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
@@ -27,6 +27,12 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
         if table[name].isna().any():
             raise DataError(f"the column {name!r} is empty in row(s) {listed(np.flatnonzero(table[name].isna()))}")
         table[name] = table[name].astype(str)
+        unprintable = table[name].str.contains(CONTROL)
+        if unprintable.any():
+            raise DataError(
+                f"control characters stand in the column {name!r}: {listed(table.loc[unprintable, name].unique())}; "
+                "no name needs them: take them out"
+            )
     twice = table.loc[table["subject"].duplicated(), "subject"].unique()
     if len(twice):
         raise DataError(

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from brainroam import __version__
 from brainroam.cli import audit, data, export, init, model, report, run, scale, study
 from brainroam.cli.verbosity import speaks, verbose
-from brainroam.errors import BrainroamError, UsageError
+from brainroam.errors import BrainroamError, UsageError, visible
 
 EPILOG = """[bold]Your own data in three commands[/bold]
 
@@ -46,7 +46,8 @@ class _Commands(TyperGroup):
 def _say(message: str, style: str) -> None:
     from rich.console import Console
 
-    Console(stderr=True).print(message, style=style, markup=False, highlight=False, soft_wrap=True)
+    text = visible(message, keep="\n\t")
+    Console(stderr=True).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _version(wanted: bool) -> None:

@@ -64,12 +64,14 @@ def _show(found: "Audit") -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from brainroam.errors import visible
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("", "check", "method", "evidence"):
         table.add_column(heading, overflow="fold")
     for check in found.checks:
         word, style = VERDICTS[check.passed]
-        table.add_row(Text(word, style=style), Text(check.name), Text(check.method), Text(check.evidence))
+        table.add_row(Text(word, style=style), Text(check.name), Text(check.method), Text(visible(check.evidence)))
     console = Console(highlight=False)
     console.print(table)
     leaks = sum(check.passed is False for check in found.checks)

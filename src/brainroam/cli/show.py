@@ -5,10 +5,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from brainroam.errors import listed
+from brainroam.errors import listed, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ def show_check(report: "CheckReport") -> None:
     console.print(
         f"[bold]{cohort['n_people']} people, {_count(cohort['n_sites'], 'site')}[/bold]: "
         f"{cohort['n_cases']} cases, {cohort['n_controls']} controls{unlabelled}; "
-        f"{cohort['n_rois']} regions ({cohort['atlas']})"
+        f"{cohort['n_rois']} regions ({escape(visible(cohort['atlas']))})"
     )
     console.print(_sites(report.sites))
     for section in (_exclusions(report.excluded), _findings(report.findings)):
@@ -59,7 +60,7 @@ def _sites(sites: "pd.DataFrame") -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in sites.itertuples():
         table.add_row(
-            row.site,
+            Text(row.site),
             *(str(n) for n in (row.n, row.cases, row.controls)),
             "-" if math.isnan(row.age_mean) else f"{row.age_mean:.1f} ± {row.age_std:.1f}",
             *(str(n) if row.male + row.female else "-" for n in (row.male, row.female)),
@@ -74,7 +75,7 @@ def _sites(sites: "pd.DataFrame") -> Table:
 def _exclusions(excluded: "pd.DataFrame") -> Table:
     table = Table.grid(padding=(0, 2))
     for reason, people in excluded.groupby("reason", sort=False)["subject"]:
-        table.add_row(Text("left out", style="magenta"), Text(f"{len(people)}: {reason}: {listed(people)}"))
+        table.add_row(Text("left out", style="magenta"), Text(f"{len(people)}: {visible(reason)}: {listed(people)}"))
     return table
 
 
@@ -85,6 +86,6 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
     table.add_column()
     for finding in findings:
         severity = Text(finding.severity, style=STYLES[finding.severity])
-        text = Text.assemble(finding.message, "\n", (f"→ {finding.remedy}", "dim"))
-        table.add_row(severity, finding.site or "", text)
+        text = Text.assemble(visible(finding.message), "\n", (f"→ {visible(finding.remedy)}", "dim"))
+        table.add_row(severity, Text(finding.site or ""), text)
     return table

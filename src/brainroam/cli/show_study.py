@@ -11,6 +11,7 @@ from rich.text import Text
 
 from brainroam.baselines.base import MethodInfo
 from brainroam.cli.show import print_json
+from brainroam.errors import visible
 from brainroam.evaluation.compare import Comparison, summarise
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.runs import plain
@@ -73,10 +74,10 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     table = _table("method", "AUC", "interval", *following, "worst", "ACC", "BAC")
     for row in rows.itertuples():
         expected = [_span(row.next_low, row.next_high)] if next_site else []
-        worst = Text(f"{_points(row.worst_auc)} {row.worst_site}")
+        worst = Text(f"{_points(row.worst_auc)} {visible(row.worst_site)}")
         accuracies = _points(row.acc), _points(row.balanced_acc)
         table.add_row(
-            Text(row.method), _points(row.auc), _span(row.auc_low, row.auc_high), *expected, worst, *accuracies
+            Text(visible(row.method)), _points(row.auc), _span(row.auc_low, row.auc_high), *expected, worst, *accuracies
         )
     table.caption, table.caption_justify = "means and 95 % intervals; ACC accuracy, BAC balanced accuracy", "right"
     if next_site:
@@ -94,7 +95,7 @@ def _table(first: str, *others: str) -> Table:
 def _bullets(lines: Sequence[str], style: str) -> Table:
     grid = Table.grid(padding=(0, 1))
     for line in lines:
-        grid.add_row("•", Text(line, style=style))
+        grid.add_row("•", Text(visible(line), style=style))
     return grid
 
 

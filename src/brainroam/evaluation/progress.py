@@ -15,6 +15,8 @@ from rich.progress import (
 )
 from rich.table import Column
 
+from brainroam.errors import visible
+
 Advance = Callable[[str], None]
 View = Callable[[int], AbstractContextManager[Advance]]
 WHOLE_STUDY = float("inf")  # a run may take longer than the half minute over which speed is measured otherwise
@@ -50,6 +52,7 @@ def show_progress(total: int, wanted: bool | View = True) -> Iterator[Advance]:
         def advance(line: str) -> None:
             nonlocal done
             done += 1
+            line = visible(line)  # it names sites, methods and errors
             bar.update(task, advance=1, news=line)
             if not on_terminal:
                 console.print(f"{done}/{total} {line}", markup=False, soft_wrap=True)
