@@ -8,6 +8,7 @@ from brainroam.connectivity import edge_pairs
 from brainroam.gate import PathwayGraph
 from brainroam.linegraph import line_graph
 from brainroam.training import (
+    Adam,
     Episode,
     Schedule,
     _batches,
@@ -130,3 +131,19 @@ def test_prediction_does_not_look_at_labels():
     network, some = trained(), episode()
     blind = Episode(some.features, torch.full_like(some.labels, torch.nan), some.graph)
     np.testing.assert_array_equal(predict_logits(network, some), predict_logits(network, blind))
+
+
+def test_adam_takes_the_steps_of_torch():
+    ours, theirs = (torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)) for _ in "ab")
+    theirs.load_state_dict(ours.state_dict())
+    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=0.1)
+    optimiser = Adam(ours, learning_rate=0.01, weight_decay=0.1)
+    x = torch.as_tensor(np.random.default_rng(0).normal(size=(20, 3)), dtype=torch.float32)
+    for _ in range(30):
+        (ours(x) ** 2).mean().backward()
+        optimiser.step()
+        reference.zero_grad()
+        (theirs(x) ** 2).mean().backward()
+        reference.step()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-7, rtol=1e-6)

@@ -244,7 +244,8 @@ def _geometric_mean(matrices: np.ndarray, max_iter: int, tol: float) -> np.ndarr
         values, vectors = np.linalg.eigh(mean)
         root = (vectors * np.sqrt(values)) @ vectors.T
         inverse_root = (vectors / np.sqrt(values)) @ vectors.T
-        gradient = np.mean([spectral(inverse_root @ c @ inverse_root, np.log) for c in matrices], axis=0)
+        # A running sum: the logarithms of everybody at once would be as large as all the matrices again.
+        gradient = sum(spectral(inverse_root @ c @ inverse_root, np.log) for c in matrices) / len(matrices)
         mean = root @ spectral(step * gradient, np.exp) @ root
         norm = float(np.linalg.norm(gradient))
         if norm > best:

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor, nn
+from torch.nn import functional
 
 EPS = 1e-8
 
@@ -109,12 +110,11 @@ class GatedNetwork(nn.Module):
         g = gates.unsqueeze(-1)
         h = self.embed(h0)
         for depth, update in enumerate(self.updates):
-            if depth == 0:  # the embedding is linear, so its few input channels can be propagated in its place
-                spread = propagate(graph.propagation, torch.cat([g * h0, g], dim=-1))
-                message = spread[..., :-1] @ self.embed.weight.T + spread[..., -1:] * self.embed.bias
+            if depth == 0:
+                hidden = self._first_hidden(update[0], h0, propagate(graph.propagation, torch.cat([g * h0, g], dim=-1)))
             else:
-                message = propagate(graph.propagation, g * h)
-            h = h + update(torch.cat([h, message], dim=-1))
+                hidden = _linear_of_both(update[0], h, propagate(graph.propagation, g * h))
+            h = h + update[1:](hidden)
         z = (g * h).sum(dim=0) / (g.sum(dim=0) + EPS)
         logit = self.rho(z).squeeze(-1)
         skip = gates * graph.skip.unsqueeze(-1) * h0[..., 0] / (gates.mean(dim=0) + EPS)
@@ -126,9 +126,16 @@ class GatedNetwork(nn.Module):
         """g (N, B)."""
         if not self.gated:
             return torch.ones_like(h0[..., 0])
-        context = self.phi(h0.mean(dim=0)).expand(len(h0), -1, -1)
-        logit = self.psi(torch.cat([h0, context], dim=-1)).squeeze(-1)
+        hidden = _linear_of_both(self.psi[0], h0, self.phi(h0.mean(dim=0)))
+        logit = self.psi[1:](hidden).squeeze(-1)
         return torch.sigmoid((logit + self.prior_strength * graph.prior.unsqueeze(-1)) / self.temperature)
+
+    def _first_hidden(self, linear: nn.Linear, h0: Tensor, spread: Tensor) -> Tensor:
+        """linear([h, A~ g h]) of the embedding h, from its few input channels h0 and A~ g [h0, 1] in its place."""
+        of_h, of_message = linear.weight.split(self.embed.out_features, dim=1)
+        embedding = torch.cat([self.embed.weight, self.embed.bias.unsqueeze(-1)], dim=-1)
+        weight = torch.cat([of_h @ self.embed.weight, of_message @ embedding], dim=-1)
+        return functional.linear(torch.cat([h0, spread], dim=-1), weight, of_h @ self.embed.bias + linear.bias)
 
     def contributions(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
         """How much each pathway moves each person's logit (N, B).
@@ -160,6 +167,12 @@ class _Propagate(torch.autograd.Function):
 def propagate(matrix: Tensor, nodes: Tensor) -> Tensor:
     """sum_q A~_pq x_q for nodes (N, B, C)."""
     return _Propagate.apply(matrix, nodes.reshape(len(nodes), -1)).reshape(nodes.shape)
+
+
+def _linear_of_both(linear: nn.Linear, one: Tensor, other: Tensor) -> Tensor:
+    """linear([one, other]) without copying the two side by side; ``other`` may be the same for all nodes."""
+    of_one, of_other = linear.weight.split([one.shape[-1], other.shape[-1]], dim=1)
+    return functional.linear(one, of_one, linear.bias) + functional.linear(other, of_other)
 
 
 def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:

@@ -23,7 +23,9 @@ class EdgeFeatures:
     def fit_transform(self, cohort: Cohort) -> np.ndarray:
         """Learn the fill-in (and the tangent reference) from the training people and return their features."""
         if self.kind == "tangent":
-            self.tangent_ = TangentEdges().fit(cohort.series)
+            # The same people come again for every strength tried, and in the inner folds of other folds.
+            whom = np.array(cohort.series_digests)
+            self.tangent_ = cohort.memo.get("tangent", [whom], lambda: TangentEdges().fit(cohort.series))
         values = self._values(cohort)
         known = np.isfinite(values)
         self.fill_ = np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

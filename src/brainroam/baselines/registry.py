@@ -8,6 +8,7 @@ or several in a list::
 """
 
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
@@ -17,10 +18,9 @@ from brainroam.errors import UsageError, unknown
 GROUP = "brainroam.methods"
 _METHODS: dict[str, MethodInfo] = {}
 _plugged_in: set[EntryPoint] = set()
-_OURS = ("champion", "core_methods")
-_LINEAR = ("linear", "site_ridge", "combat", "controls")
-_DEEP = (  # in the order of CORE's tables
-    *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco"),
+_LINEAR = ("champion", "linear", "site_ridge", "combat", "controls")
+_DEEP = (  # in the order of CORE's tables; these need torch, which takes seconds to import
+    *("core_methods", "gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco"),
     *("brainnettf", "agmgc", "fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),
 )
 
@@ -34,8 +34,10 @@ def register(info: MethodInfo) -> MethodInfo:
 
 
 def method_info(name: str) -> MethodInfo:
-    """Look a method up by name."""
-    _load()
+    """Look a method up by name; torch is imported only if the name is not that of a linear method."""
+    _import(_LINEAR)
+    if name not in _METHODS:
+        _load()
     if name not in _METHODS:
         raise unknown("method", name, _METHODS)
     return _METHODS[name]
@@ -48,13 +50,17 @@ def method_names() -> list[str]:
 
 
 def _load() -> None:
-    """Import the modules that register methods, on first use: some of them need torch."""
-    for module in (*_OURS, *_LINEAR, *_DEEP):
-        import_module(f"brainroam.baselines.{module}")
+    """Import everything that registers methods, on first use."""
+    _import((*_LINEAR, *_DEEP))
     for entry in entry_points(group=GROUP):
         if entry not in _plugged_in:
             _plugged_in.add(entry)
             _plug_in(entry)
+
+
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(f"brainroam.baselines.{module}")
 
 
 def _plug_in(entry: EntryPoint) -> None:
