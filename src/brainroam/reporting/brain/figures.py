@@ -14,6 +14,7 @@ from brainroam.reporting.section import Drawing
 
 SHOWN = 20  # pathways of each sign on the glass brain
 SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
+COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
 WORDS = {"d_com": "contrast d_com", "effect": "effect on the score"}
 
 
@@ -80,9 +81,10 @@ def lobes_drawing(explanation: Explanation) -> Drawing | None:
     if not len(table):
         return None
     what = "pathways of the scaffold" if explanation.kind == "scaffold" else f"{len(explanation.counted)} largest edges"
+    signs = ", and whether they are rather positive (vermilion) or negative (blue)" if table["negative"].any() else ""
     caption = (
-        f"How many of the {what} join which lobes, and whether they are rather positive (vermilion) or negative "
-        "(blue). Regions of an atlas other than AAL take the lobe of the nearest AAL region."
+        f"How many of the {what} join which lobes{signs}. Regions of an atlas other than AAL take the lobe of the "
+        "nearest AAL region."
     )
     return Drawing("lobes", caption, lambda: _lobes(table))
 
@@ -95,18 +97,21 @@ def _lobes(table: pd.DataFrame) -> Figure:
         count[a, b] = row["pathways"]
         balance[a, b] = (row["positive"] - row["negative"]) / max(row["pathways"], 1)
     figure, axes = canvas(7.4, 4.4)
-    image = axes.imshow(balance, cmap=SIGNED, vmin=-1, vmax=1, aspect="auto")
+    signed = bool(table["negative"].any())
+    colours = balance if signed else np.where(count > 0, count / count.max(), np.nan)
+    image = axes.imshow(colours, cmap=SIGNED if signed else COUNTS, vmin=-1 if signed else 0, vmax=1, aspect="auto")
     for a, b in np.argwhere(np.tri(7)):
         # The cells have colours of their own, so the digits must not follow the theme.
-        colour = "#101418" if abs(np.nan_to_num(balance[a, b])) < 0.6 else "#ffffff"
+        colour = "#101418" if abs(np.nan_to_num(colours[a, b])) < 0.6 else "#ffffff"
         axes.text(b, a, str(count[a, b]), ha="center", va="center", color=colour if count[a, b] else GREY)
     axes.set_xticks(range(7), LOBES, rotation=35, ha="right")
     axes.set_yticks(range(7), LOBES)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    bar = figure.colorbar(image, ax=axes, shrink=0.75, ticks=[-1, 0, 1])
-    bar.ax.set_yticklabels(["all negative", "as many of both", "all positive"])
-    bar.outline.set_visible(False)
+    if signed:
+        bar = figure.colorbar(image, ax=axes, shrink=0.75, ticks=[-1, 0, 1])
+        bar.ax.set_yticklabels(["all negative", "as many of both", "all positive"])
+        bar.outline.set_visible(False)
     return figure
 
 

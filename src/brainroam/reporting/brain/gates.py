@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from brainroam.reporting.brain.explained import Explained, explained
 from brainroam.reporting.brain.figures import alike, gates_drawing
 from brainroam.reporting.brain.scaffold import COMMAND
@@ -42,10 +44,10 @@ def _people(found: Explained) -> dict[str, Any]:
     names = rows["region_1"].astype(str) + " - " + rows["region_2"].astype(str)
     pathways = dict.fromkeys(names)
     place = {name: k for k, name in enumerate(pathways)}
-    top = int(rows["rank"].max())
+    ends = [*np.flatnonzero(rows["rank"] == 1).tolist(), len(rows)]  # a small scaffold gives fewer rows
     cells = list(zip(names.map(place), rows["gate"].round(3), rows["contribution"].round(4), strict=True))
     sites: dict[str, list[dict[str, Any]]] = {}
     for i, person in enumerate(found.people.head(MOST_PEOPLE).itertuples()):
         about = {"subject": person.subject, "label": person.label, "probability": round(person.probability, 3)}
-        sites.setdefault(str(person.site), []).append(about | {"rows": cells[i * top : (i + 1) * top]})
+        sites.setdefault(str(person.site), []).append(about | {"rows": cells[ends[i] : ends[i + 1]]})
     return {"pathways": list(pathways), "sites": list(sites.items())}

@@ -19,6 +19,10 @@ from brainroam.reporting.page import HERE, render
 from brainroam.reporting.section import Drawing
 from brainroam.reporting.tables import Column, fixed, table
 
+MEANINGS = {
+    "contribution": "Contributions are in units of the score before calibration.",
+    "mask": "Weights are those of the method's own attention or mask; they have no direction.",
+}
 READ, SHOWN = 200, 10  # pathways looked at, and shown in each direction
 
 
@@ -44,6 +48,7 @@ def write_person(method: Selected, header: dict[str, Any], cohort: Cohort, subje
         probability=float(method.probability(alone)[0]),
         figure=inline(drawing) if drawing else None,
         tables=[_table(name, title, part) for name, title, part in lists if len(part)],
+        meaning=MEANINGS["contribution" if "contribution" in rows else "mask"],
         imputed=missing.columns[missing.to_numpy(dtype=bool)[0]].tolist() if len(missing.columns) else [],
     )
     return write_text(folder / f"person-{safe_name(subject)}.html", page + "\n")

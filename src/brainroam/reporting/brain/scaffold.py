@@ -49,7 +49,9 @@ def scaffold_section(data: ReportData) -> Section:
         positive=pathway_table(positive, "positive-pathways", "Stronger in people with the condition: the ten largest"),
         negative=pathway_table(negative, "negative-pathways", "Weaker in people with the condition: the ten largest"),
         every_title=f"The {len(shown)} largest of all {len(explanation.pathways)} pathways that any fold selected",
-        every=pathway_table(shown, "pathways", "Pathways by the size of d_com, whichever folds selected them"),
+        every=pathway_table(
+            shown, "pathways", "Pathways by the size of d_com, whichever folds selected them", whole=True
+        ),
         after=[inline(drawing) for drawing in after],
         sites=_site_table(explanation),
     )
@@ -84,9 +86,10 @@ def scene(explanation: Explanation) -> dict[str, Any] | None:
     }
 
 
-def pathway_table(rows: pd.DataFrame, name: str, caption: str) -> Markup:
-    """Pathways as a sortable table, with every quantity they have."""
-    columns = [Column("region_1", "Region"), Column("region_2", "Region"), Column("rank", "Rank")]
+def pathway_table(rows: pd.DataFrame, name: str, caption: str, whole: bool = False) -> Markup:
+    """Pathways as a sortable table; the ``whole`` one has all quantities, the other those of the paper's table."""
+    columns = [Column("region_1", "Region"), Column("region_2", "Region")]
+    rows = rows if whole else rows.drop(columns="mean_size_of_contribution", errors="ignore")
     columns += [Column(key, *shown) for key, shown in HEADINGS.items() if key in rows]
     if "x_1" in rows:
         for k in (1, 2):
