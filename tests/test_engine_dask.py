@@ -30,7 +30,7 @@ def cluster():
     with (
         engine_dask.extra("dask", "dask").config.set(engine_dask.SETTINGS),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="1GB", silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB", silence_logs="CRITICAL"
         ) as running,
     ):
         yield running
@@ -209,7 +209,7 @@ def test_the_script_for_the_queue(tmp_path, name):
 
 def test_several_workers_in_a_job():
     script = Dask(cluster="slurm", resources={"cores": 16, "memory": "64GB"}).job_script()
-    assert "--nworkers 16 --nthreads 1 " in script and "--cpus-per-task=16" in script
+    assert "--nworkers 16 " in script and "--nthreads 1 " in script and "--cpus-per-task=16" in script
 
 
 @pytest.mark.parametrize(

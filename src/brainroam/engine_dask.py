@@ -115,7 +115,7 @@ class Dask:
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=self.memory_limit,
-                dashboard_address=None,
+                dashboard_address=":0",
                 silence_logs="CRITICAL",
             ) as cluster:
                 yield cluster
@@ -128,6 +128,7 @@ class Dask:
             raise UsageError("leave 'processes' out: every worker has one core, and cores says how many a job holds")
         settings = {"cores": 1, "memory": "4GB", **self.resources}
         settings["job_script_prologue"] = [*PROLOGUE, *settings.get("job_script_prologue", [])]
+        settings["scheduler_options"] = {"dashboard_address": ":0", **settings.get("scheduler_options", {})}
         make = getattr(extra("dask", "dask_jobqueue"), CLUSTERS[self.cluster])
         try:
             cluster = make(processes=settings["cores"], **settings)

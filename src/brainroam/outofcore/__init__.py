@@ -128,7 +128,7 @@ def stream_evidence(
 
 
 def save_scaffold(out: str | Path, evidence: StreamedEvidence, scaffold: Scaffold) -> Path:
-    """Write ``scaffold.csv``, ``excluded.csv`` and, with the arrays, the folder ``evidence``; returns the first path."""
+    """Write ``scaffold.csv``, ``excluded.csv`` and the arrays in a folder ``evidence``; returns the table's path."""
     out, plan, store = Path(out), evidence.plan, evidence.plan.store
     pairs, regions = plan.pairs[scaffold.edges], np.array(store.atlas.labels)
     columns = ("consensus", "sign_consistency", "stability")
@@ -137,7 +137,6 @@ def save_scaffold(out: str | Path, evidence: StreamedEvidence, scaffold: Scaffol
             "edge": scaffold.edges,
             "region_1": regions[pairs[:, 0]],
             "region_2": regions[pairs[:, 1]],
-            "kind": np.where(scaffold.edges < len(plan.pairs) // (1 + plan.stages.lead_lag), plan.stages.kind, "lag"),
             **{name: getattr(scaffold, name)[scaffold.edges] for name in columns},
         }
     )

@@ -28,7 +28,6 @@ class Stages:
     kind: str = "log"
     shrinkage: float = 0.7
     robust: bool = True
-    lead_lag: bool = False
     covariates: tuple[str, ...] = ("age", "sex")
     huber_k: float = 1.345
     huber_delta: float | None = None
@@ -37,9 +36,8 @@ class Stages:
     max_missing_rois: float = 0.2
 
     def edge_values(self, series: Sequence[np.ndarray]) -> np.ndarray:
-        """Edge values (n, M), or (n, 2M) with the lead-lag edges after the others."""
-        static = edges(series, self.kind, self.shrinkage, self.robust)
-        return np.concatenate([static, edges(series, "lag")], axis=1) if self.lead_lag else static
+        """Edge values (n, M)."""
+        return edges(series, self.kind, self.shrinkage, self.robust)
 
     def deconfounder(self) -> SiteDeconfounder:
         """Not fitted yet."""
@@ -82,8 +80,7 @@ class Plan:
     @property
     def pairs(self) -> np.ndarray:
         """Region pairs of all edges."""
-        pairs = edge_pairs(self.store.n_rois)
-        return np.concatenate([pairs, pairs]) if self.stages.lead_lag else pairs
+        return edge_pairs(self.store.n_rois)
 
     @property
     def matrix(self) -> EdgeMatrix:
@@ -146,7 +143,7 @@ def without_signal(plan: Plan, excluded: pd.DataFrame) -> tuple[Plan, pd.DataFra
 
 def _parts(store: CohortStore, rows: np.ndarray, memory: float, stages: Stages, jobs: int) -> tuple[int, int]:
     """People in a batch and edges in a block, so that ``jobs`` processes and their parent stay within the memory."""
-    n_edges = store.n_rois * (store.n_rois - 1) // 2 * (2 if stages.lead_lag else 1)
+    n_edges = store.n_rois * (store.n_rois - 1) // 2
     people = store.table.iloc[rows]
     largest = len(rows) if stages.deconfounding == "pooled" else int(people["site"].value_counts().max())
     per_person = 8 * (EDGE_COPIES * n_edges + int(people["n_timepoints"].max()) * store.n_rois)
