@@ -142,11 +142,12 @@ def test_the_audit_is_shown(hostile_runs, tmp_path):
     runs = copy_of(hostile_runs, tmp_path)
     study = json.loads((runs / "study.json").read_text())
     check = {"name": "site decodable <i>", "method": "fc-ridge", "passed": False, "value": 0.912, "limit": 0.6}
-    checks = [check, {"name": "duplicates", "method": None, "passed": True, "evidence": {"pairs": []}}]
-    content = {"checks": checks, "manifest_hash": study["manifest_hash"]}
+    others = [{"name": "duplicates", "passed": True, "evidence": {"pairs": []}}, {"name": "confounds", "passed": None}]
+    content = {"checks": [check, *others], "command": "brainroam audit DATA", "manifest_hash": study["manifest_hash"]}
     (runs / "audit.json").write_text(json.dumps(content))
     audit = text_of(parse(brainroam.report(runs, tmp_path / "r.html")), "audit")
-    assert "1 of 2 checks passed" in audit and "Not passed: site decodable <i> (fc-ridge)" in audit and "0.912" in audit
+    assert "1 of 3 checks passed" in audit and "To note: confounds." in audit and "0.912" in audit
+    assert "Failed: site decodable <i> (fc-ridge)." in audit and "brainroam audit DATA" in audit
     assert "Of other data" not in audit
     (runs / "audit.json").write_text(json.dumps({**content, "manifest_hash": "other"}))
     assert "Of other data" in text_of(parse(brainroam.report(runs, tmp_path / "r.html")), "audit")

@@ -14,14 +14,17 @@ CONTROL_MEANING = {
 }
 
 
+RESULTS = {True: "passed", None: "to note", False: "failed"}
+
+
 def audit_section(data: ReportData) -> Section:
     """Checks of ``brainroam audit`` where they exist, and the controls among the runs."""
     audit = data.audit
     html = render(
         "audit.html",
         checks=None if audit is None else _checks(audit["checks"]),
-        failed=[] if audit is None else [check for check in audit["checks"] if not check.get("passed")],
-        n_checks=0 if audit is None else len(audit["checks"]),
+        command=None if audit is None else audit.get("command"),
+        **_counts([] if audit is None else audit["checks"]),
         other_data=audit is not None and audit.get("manifest_hash") != data.study["manifest_hash"],
         controls=_controls(data),
         path=data.shell_path,
@@ -30,12 +33,27 @@ def audit_section(data: ReportData) -> Section:
     return Section("audit", "Audit", html)
 
 
+def _counts(checks: list[dict]) -> dict:
+    """How many passed, and which failed or are neither good nor bad but to be known."""
+    verdicts = [RESULTS.get(check.get("passed"), "failed") for check in checks]
+    failed, noted = (
+        [_named(check) for check, verdict in zip(checks, verdicts, strict=True) if verdict == wanted]
+        for wanted in ("failed", "to note")
+    )
+    return {"n_checks": len(checks), "n_passed": verdicts.count("passed"), "failed": failed, "noted": noted}
+
+
+def _named(check: dict) -> str:
+    name, method = _text(check.get("name")), _text(check.get("method"))
+    return f"{name} ({method})" if method else name
+
+
 def _checks(checks: list[dict]):
     frame = pd.DataFrame(
         {
             "name": _text(check.get("name")),
             "method": _text(check.get("method")),
-            "result": "passed" if check.get("passed") else "failed",
+            "result": RESULTS.get(check.get("passed"), "failed"),
             "value": _text(check.get("value")),
             "limit": _text(check.get("limit")),
             "evidence": _text(check.get("evidence")),
