@@ -58,10 +58,12 @@ def test_contributions_of_linear_methods_add_up_to_their_score(split, name):
     np.testing.assert_allclose(total.to_numpy(), model.score(people), atol=1e-8)
 
 
-def test_contributions_of_an_untrained_core_add_up_to_its_logit(split, core):
+def test_contributions_of_an_untrained_core_add_up_to_the_logit_of_its_network(split, core):
     rows = Explanation.of_model(core, split[1], top=66).people
     total = rows.groupby("subject", sort=False)["contribution"].sum()
-    np.testing.assert_allclose(total.to_numpy(), core.score(split[1]), atol=1e-5)
+    read = core.classifier_.read_cohort(split[1], split[1].covariates(core.covariates))
+    logit = core.classifier_.network_(read.features, read.graph).logit.detach().numpy()
+    np.testing.assert_allclose(total.to_numpy(), logit, atol=1e-5)
 
 
 def test_pathways_of_core_carry_the_evidence_of_its_scaffold(split, core):
