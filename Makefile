@@ -3,22 +3,29 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUNTIME := $(VENV)/.installed-runtime
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   see it work on an embedded cohort (about a minute after installation)"
-	@echo "make test   lint, type check, layer contract, tests"
+	@echo "make test   lint, type check, layer contract, docs, tests"
+	@echo "make docs   build the documentation into site/, warnings are errors"
 	@echo "make bench  speed, as ratios against named competitors"
 
 # constraints.txt pins torch: without it pip fetches gigabytes of CUDA.
+$(RUNTIME): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $@
+	touch $@ $(RUNTIME)
 
-demo: $(STAMP)
+demo: $(RUNTIME)
 	$(BIN)/brainroam demo --out demo
 
 lint: $(STAMP)
@@ -27,7 +34,10 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: lint
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+test: lint docs
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 bench: $(STAMP)

@@ -45,6 +45,8 @@ def line_graph(pairs: np.ndarray, consensus: np.ndarray) -> LineGraph:
     consensus : ndarray of shape (M_S,)
         d_com of each scaffold edge.
 
+    Examples
+    --------
     >>> graph = line_graph(np.array([[0, 1], [1, 2], [3, 4]]), np.array([0.1, -0.2, 0.3]))
     >>> (graph.propagation.toarray() > 0).astype(int).tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]

@@ -85,6 +85,8 @@ def extract_scaffold(
     huber_delta : float, optional
         A fixed threshold of the robust means, in edge units; by default 1.345 robust standard deviations.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> y, site = np.tile([0, 1], 30), np.repeat(["A", "B", "C"], 20)
     >>> residuals = rng.normal(0, 0.1, (60, 10)); residuals[y == 1, 4] += 0.5
