@@ -269,3 +269,18 @@ def test_a_cluster_of_its_own(tmp_path):
     result = run(*STUDY, "--out", tmp_path, "--engine", "dask", "--jobs", 2)
     assert result.exit_code == 0, result.output
     assert len(list((tmp_path / "runs").glob("*.json"))) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="interrupts a group of processes, as a terminal does")
+def test_ctrl_c_says_one_line_and_keeps_what_is_finished(tmp_path):
+    code = "from brainroam.cli import main; main()"
+    command = [*STUDY[:-1], "fc-ridge,fc-logistic,fc-svm,combat-ridge", "--out", str(tmp_path), "--engine", "dask"]
+    client = subprocess.Popen(
+        [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not list(tmp_path.glob("runs/*.json")) and client.poll() is None:
+        time.sleep(0.01)
+    os.killpg(client.pid, signal.SIGINT)
+    errors = client.communicate(timeout=120)[1]
+    assert client.returncode == 130 and "Traceback" not in errors
+    assert errors.rstrip().endswith("interrupted; finished work is kept")

@@ -10,6 +10,7 @@ the task has failed.
 """
 
 import pickle
+import signal
 import tempfile
 import threading
 from collections import Counter, deque
@@ -110,14 +111,16 @@ class Dask:
                 cluster.scale(jobs)
                 yield cluster
         else:
-            with extra("dask", "distributed").LocalCluster(
-                n_workers=jobs,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=self.memory_limit,
-                dashboard_address=":0",
-                silence_logs="CRITICAL",
-            ) as cluster:
+            with _leaving_ctrl_c_to_us():
+                cluster = extra("dask", "distributed").LocalCluster(
+                    n_workers=jobs,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=self.memory_limit,
+                    dashboard_address=":0",
+                    silence_logs="CRITICAL",
+                )
+            with cluster:
                 yield cluster
 
     @contextmanager
@@ -186,6 +189,19 @@ class StoredPeople:
         if cohort.manifest_hash != self.manifest_hash:
             raise ReaderError(f"{self.path} has changed since the work began; start the command again")
         return cohort
+
+
+@contextmanager
+def _leaving_ctrl_c_to_us() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal; those started here ignore it, and this one ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _outcomes(
