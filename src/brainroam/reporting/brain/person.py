@@ -15,7 +15,7 @@ from brainroam.explain import Explanation
 from brainroam.files import write_text
 from brainroam.reporting.brain.figures import glass_brain
 from brainroam.reporting.figures import inline
-from brainroam.reporting.page import HERE, render
+from brainroam.reporting.page import render
 from brainroam.reporting.section import Drawing
 from brainroam.reporting.tables import Column, fixed, table
 
@@ -39,7 +39,6 @@ def write_person(method: Selected, header: dict[str, Any], cohort: Cohort, subje
     site = str(alone.table["site"].iloc[0])
     page = render(
         "person.html",
-        style=Markup((HERE / "templates" / "page.css").read_text(encoding="utf-8")),
         subject=subject,
         site=site,
         method=header["method"],

@@ -34,7 +34,7 @@
     }
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const scale = zoom * Math.min(width / 185, height / 160);
+    const scale = zoom * Math.min(width / 185, height / 182);
     const place = (point) => {
       const [right, up, near] = turned(point.map((v, k) => v - CENTRE[k]));
       return [width / 2 + scale * right, height / 2 - scale * up, near];
