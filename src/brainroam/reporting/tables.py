@@ -11,6 +11,7 @@ from markupsafe import Markup
 from brainroam.reporting.page import render
 
 NOTHING = "\N{EN DASH}"
+SENTENCE = 40  # characters; anything shorter is a name
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str
     True
     """
     body = [[_cell(row, column) for column in columns] for row in rows.to_dict("records")]
-    numeric = [pd.api.types.is_numeric_dtype(rows[column.key]) for column in columns]
-    return render("table.html", columns=columns, numeric=numeric, body=body, name=name, caption=caption)
+    looks = [_look(rows[column.key], [row[i][1] for row in body]) for i, column in enumerate(columns)]
+    return render("table.html", columns=columns, looks=looks, body=body, name=name, caption=caption)
 
 
 def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:
@@ -77,6 +78,13 @@ def span(low: float, high: float, digits: int = 2) -> str:
 def interval(low: str, high: str, digits: int = 2) -> Callable[[dict[str, Any]], str]:
     """Show the interval that a row has under these two keys."""
     return lambda row: span(row[low], row[high], digits)
+
+
+def _look(values: pd.Series, texts: list[str]) -> str:
+    """The class of a column: numbers stand right, sentences get room."""
+    if pd.api.types.is_numeric_dtype(values):
+        return "number"
+    return "prose" if max(map(len, texts), default=0) > SENTENCE else "word"
 
 
 def _cell(row: dict[str, Any], column: Column) -> tuple[str, str]:

@@ -60,8 +60,8 @@ def _checks(checks: list[dict]):
         }
         for check in checks
     )
-    headings = {"name": "Check", "method": "Method", "result": "Result", "value": "Value", "limit": "Limit",
-                "evidence": "Evidence"}  # fmt: skip
+    headings = {"name": "Check", "result": "Result", "evidence": "Evidence", "method": "Method", "value": "Value",
+                "limit": "Limit"}  # fmt: skip
     return table(
         frame, [Column(key, heading) for key, heading in headings.items()], "audit", "Every check and its evidence"
     )
