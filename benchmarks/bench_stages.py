@@ -1,16 +1,14 @@
 """The deterministic stages of CORE against the code people use for them, on the same ABIDE people in one process.
 
-    python -m benchmarks.bench_stages [ABIDE_pcp]
+    python benchmarks/bench_stages.py [ABIDE_pcp]
 
 Results are asserted equal before anything is timed. Seconds are processor time on one core.
 """
 
 from functools import partial
 
-from benchmarks.common import growth, people, race, training_people  # first: it sets the number of threads
-
-# ruff: isort: split
 import numpy as np
+from common import growth, people, race, training_people
 from nilearn.connectome import ConnectivityMeasure
 from sklearn.covariance import EmpiricalCovariance
 from statsmodels.api import RLM

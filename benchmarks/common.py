@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-for _library in ("OMP", "MKL", "OPENBLAS"):  # before numpy: one core for everybody, so that ratios compare algorithms
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from brainroam import Cohort, load_cohort, make_cohort
 
@@ -57,10 +55,11 @@ def training_people(atlas: str = "aal") -> Cohort:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Processor time of one call: what other people do on the machine counts little."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
+    """Processor time of one call on one core: what else runs on the machine then counts little."""
+    with threadpool_limits(1):
+        start = time.process_time()
+        call()
+        return time.process_time() - start
 
 
 def race(stage: str, ours: Callable, others: dict[str, Callable], repeats: int = 5, share: float = 1.0) -> float:

@@ -1,0 +1,119 @@
+"""Line-graph propagation against torch's dense and sparse products, and what one leave-one-site-out fold costs.
+
+    python benchmarks/bench_network.py [ABIDE_pcp]
+
+An epoch of CORE beside the deep baselines is timed by `bench_baselines`.
+"""
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from functools import partial
+
+import numpy as np
+import torch
+from common import growth, people, race, seconds
+from threadpoolctl import threadpool_limits
+
+from brainroam.baselines.core_methods import Core
+from brainroam.connectivity import edge_pairs
+from brainroam.gate import PathwayGraph, propagate
+from brainroam.linegraph import line_graph
+
+BATCH, HIDDEN = 32, 16
+
+
+def random_graph(size: int, n_rois: int = 116) -> PathwayGraph:
+    """The line graph of some random edges."""
+    rng = np.random.default_rng(0)
+    pairs = edge_pairs(n_rois)
+    pairs = pairs[np.sort(rng.choice(len(pairs), size, replace=False))]
+    graph = line_graph(pairs, rng.normal(size=size))
+    return PathwayGraph.from_arrays(graph.prior, graph.propagation, np.ones(size))
+
+
+def there_and_back(product, nodes: torch.Tensor) -> torch.Tensor:
+    """Forward and backward through one product."""
+    nodes.grad = None
+    product(nodes).sum().backward()
+    return nodes.grad
+
+
+def bench_propagation(size: int) -> None:
+    """sum_q A~_pq x_q of a batch of people, and its gradient."""
+    graph = random_graph(size)
+    dense, sparse = graph.propagation.to_dense(), graph.propagation
+    nodes = torch.randn(size, BATCH, HIDDEN, requires_grad=True)
+
+    def by_dense(x: torch.Tensor) -> torch.Tensor:
+        return dense @ x.reshape(size, -1)
+
+    def by_torch_sparse(x: torch.Tensor) -> torch.Tensor:
+        return torch.sparse.mm(sparse, x.reshape(size, -1))
+
+    ours = partial(propagate, graph.propagation)
+    torch.testing.assert_close(there_and_back(ours, nodes), there_and_back(by_dense, nodes), atol=1e-5, rtol=1e-4)
+    race(
+        f"propagation there and back, {size}",
+        partial(there_and_back, ours, nodes),
+        {
+            "dense torch matmul": partial(there_and_back, by_dense, nodes),
+            "torch.sparse CSR, torch's gradient": partial(there_and_back, by_torch_sparse, nodes),
+        },
+        repeats=15,
+    )
+
+
+def bench_growth(sizes: tuple[int, ...] = (800, 1600, 3000)) -> None:
+    """With the non-zeros of A~."""
+    graphs = [random_graph(size) for size in sizes]
+    nodes = [torch.randn(size, BATCH, HIDDEN) for size in sizes]
+    calls = [partial(propagate, graph.propagation, x) for graph, x in zip(graphs, nodes, strict=True)]
+    growth("propagation", "non-zeros", [graph.propagation.values().numel() for graph in graphs], calls, repeats=9)
+
+
+def bench_fold() -> None:
+    """CORE on all sites but one, tuning included: processor time and peak memory of the process."""
+    cohort = people()
+    held_out = cohort.table["site"].value_counts().idxmax()
+    train = cohort.select([site for site in cohort.sites if site != held_out])
+    model = Core()
+    spent = seconds(lambda: model.fit(train).score(cohort.select([held_out])))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    print(
+        f"core, one fold alone: {spent:.1f} s of processor time, peak memory of this process {peak:.0f} MB", flush=True
+    )
+
+
+def bench_start(repeats: int = 5) -> None:
+    """Processor time of `brainroam --help` and `brainroam check`."""
+    data = ["--atlas", "aal", "--max-missing-rois", "1"]
+    commands = {"--help": ["--help"]}
+    if len(sys.argv) > 1:
+        commands["check ABIDE"] = ["check", sys.argv[1], *data]
+    for name, arguments in commands.items():
+        times = []
+        for _ in range(repeats):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            start = time.perf_counter()
+            program = [sys.executable, "-c", "from brainroam.cli import main; main()", *arguments]
+            subprocess.run(program, capture_output=True)  # check leaves with 1 where it finds problems
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            times.append((spent, time.perf_counter() - start))
+        spent, wall = (statistics.median(column) for column in zip(*times, strict=True))
+        print(f"brainroam {name}: {spent:.2f} s of processor time, {wall:.2f} s on the wall clock", flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message="Sparse")
+    with threadpool_limits(1):
+        for scaffold_size in (800, 3000):
+            bench_propagation(scaffold_size)
+        bench_growth()
+        bench_start()
+        bench_fold()
