@@ -37,7 +37,7 @@ def verdict_sentence(data: ReportData) -> str:
     text = f"{where}, {data.method} has a mean AUC of {row['auc']:.2f}"
     measured = f"over {n} held-out {data.unit}{'s' * (n != 1)}"
     if math.isnan(row["auc_low"]):
-        return f"{text} {measured}; one {data.unit} gives no interval."
+        return f"{text} {measured}: too few for an interval."
     text += f" (95 % interval {span(row['auc_low'], row['auc_high'])}, {measured})"
     if math.isnan(row["next_low"]):
         return f"{text}; in-distribution folds say nothing about the next site."
