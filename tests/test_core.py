@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from brainroam import make_cohort
 from brainroam.cohort import Cohort
+from brainroam.connectivity import edges
 from brainroam.core import CoreClassifier
 from brainroam.core_state import core_state
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError
@@ -396,3 +397,23 @@ def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(c
     np.testing.assert_allclose(both(12), both(16), atol=1e-7)
     clf.set_params(adapt="unlabelled")
     assert np.abs(both(12) - both(16)).max() > 1e-4
+
+
+# --- beyond the paper ------------------------------------------------------------------------------------------------
+
+
+def test_lead_lag_edges_are_read_beside_the_pathways(model, unseen):
+    table = unseen.table[Q]
+    people = model.read_cohort(unseen, table)
+    network = model.network_(people.features, people.graph).logit.detach().numpy()
+    lead = model.pathways_.lead
+    residuals = np.nan_to_num(lead.deconfounder.transform(edges(unseen.series, "lag"), table))
+    logit = model.decision_function(unseen.series, table)
+    np.testing.assert_allclose(logit, network + residuals[:, lead.edges] @ lead.weights, rtol=1e-5, atol=1e-6)
+    assert model.gates(unseen.series, table).shape == (len(unseen), len(model.scaffold_))
+
+
+def test_inner_sites_limits_how_many_are_held_out(small):
+    clf = fitted(small, **SMALL, inner_sites=2, random_state=3)
+    assert small.table["site"][np.isfinite(clf.inner_scores_)].nunique() == 2
+    assert not any("never held out" in note for note in clf.notes_)

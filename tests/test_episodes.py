@@ -6,6 +6,7 @@ import pytest
 
 from brainroam import make_cohort
 from brainroam.connectivity import cohort_edges
+from brainroam.connectivity import edges as edges_of
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.episodes import EVERYBODY, Worlds
 from brainroam.pathways import Evidence, Profiles
@@ -28,6 +29,10 @@ def worlds_of(cohort, edges=None, y=None, covariates=None, series=None, **option
         table[["age", "sex"]] if covariates is None else covariates,
         SiteDeconfounder(),
     )
+    evidence.lead = Evidence(
+        edges_of(cohort.series if series is None else series, "lag"),
+        *(evidence.y, evidence.site, evidence.covariates, SiteDeconfounder()),
+    )
     worlds = Worlds(evidence, THRESHOLDS, **options)
     series = cohort.series if series is None else series
     worlds.profiles = Profiles.compute(series, worlds.needed_edges(), 30, 5)
@@ -42,6 +47,7 @@ def content(pathways):
         *(scaffold.edges, scaffold.contrast, scaffold.consensus, scaffold.sign_consistency, scaffold.stability),
         *(graph.prior, graph.propagation.data, graph.propagation.indices),
         *(pathways.orientation, pathways.centre, pathways.scale, pathways.skip),
+        *(pathways.lead.edges, pathways.lead.weights, *pathways.lead.deconfounder.state().values()),
     ]
     return [part.tobytes() for part in parts] + [scaffold.tau]
 

@@ -13,6 +13,7 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from brainroam.calibration import calibrate
@@ -41,6 +42,9 @@ class CoreClassifier(FrozenCore):
         Shrinkage of the log and partial edges.
     robust : bool
         Spatial-sign instead of Pearson correlations, so that single moments of motion do not dominate.
+    lead_lag : bool
+        Read reproducible lead-lag edges beside the pathways, see `brainroam.pathways`; needs a skip connection.
+        Beyond the paper.
     window, stride : int
         Sliding windows in volumes.
     window_seconds, stride_seconds : float, optional
@@ -71,6 +75,8 @@ class CoreClassifier(FrozenCore):
         A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.inner`.
     max_epochs, patience : int
         Epochs at most, and epochs without improvement after which to stop looking.
+    inner_sites : int, optional
+        Hold out only so many training sites, drawn by the seed, to choose epochs and threshold; by default each once.
     learning_rate, weight_decay, batch_size
         Of Adam.
     huber_k, huber_delta : float
@@ -118,6 +124,7 @@ class CoreClassifier(FrozenCore):
         kind: str = "log",
         shrinkage: float = 0.7,
         robust: bool = True,
+        lead_lag: bool = True,
         window: int = 30,
         stride: int = 5,
         window_seconds: float | None = None,
@@ -142,6 +149,7 @@ class CoreClassifier(FrozenCore):
         epochs: int | None = None,
         max_epochs: int = 15,
         patience: int = 3,
+        inner_sites: int | None = None,
         learning_rate: float = 1e-3,
         weight_decay: float = 5e-4,
         batch_size: int = 32,
@@ -156,6 +164,7 @@ class CoreClassifier(FrozenCore):
         self.kind = kind
         self.shrinkage = shrinkage
         self.robust = robust
+        self.lead_lag = lead_lag
         self.window = window
         self.stride = stride
         self.window_seconds = window_seconds
@@ -180,6 +189,7 @@ class CoreClassifier(FrozenCore):
         self.epochs = epochs
         self.max_epochs = max_epochs
         self.patience = patience
+        self.inner_sites = inner_sites
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.batch_size = batch_size
@@ -230,6 +240,9 @@ class CoreClassifier(FrozenCore):
         deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
         edges = cohort_edges(cohort, self.kind, self.shrinkage, self.robust)
         evidence = Evidence(edges, y, site, covariates, deconfounder, cohort.memo)
+        if self.lead_lag and self.skip != "none":
+            ahead = cohort_edges(cohort, "lag")
+            evidence.lead = Evidence(ahead, y, site, covariates, clone(deconfounder), cohort.memo)
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
@@ -280,12 +293,18 @@ class CoreClassifier(FrozenCore):
         """Epochs chosen by inner leave-one-site-out; None where no site can be held out."""
         trials = [
             Trial(name, network := self._network(), self._epochs(network, worlds, name), held_out)
-            for name, held_out in worlds.held_out()
+            for name, held_out in worlds.held_out(self._inner_sites(worlds.sites))
         ]
         if not trials:
             return None
         limit, must_earn = self._most_epochs(), self.skip != "none"
         return choose_epochs(trials, limit, self.patience, must_earn, fixed=self.epochs is not None)
+
+    def _inner_sites(self, sites: Sequence[str]) -> list[str]:
+        if self.inner_sites is None or self.inner_sites >= len(sites):
+            return list(sites)
+        drawn = np.random.default_rng(self.random_state).choice(len(sites), self.inner_sites, replace=False)
+        return [sites[k] for k in sorted(drawn)]
 
     def _finish(self, worlds: Worlds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
         """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
@@ -302,7 +321,7 @@ class CoreClassifier(FrozenCore):
             scores = np.full(len(y), np.nan)
             for name, logits in choice.logits.items():
                 scores[site == name] = logits
-            alone = [name for name in worlds.sites if name not in choice.logits]
+            alone = [name for name in self._inner_sites(worlds.sites) if name not in choice.logits]
             if alone:
                 self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
         self.calibration_ = calibrate(scores, y, site)

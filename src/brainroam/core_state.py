@@ -18,7 +18,7 @@ from brainroam.core import CoreClassifier
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.errors import ModelFileError
 from brainroam.linegraph import line_graph
-from brainroam.pathways import Pathways
+from brainroam.pathways import LeadLag, Pathways
 from brainroam.persist import describe_atlas, load_model, part, save_model
 from brainroam.scaffold import Scaffold
 
@@ -37,6 +37,8 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
         "tau": scaffold.tau,
     }
     weights = {f"network.{name}": value.cpu().numpy() for name, value in clf.network_.state_dict().items()}
+    lead = pathways.lead
+    beside = {"edges": lead.edges, "weights": lead.weights, **lead.deconfounder.state()} if lead else {}
     return {
         "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "calibration": np.array([clf.calibration_.threshold, clf.calibration_.slope]),
@@ -49,6 +51,7 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
         "pathways.centre": pathways.centre,
         "pathways.scale": pathways.scale,
         "pathways.skip": pathways.skip,
+        **{f"lead.{name}": value for name, value in beside.items()},
         **weights,
     }
 
@@ -59,6 +62,7 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     facts = json.loads(state["facts"].tobytes())
     scaffold = Scaffold(**part(state, "scaffold"), tau=facts["tau"], sites=tuple(facts["sites"]))
     deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
+    lead = part(state, "lead")
     clf.classes_, clf.n_rois_ = np.array(facts["classes"]), facts["n_rois"]
     clf.chosen_, clf.notes_ = facts["chosen"], facts["notes"]
     clf.calibration_ = Calibration(*map(float, state["calibration"]))
@@ -68,6 +72,7 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
             scaffold=scaffold,
             graph=line_graph(edge_pairs(clf.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
             orientation=scaffold.signs if clf.orient else np.ones(len(scaffold)),
+            lead=LeadLag(SiteDeconfounder().load_state(lead), lead["edges"], lead["weights"]) if lead else None,
             **part(state, "pathways"),
         )
     )

@@ -10,6 +10,7 @@ from itertools import combinations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from brainroam.errors import EmptyScaffoldError
 from brainroam.gate import PathwayGraph
@@ -54,6 +55,7 @@ class Worlds:
                 self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
             except EmptyScaffoldError:
                 continue  # too little agreement without these sites: no episode is read there
+        self._leads = {world: evidence.lead_scaffold(self._inside(world), **thresholds) for world in self._scaffolds}
         self._pathways: dict[World, Pathways] = {}
 
     def scaffold(self, left_out: World = EVERYBODY) -> Scaffold:
@@ -68,7 +70,12 @@ class Worlds:
         """The pathways of one world."""
         if left_out not in self._pathways:
             self._pathways[left_out] = self.evidence.pathways(
-                self._inside(left_out), self._scaffolds[left_out], self.profiles, self.orient, self.skip
+                self._inside(left_out),
+                self._scaffolds[left_out],
+                self.profiles,
+                self.orient,
+                self.skip,
+                self._leads[left_out],
             )
         return self._pathways[left_out]
 
@@ -84,9 +91,9 @@ class Worlds:
         """Everybody who is not left out, in one episode, on the pathways they themselves gave."""
         return [self._episode(left_out, self._inside(left_out), self.residual)]
 
-    def held_out(self) -> list[tuple[str, Episode]]:
-        """Each site that can be validated on, read in the world without it as an unseen site would be."""
-        worlds = [(site, frozenset({site})) for site in self.sites]
+    def held_out(self, sites: Sequence[str] | None = None) -> list[tuple[str, Episode]]:
+        """Each site (or those named) that can be validated on, read in the world without it as if never seen."""
+        worlds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
         return [(site, self._episode(world, [site], "agnostic")) for site, world in worlds if world in self._scaffolds]
 
     def _episode(self, left_out: World, sites: Sequence[str], residual: str) -> Episode:
@@ -101,7 +108,19 @@ class Worlds:
             torch.as_tensor(features, device=self.device),
             torch.as_tensor(evidence.y[people], dtype=torch.float32, device=self.device),
             path_graph(pathways, self.device),
+            self._beside(pathways, people, residual),
         )
+
+    def _beside(self, pathways: Pathways, people: np.ndarray, residual: str) -> Tensor | float:
+        """The lead-lag reading of these people."""
+        lead, evidence = pathways.lead, self.evidence.lead
+        if lead is None or evidence is None:
+            return 0.0
+        if residual == "site":
+            read = lead.sum(evidence.residuals[people])
+        else:
+            read = lead.read(evidence.edges[people], evidence.covariates[people])
+        return torch.as_tensor(read, dtype=torch.float32, device=self.device)
 
     def _left_out(self) -> Iterable[World]:
         """Sets of one and two sites without which at least two sites with both classes remain."""

@@ -13,11 +13,12 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from brainroam.calibration import Calibration
 from brainroam.cohort import Cohort, anonymous_cohort
 from brainroam.connectivity import cohort_edges
-from brainroam.covariates import as_table
+from brainroam.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.episodes import path_graph
 from brainroam.errors import DataError, listed
@@ -34,6 +35,12 @@ Times: TypeAlias = Sequence[float] | None
 
 class FrozenCore(ClassifierMixin, BaseEstimator):
     """What a `CoreClassifier` does once it is fitted; parameters and attributes are described there."""
+
+    # With scikit-learn's metadata routing switched on, pipelines and cross-validation pass these on unasked.
+    __metadata_request__fit = FIT_METADATA | {"tr": True}
+    __metadata_request__predict = READ_METADATA | {"tr": True}
+    __metadata_request__predict_proba = READ_METADATA | {"tr": True}
+    __metadata_request__decision_function = READ_METADATA | {"tr": True}
 
     kind: str
     shrinkage: float
@@ -113,10 +120,13 @@ class FrozenCore(ClassifierMixin, BaseEstimator):
             long = ~self._short(cohort, window)
             if long.any():
                 profiles[long] = self._profiles(cohort.subset(long), edges, window[long], stride[long]).values
-        values = cohort_edges(cohort, self.kind, self.shrinkage, self.robust)
-        features = self.pathways_.nodes(values, as_table(covariates, len(cohort)), profiles, self.adapt)
-        unknown_labels = torch.full((len(cohort),), torch.nan)
-        return Episode(torch.as_tensor(features, device=self.device), unknown_labels, self._graph)
+        values, table = cohort_edges(cohort, self.kind, self.shrinkage, self.robust), as_table(covariates, len(cohort))
+        features = torch.as_tensor(self.pathways_.nodes(values, table, profiles, self.adapt), device=self.device)
+        beside: Tensor | float = 0.0
+        if self.pathways_.lead is not None:
+            read = self.pathways_.lead.read(cohort_edges(cohort, "lag"), table, self.adapt)
+            beside = torch.as_tensor(read, dtype=torch.float32, device=self.device)
+        return Episode(features, torch.full((len(cohort),), torch.nan), self._graph, beside)
 
     def set_pathways(self, pathways: Pathways) -> None:
         """Hold the frozen steps 1 to 5, and the network's view of them."""

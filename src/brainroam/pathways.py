@@ -10,17 +10,23 @@ contrast depend on that site alone. The resulting `Pathways` turn any person int
 and carry the weights of a linear reading of the static channel, for the network's skip connection:
 
     w = argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2                  over the training people of those sites
+
+Beyond the paper, lead-lag edges (how much one region runs ahead of another) can be read beside the pathways: the
+reproducible ones among them, by the same thresholds, are further columns of x in that regression, scaled to a share of
+its length, and their part of x' w is a number per person that is added to the network's logit. They are no nodes: the
+graph stays the paper's.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from brainroam.connectivity import edge_pairs, n_rois_of
 from brainroam.deconfound import SiteDeconfounder
-from brainroam.errors import unknown
+from brainroam.errors import EmptyScaffoldError, unknown
 from brainroam.linegraph import LineGraph, line_graph
 from brainroam.memo import Memo
 from brainroam.profile import temporal_descriptors
@@ -29,6 +35,7 @@ from brainroam.scaffold import Scaffold, extract_scaffold, select_scaffold, site
 EPS = 1e-8
 SKIPS = ("ridge", "sum", "none")
 RIDGE_PENALTY = 30.0
+LEAD_SHARE = 0.5  # squared length of the lead-lag columns, relative to the others' (chosen on inner sites of ABIDE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,23 @@ class Profiles:
 
 
 @dataclass(frozen=True, eq=False)
+class LeadLag:
+    """A frozen linear reading of lead-lag edges: the sum of weight times residual over ``edges``."""
+
+    deconfounder: SiteDeconfounder
+    edges: np.ndarray
+    weights: np.ndarray
+
+    def read(self, values: np.ndarray, covariates: pd.DataFrame, adapt: str | None = None) -> np.ndarray:
+        """A number for each person, from their lead-lag edges (n, M)."""
+        return self.sum(self.deconfounder.transform(values, covariates, adapt))
+
+    def sum(self, residuals: np.ndarray) -> np.ndarray:
+        """The same from residuals (n, M)."""
+        return np.nan_to_num(residuals[:, self.edges]) @ self.weights
+
+
+@dataclass(frozen=True, eq=False)
 class Pathways:
     """Frozen steps 1 to 5, applied to one person at a time.
 
@@ -71,6 +95,8 @@ class Pathways:
         Of the C channels over the training people.
     skip : ndarray of shape (N,)
         Weights of the linear reading of the static channel.
+    lead : LeadLag, optional
+        What is read beside the pathways.
     """
 
     deconfounder: SiteDeconfounder
@@ -80,6 +106,7 @@ class Pathways:
     centre: np.ndarray
     scale: np.ndarray
     skip: np.ndarray
+    lead: LeadLag | None = None
 
     def nodes(
         self, edges: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
@@ -104,8 +131,13 @@ class Evidence:
     ----------
     edges, y, site, covariates
         The training people.
-    pooled : bool
-        Pooled deconfounding (the ablation "w/o CD"); it is then fitted once, on all training people.
+    deconfounder : SiteDeconfounder
+        Not fitted yet; a pooled one (the ablation "w/o CD") is fitted once, on all training people.
+
+    Attributes
+    ----------
+    lead : Evidence or None
+        The same for the lead-lag edges, where they are to be read too.
     """
 
     def __init__(
@@ -118,6 +150,7 @@ class Evidence:
         memo: Memo | None = None,
     ) -> None:
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
+        self.lead: Evidence | None = None
         self.deconfounder = deconfounder.fit(edges, covariates, site, y, memo)
         self.residuals = self.deconfounder.residuals_
         self.sites = sites_with_both_classes(y, site)
@@ -141,6 +174,13 @@ class Evidence:
         rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
         return select_scaffold(self.contrast[rows], [self.sites[row] for row in rows], tau_percentile, eta, zeta)
 
+    def lead_scaffold(self, sites: Sequence[str], **thresholds: Any) -> Scaffold | None:
+        """The reproducible lead-lag edges; None where there are none."""
+        try:
+            return self.lead.scaffold(sites, **thresholds) if self.lead else None
+        except EmptyScaffoldError:
+            return None
+
     def pathways(
         self,
         sites: Sequence[str],
@@ -148,13 +188,12 @@ class Evidence:
         profiles: Profiles | None,
         orient: bool = True,
         skip: str = "ridge",
+        lead: Scaffold | None = None,
     ) -> Pathways:
-        """Freeze what these sites know, on a scaffold they gave."""
+        """Freeze what these sites know, on a scaffold they gave, with lead-lag edges beside it where given."""
         if skip not in SKIPS:
             raise unknown("skip", skip, SKIPS)
         here = np.isin(self.site, sites)
-        pooled = self.deconfounder.pooled
-        deconfounder = self.deconfounder if pooled else self.deconfounder.restricted(sorted(set(self.site[here])))
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
         static = self.residuals[here][:, scaffold.edges] * orientation
         channels = static[..., None]
@@ -162,9 +201,30 @@ class Evidence:
             channels = np.concatenate([channels, profiles.of(scaffold.edges, here)], axis=-1)
         centre, scale = _moments(channels)
         centre[:, 0] = 0  # r_site is centred site by site; a mean over people would only add noise
+        columns, reading = np.nan_to_num(static / scale[:, 0]), None
+        if self.lead is None or lead is None:
+            weights = _skip_weights(columns, self.y[here], skip)
+        else:
+            ahead, spread = self.lead._beside(lead, here, len(scaffold))
+            weights = _skip_weights(np.concatenate([columns, ahead], axis=1), self.y[here], skip)
+            reading = LeadLag(self.lead._frozen(here), lead.edges, weights[len(scaffold) :] / spread)
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
-        weights = _skip_weights(np.nan_to_num(static / scale[:, 0]), self.y[here], skip)
-        return Pathways(deconfounder, scaffold, graph, orientation, centre, scale, weights)
+        return Pathways(
+            self._frozen(here), scaffold, graph, orientation, centre, scale, weights[: len(scaffold)], reading
+        )
+
+    def _beside(self, scaffold: Scaffold, here: np.ndarray, n_pathways: int) -> tuple[np.ndarray, np.ndarray]:
+        """Columns to be read beside so many pathways: oriented residuals divided by a spread, which is returned too."""
+        residual = self.residuals[here][:, scaffold.edges]
+        spread = scaffold.signs * _moments(residual[..., None])[1][:, 0]
+        spread *= np.sqrt(len(scaffold) / (LEAD_SHARE * n_pathways))
+        return np.nan_to_num(residual / spread), spread
+
+    def _frozen(self, here: np.ndarray) -> SiteDeconfounder:
+        """The deconfounder that knows the sites of these people only."""
+        if self.deconfounder.pooled:
+            return self.deconfounder
+        return self.deconfounder.restricted(sorted(set(self.site[here])))
 
 
 def _moments(channels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

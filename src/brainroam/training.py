@@ -22,11 +22,12 @@ from brainroam.gate import GatedNetwork, PathwayGraph
 
 @dataclass(frozen=True)
 class Episode:
-    """Some people on one set of pathways: features (N, B, C), labels (B,), graph."""
+    """Some people on one set of pathways: features (N, B, C), labels (B,), graph, and what is read beside it (B,)."""
 
     features: Tensor
     labels: Tensor
     graph: PathwayGraph
+    beside: Tensor | float = 0.0
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -107,7 +108,8 @@ def training_epochs(
 def objective(network: GatedNetwork, episode: Episode, people: Tensor, schedule: Schedule) -> Tensor:
     """Cross-entropy plus the gate budget, averaged over a batch."""
     reading = network(episode.features[:, people], episode.graph)
-    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit, episode.labels[people])
+    beside = episode.beside[people] if isinstance(episode.beside, Tensor) else episode.beside
+    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit + beside, episode.labels[people])
     if not network.gated:
         return cross_entropy
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
@@ -119,7 +121,7 @@ def predict_logits(network: GatedNetwork, episode: Episode) -> np.ndarray:
     """Logits (B,) of the people of an episode; labels are not used."""
     network.eval()
     with torch.no_grad():
-        return network(episode.features, episode.graph).logit.double().cpu().numpy()
+        return (network(episode.features, episode.graph).logit + episode.beside).double().cpu().numpy()
 
 
 def _batches(

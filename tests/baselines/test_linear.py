@@ -69,6 +69,22 @@ def test_site_ridge_equals_a_literal_ridge_on_residuals(cohort):
     np.testing.assert_allclose(model.coefs_[0], w, atol=1e-8)
 
 
+def test_lead_lag_edges_are_columns_of_the_same_ridge_at_half_the_squared_length(cohort):
+    model = SiteRidge("pearson", (0.0,), lead_lag=True, penalties=(2.0,)).fit(cohort)
+    covariates, site = cohort.table[["age", "sex"]], cohort.table["site"]
+    static, lag = (
+        np.nan_to_num(SiteDeconfounder().fit(cohort_edges(cohort, kind), covariates, site).residuals_)
+        for kind in ("pearson", "lag")
+    )
+    share = np.sqrt(0.5 * np.sum(static**2) / np.sum(lag**2))
+    x, y = np.hstack([static, share * lag]), 2.0 * cohort.labels - 1
+    size = np.mean(np.sum(x**2, axis=1))
+    w = np.linalg.solve(x.T @ x / size + 2.0 * np.eye(x.shape[1]), x.T @ (y - y.mean()) / size)
+    np.testing.assert_allclose(model.coefs_[0], w[: static.shape[1]], atol=1e-8)
+    np.testing.assert_allclose(model.coefs_[1], share * w[static.shape[1] :], atol=1e-7)
+    np.testing.assert_allclose(model.contributions(cohort).sum(axis=1), model.score(cohort), atol=1e-10)
+
+
 def test_scaffold_ridge_reads_only_the_scaffold(cohort):
     whole, scaffold = (SiteRidge(scaffold=flag).fit(cohort).coefs_[0] for flag in (False, True))
     assert 0 < np.count_nonzero(scaffold) < np.count_nonzero(whole)

@@ -74,6 +74,8 @@ class MethodInfo:
         What beyond series and labels it uses: ``"site"``, ``"covariates"``.
     self_selecting : bool
         It runs its own inner leave-one-site-out (and then offers ``inner_scores_``).
+    fast : dict
+        Parameters that make its own selection follow the budget ``fast``.
     in_distribution_only : bool
         It has nothing to say about a site never seen.
     stochastic : bool
@@ -87,5 +89,6 @@ class MethodInfo:
     grid: dict[str, tuple] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     self_selecting: bool = False
+    fast: dict[str, Any] = field(default_factory=dict)
     in_distribution_only: bool = False
     stochastic: bool = True

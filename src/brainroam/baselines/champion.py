@@ -1,10 +1,11 @@
 """The champion: different readers of the same person, averaged.
 
-Selecting the winner of an inner competition is unstable with ten sites; averaging readers that differ is not. Five
+Selecting the winner of an inner competition is unstable with ten sites; averaging readers that differ is not. Four
 readers, all of them ridges on site-wise deconfounded edges (`site_ridge`):
 
     {log-Euclidean, Pearson} x {all edges, cross-site scaffold}      of spatial-sign correlations
-    lead-lag, all edges                                              how much one region runs ahead of another
+
+each with lead-lag edges (how much one region runs ahead of another) beside them in the same ridge.
 
 Inner leave-one-site-out over the training sites gives each reader's out-of-site score z for every training person,
 scaled to unit spread within sites. With delta the mean over sites of the difference of class means and Sigma the
@@ -34,14 +35,14 @@ from brainroam.persist import part
 
 SHRINKAGE = 0.5
 PENALTIES = (3, 10, 30)
-_LOG = {"kind": "log", "shrinkages": (0.5, 0.7), "robust": True, "penalties": PENALTIES}
-_PEARSON = {"kind": "pearson", "shrinkages": (0.0,), "robust": True, "penalties": PENALTIES}
+KINDS = ("log", "pearson", "lag")
+_LOG = {"kind": "log", "shrinkages": (0.5, 0.7), "robust": True, "lead_lag": True, "penalties": PENALTIES}
+_PEARSON = {**_LOG, "kind": "pearson", "shrinkages": (0.0,)}
 READERS: dict[str, dict[str, Any]] = {
     "log-all": _LOG,
     "log-scaffold": {**_LOG, "scaffold": True},
     "pearson-all": _PEARSON,
     "pearson-scaffold": {**_PEARSON, "scaffold": True},
-    "lag-all": {"kind": "lag", "shrinkages": (0.0,), "penalties": PENALTIES},
 }
 
 
@@ -89,9 +90,11 @@ class Champion(Method):
 
         Its direction is that of the two kinds of connectivity; lead and lag say who runs ahead, not how strongly.
         """
-        weights = {f"weight_{kind}": np.zeros(len(self._coef("log-all"))) for kind in ("log", "pearson", "lag")}
-        for weight, name in zip(self.weights_, READERS, strict=True):
-            weights[f"weight_{READERS[name]['kind']}"] += weight * self._coef(name)
+        weights = {f"weight_{kind}": np.zeros(len(self.readers_["log-all"].coefs_[0])) for kind in KINDS}
+        for weight, reader in zip(self.weights_, self.readers_.values(), strict=True):
+            *static, lag = reader.coefs_
+            weights[f"weight_{reader.kind}"] += weight * np.sum(static, axis=0)
+            weights["weight_lag"] += weight * lag
         direction = weights["weight_log"] + weights["weight_pearson"]
         return linear_explanation(cohort.atlas, weights, self.contributions(cohort), direction, top)
 
@@ -116,10 +119,6 @@ class Champion(Method):
 
     def _reader(self, name: str) -> SiteRidge:
         return SiteRidge(**READERS[name], covariates=self.covariates)
-
-    def _coef(self, name: str) -> np.ndarray:
-        """Weight of each edge in one reader, its shrinkages averaged."""
-        return np.mean(self.readers_[name].coefs_, axis=0)
 
     def _out_of_site(self, name: str, cohort: Cohort, folds: list) -> np.ndarray:
         """Score of everybody by a reader that never saw their site."""
@@ -225,7 +224,7 @@ register(
     MethodInfo(
         "champion",
         Champion,
-        "weighted sum of five readers: log and Pearson edges, all and scaffold, and lead-lag",
+        "weighted sum of four readers: log and Pearson edges, all and scaffold, each with lead-lag beside",
         "brainroam",
         needs=("site", "covariates"),
         self_selecting=True,

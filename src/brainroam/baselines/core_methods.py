@@ -23,6 +23,7 @@ COVARIATES = ("age", "sex")
 PAPER = {
     "kind": "pearson",
     "robust": False,
+    "lead_lag": False,
     "orient": False,
     "skip": "none",
     "train": "joint",
@@ -129,5 +130,6 @@ for _name, _parameters, _summary in (
             _CORE,
             needs=("site", "covariates"),
             self_selecting=True,
+            fast={"inner_sites": 1},
         )
     )

@@ -58,8 +58,8 @@ class Selected(Method):
         """Choose on inner sites, then refit on everybody."""
         y, site = cohort.labels, cohort.table["site"].to_numpy()
         if self.info.self_selecting:
-            self.configuration_ = dict(self.fixed)
-            self.model_ = self.info.make(**self.fixed).fit(cohort, seed)
+            self.configuration_ = (self.info.fast if self.budget == "fast" else {}) | self.fixed
+            self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
             self.inner_scores_ = self.model_.inner_scores_
         else:
             self._select(cohort, y, seed)
