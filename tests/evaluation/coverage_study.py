@@ -1,16 +1,21 @@
-"""Do the intervals cover, does the test hold its level? ``python tests/evaluation/coverage_study.py`` says so.
+"""Do the intervals cover, does the test hold its level?
 
-Each simulated study has sites whose true logit AUC is normal around logit(0.7) with standard deviation tau. Scores are
-binormal: controls N(0, 1), cases N(d, 1) with d = sqrt(2) Phi^-1(AUC).
+    python -m tests.evaluation.coverage_study [N_STUDIES]
+
+Two kinds of simulated studies. In the first, sites are independent: their true logit AUC is normal around logit(0.7)
+with standard deviation tau, and scores are binormal, controls N(0, 1), cases N(d, 1) with d = sqrt(2) Phi^-1(AUC). In
+the second, a classifier is really trained on the other sites, so that what happens at one site moves the others too.
 """
+
+import sys
 
 import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import norm, t
 
-from brainroam.evaluation.meta import pool_auc, tau2_reml
+from brainroam.evaluation.meta import logit_auc, pool_auc, tau2_reml
 from brainroam.evaluation.metrics import auc, delong_variance
-from brainroam.evaluation.paired import kernel, sign_flip_test, two_level_bootstrap
+from brainroam.evaluation.paired import bootstrap_limits, kernel, sign_flip_test, two_level_bootstrap
 
 MEAN = logit(0.7)
 
@@ -32,8 +37,13 @@ def textbook_interval(y: np.ndarray, v: np.ndarray) -> tuple[float, float]:
 
 
 def next_site_coverage(n_studies: int, n_sites: int, tau: float, per_class: int = 22, seed: int = 0) -> dict:
-    """How often the next site's true AUC lies in our prediction interval and in the textbook's, and the mean in its."""
+    """How often each interval holds what it is about: independent sites.
+
+    ``next_site``: the next site's true AUC, ours and the ``textbook``'s; ``pooled``: the mean of the logit AUCs;
+    ``bootstrap``: the mean AUC; ``site``: a site's own true AUC.
+    """
     rng = np.random.default_rng(seed)
+    mean_auc = expit(MEAN + tau * norm.ppf((np.arange(2000) + 0.5) / 2000)).mean()
     hits = []
     for _ in range(n_studies):
         truth = expit(rng.normal(MEAN, tau, n_sites + 1))
@@ -41,17 +51,76 @@ def next_site_coverage(n_studies: int, n_sites: int, tau: float, per_class: int 
         sites = [site_scores(rng, a, (m, n)) for a, (m, n) in zip(truth, sizes, strict=False)]
         a, v = np.array([auc(*site) for site in sites]), np.array([delong_variance(*site) for site in sites])
         pooled = pool_auc(a, v, sizes[:, 0], sizes[:, 1])
-        plain = (v > 0) & (a < 1)
-        low, high = textbook_interval(logit(a[plain]), v[plain] / (a[plain] * (1 - a[plain])) ** 2)
+        effect, variance = logit_auc(a, v, sizes[:, 0], sizes[:, 1])
+        low, high = textbook_interval(effect, variance)
         following = truth[-1]
         hits.append(
-            (
-                pooled.next_low <= following <= pooled.next_high,
-                low <= logit(following) <= high,
-                pooled.low <= expit(MEAN) <= pooled.high,
-            )
+            {
+                "next_site": pooled.next_low <= following <= pooled.next_high,
+                "textbook": low <= logit(following) <= high,
+                "pooled": pooled.low <= expit(MEAN) <= pooled.high,
+                "bootstrap": _holds(bootstrap_interval(sites, rng), mean_auc),
+                "site": np.mean(np.abs(effect - logit(truth[:-1])) <= norm.ppf(0.975) * np.sqrt(variance)),
+            }
         )
-    return dict(zip(["next_site", "textbook", "mean"], np.mean(hits, axis=0).tolist(), strict=True))
+    return _means(hits)
+
+
+def trained_coverage(
+    n_studies: int,
+    n_sites: int,
+    signal: float,
+    tau: float = 0.0,
+    per_class: int = 22,
+    n_features: int = 50,
+    seed: int = 0,
+) -> dict:
+    """The same when each site is predicted by the class difference of the others, in ``n_features`` dimensions.
+
+    At site e cases differ from controls by delta_e ~ N(delta, tau^2 I / n_features), ``|delta| = signal``, within unit
+    noise. ``auc`` is the mean over all studies, which the intervals of the mean ought to hold; the next site is a new
+    one, predicted by a model of all the others.
+    """
+    rng = np.random.default_rng(seed)
+    delta = np.full(n_features, signal / np.sqrt(n_features))
+    studies = []
+    for _ in range(n_studies):
+        own = delta + rng.normal(0, tau / np.sqrt(n_features), (n_sites + 1, n_features))
+        label = np.repeat([1, 0], per_class)
+        people = rng.normal(size=(n_sites, 2 * per_class, n_features)) + label[:, None] * own[:-1, None]
+        gaps = people[:, label == 1].mean(axis=1) - people[:, label == 0].mean(axis=1)
+        sites = [(label, people[e] @ (gaps.sum(axis=0) - gaps[e])) for e in range(n_sites)]
+        a, v = np.array([auc(*site) for site in sites]), np.array([delong_variance(*site) for site in sites])
+        pooled = pool_auc(a, v, [per_class] * n_sites, [per_class] * n_sites)
+        model = gaps.sum(axis=0)
+        following = norm.cdf(own[-1] @ model / np.linalg.norm(model) / np.sqrt(2))
+        studies.append((a, pooled, bootstrap_interval(sites, rng), following))
+    truth = np.mean([a for a, *_ in studies])
+    hits = [
+        {
+            "auc": a.mean(),
+            "pooled": pooled.low <= truth <= pooled.high,
+            "bootstrap": _holds(interval, truth),
+            "next_site": pooled.next_low <= following <= pooled.next_high,
+        }
+        for a, pooled, interval, following in studies
+    ]
+    between = np.corrcoef(np.array([a for a, *_ in studies]).T)
+    return {**_means(hits), "correlation": float((between.sum() - n_sites) / (n_sites * (n_sites - 1)))}
+
+
+def bootstrap_interval(sites: list[tuple[np.ndarray, np.ndarray]], rng: np.random.Generator) -> tuple[float, float]:
+    """The interval of the mean AUC that studies print."""
+    kernels = [kernel(label, score)[None] for label, score in sites]
+    return bootstrap_limits(two_level_bootstrap(kernels, 400, int(rng.integers(2**31)))[:, :, 0], len(sites))
+
+
+def _holds(interval: tuple[float, float], truth: float) -> bool:
+    return interval[0] <= truth <= interval[1]
+
+
+def _means(hits: list[dict]) -> dict:
+    return {name: float(np.mean([hit[name] for hit in hits])) for name in hits[0]}
 
 
 def paired_behaviour(
@@ -78,24 +147,33 @@ def paired_behaviour(
         difference = np.array([k[0].mean() - k[1].mean() for k in kernels])
         rejected.append(sign_flip_test(difference) <= 0.05)
         resampled = two_level_bootstrap(kernels, n_boot, int(rng.integers(2**31)))
-        low, high = np.quantile((resampled[:, :, 0] - resampled[:, :, 1]).mean(axis=1), [0.025, 0.975])
-        covered.append(low <= truth <= high)
+        covered.append(_holds(bootstrap_limits(resampled[:, :, 0] - resampled[:, :, 1], n_sites), truth))
     return {"rejected": float(np.mean(rejected)), "covered": float(np.mean(covered))}
 
 
 def main(n_studies: int = 1000) -> None:
-    print(f"{n_studies} studies per row, about 22 people per class and site")
-    print("sites   tau   next site  textbook  mean (Hartung-Knapp)")
+    print(f"{n_studies} studies per row, about 22 people per class and site; simulation error of 0.95: ", end="")
+    print(f"{np.sqrt(0.95 * 0.05 / n_studies):.3f}\n\nindependent sites: coverage of 95 % intervals")
+    print("sites   tau  next site  textbook  pooled  bootstrap  site's own")
     for n_sites in (5, 10, 20):
         for tau in (0.0, 0.2, 0.4, 0.7):
             c = next_site_coverage(n_studies, n_sites, tau)
-            print(f"{n_sites:5d}  {tau:4.1f}  {c['next_site']:10.3f}{c['textbook']:10.3f}{c['mean']:10.3f}", flush=True)
-    print("sites   tau   gap   rejected at 5 %   bootstrap interval covers")
+            print(f"{n_sites:5d}  {tau:4.1f}  {c['next_site']:9.3f} {c['textbook']:9.3f} {c['pooled']:7.3f}", end="")
+            print(f"  {c['bootstrap']:9.3f}  {c['site']:10.3f}", flush=True)
+    print("\ntrained on the other sites: coverage of 95 % intervals")
+    print("sites  signal   tau  mean AUC  correlation of sites  next site  pooled  bootstrap")
+    for n_sites in (5, 10, 20):
+        for signal, tau in ((0.0, 0.0), (0.5, 0.0), (0.5, 0.5), (1.0, 0.0), (1.0, 1.0)):
+            c = trained_coverage(n_studies, n_sites, signal, tau)
+            print(f"{n_sites:5d}  {signal:6.1f}  {tau:4.1f}  {c['auc']:8.3f}  {c['correlation']:20.3f}", end="")
+            print(f"  {c['next_site']:9.3f} {c['pooled']:7.3f}  {c['bootstrap']:9.3f}", flush=True)
+    print("\ntwo methods: rejection at 5 % by the sign-flip test, coverage of the interval of their difference")
+    print("sites   tau   gap  rejected  bootstrap")
     for n_sites in (6, 10, 20):
         for tau, gap in ((0.0, 0.0), (0.3, 0.0), (0.3, 0.4)):
             r = paired_behaviour(n_studies, n_sites, tau, gap)
-            print(f"{n_sites:5d}  {tau:4.1f}  {gap:4.1f}  {r['rejected']:12.3f}{r['covered']:20.3f}", flush=True)
+            print(f"{n_sites:5d}  {tau:4.1f}  {gap:4.1f}  {r['rejected']:8.3f}  {r['covered']:9.3f}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

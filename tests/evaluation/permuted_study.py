@@ -19,6 +19,7 @@ from brainroam.audit.shuffle import held_out_scores, permuted_within_site
 from brainroam.cohort import Cohort
 from brainroam.evaluation.evidence import Evidence, gather
 from brainroam.evaluation.meta import pool_auc
+from brainroam.evaluation.naming import split_names
 from brainroam.evaluation.paired import sign_flip_test
 from brainroam.readers import load_cohort
 
@@ -86,7 +87,7 @@ def main() -> None:
     cohort = None if options.abide is None else load_cohort(options.abide, atlas="aal", max_missing_rois=1.0)
     of_methods, of_pairs = [], []
     for people in permutations(options.n, cohort):
-        found = evidence(people, options.methods.split(","))
+        found = evidence(people, split_names(options.methods))
         of_methods += intervals(found)
         of_pairs += rejections(found)
     covers = pd.DataFrame(of_methods).groupby("method", sort=False)

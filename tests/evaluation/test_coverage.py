@@ -1,17 +1,23 @@
 """Small versions of coverage_study.py, with margins of three standard errors of the simulation."""
 
-from coverage_study import next_site_coverage, paired_behaviour
+from coverage_study import next_site_coverage, paired_behaviour, trained_coverage
 
 
 def test_the_next_site_lies_in_its_interval_about_95_times_in_100():
     result = next_site_coverage(200, n_sites=10, tau=0.4)
     assert 0.90 <= result["next_site"] <= 0.99
     assert result["next_site"] > result["textbook"]  # why we do not use the textbook formula
-    assert 0.90 <= result["mean"] <= 0.99
+    assert min(result["pooled"], result["bootstrap"], result["site"]) >= 0.90
 
 
 def test_equal_sites_are_covered_too():
     assert next_site_coverage(60, n_sites=8, tau=0.0)["next_site"] >= 0.95
+
+
+def test_sites_that_are_trained_on_one_another_are_covered():
+    result = trained_coverage(150, n_sites=6, signal=0.5)
+    assert result["correlation"] > 0.1  # why the intervals of the mean are wider than those of independent sites
+    assert min(result["pooled"], result["bootstrap"], result["next_site"]) >= 0.95 - 3 * (0.95 * 0.05 / 150) ** 0.5
 
 
 def test_the_paired_test_holds_its_level():

@@ -95,7 +95,7 @@ def compare_methods(
     >>> scores = pd.DataFrame([(*key, auc(run["label"], run["score"])) for key, run in runs],
     ...     columns=["method", "protocol", "site", "seed", "auc"])
     >>> print(compare_methods(scores, predictions).sentences[0])
-    good beats poor by 37.8 AUC points on average over 8 sites (95 % interval 27.6 to 48.4; won 8 of 8; p = 0.0078)
+    good beats poor by 37.8 AUC points on average over 8 sites (95 % interval 26.0 to 50.0; won 8 of 8; p = 0.0078)
     """
     scores, predictions = _checked(scores, predictions)
     found = _gathered(predictions, n_boot, random_state)

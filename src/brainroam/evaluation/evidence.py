@@ -10,7 +10,7 @@ import pandas as pd
 
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.metrics import delong_covariance
-from brainroam.evaluation.paired import LEVEL, kernel, nadeau_bengio, two_level_bootstrap
+from brainroam.evaluation.paired import bootstrap_limits, kernel, nadeau_bengio, two_level_bootstrap
 
 COLUMNS = ("method", "protocol", "site", "seed", "subject", "label", "score")
 
@@ -38,18 +38,19 @@ class Evidence:
         """95 % interval of a contrast of the methods' mean AUCs, over the sites where all of them have one.
 
         Sites are drawn, then people, for protocols that speak of the next site; folds share training people, so their
-        interval is Nadeau and Bengio's. Fewer than two sites have no interval.
+        interval is Nadeau and Bengio's. Fewer than three sites (two folds) have no interval.
         """
         used = np.flatnonzero(contrast)
         weights = contrast[used]
         per_site = self.auc[:, used] @ weights
-        if np.isfinite(per_site).sum() < 2:
+        k = int(np.isfinite(per_site).sum())
+        if k < 2:
             return np.nan, np.nan
         if self.protocol == "cv":
             corrected = nadeau_bengio(per_site[np.isfinite(per_site)], self.test_over_train)
             return corrected.low, corrected.high
-        tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-        low, high = np.nanquantile(_mean_of_known(self.resampled[:, :, used] @ weights), tails)
+        possible = weights[weights < 0].sum(), weights[weights > 0].sum()
+        low, high = np.clip(bootstrap_limits(self.resampled[:, :, used] @ weights, k), *possible)
         return float(low), float(high)
 
 
@@ -120,11 +121,3 @@ def _scores_of_site(site: str, people: pd.DataFrame) -> tuple[np.ndarray, dict[s
         raise RunsError(f"site {site}: runs disagree about the label of a person; they belong to different cohorts")
     runs = {str(name): wide[name].to_numpy(dtype=float).T for name in wide.columns.unique("method")}
     return labels.first().loc[wide.index].to_numpy(dtype=int), runs
-
-
-def _mean_of_known(values: np.ndarray) -> np.ndarray:
-    """Mean over axis 1 of what is not NaN; NaN where nothing is known."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    total = np.where(known, values, 0).sum(axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -1,0 +1,75 @@
+"""Same seed, same bytes: in another process, with other hash seeds, threads and jobs. Another seed differs."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from brainroam.cli import app
+
+DATA = ["synthetic", "--option", "n_sites=3", "--option", "n_per_site=12", "--option", "n_rois=10"]
+SMALL = [
+    "--set",
+    "budget=2",
+    "--set",
+    "hidden=4",
+    "--set",
+    "max_epochs=2",
+    "--set",
+    "tau_percentile=50",
+    "--set",
+    "eta=0.6",
+]
+CORE = "core[budget=2,hidden=4,max_epochs=2,tau_percentile=50,eta=0.6]"
+
+
+def study(out, jobs, threads, hash_seed):
+    """The tables of a study done by a process of its own."""
+    command = [sys.executable, "-c", "from brainroam.cli import main; main()", "loso", *DATA]
+    command += ["--methods", f"{CORE},fc-ridge,gcn[epochs=1]", "--budget", "fast", "--out", str(out), "--jobs", jobs]
+    machine = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONHASHSEED": hash_seed}
+    subprocess.run(command, check=True, env=machine, capture_output=True)
+    return {name: (out / name).read_bytes() for name in ("scores.csv", "predictions.csv")}
+
+
+def test_another_process_with_other_threads_and_jobs_gives_the_same_bytes(tmp_path):
+    assert study(tmp_path / "one", "1", "1", "1") == study(tmp_path / "two", "2", "2", "2")
+
+
+@pytest.mark.parametrize("method", ["core", "gcn"])
+def test_a_model_is_the_same_bytes_for_the_same_seed_and_others_for_another(tmp_path, method):
+    def model(name, seed):
+        settings = SMALL if method == "core" else ["--set", "epochs=1"]
+        command = ["fit", *DATA, "--method", method, "--seed", seed, "--budget", "fast", *settings]
+        done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+        return [(tmp_path / name / file).read_bytes() for file in ("model.json", "model.safetensors")]
+
+    assert model("first", "0") == model("again", "0")
+    assert model("other", "1")[1] != model("first", "0")[1]
+
+
+def test_the_audit_is_the_same_for_the_same_seed(tmp_path):
+    def audit(name, seed):
+        command = ["audit", *DATA, "--permutations", "2", "--methods", "fc-ridge", "--seed", seed]
+        CliRunner().invoke(app, [*command, "--out", str(tmp_path / name)])
+        return (tmp_path / name).read_text()
+
+    assert audit("a.json", "0") == audit("a.json", "0") != audit("b.json", "1")
+
+
+@pytest.mark.skipif("not __import__('torch').cuda.is_available()", reason="there is no GPU here")
+def test_a_gpu_scores_within_the_tolerance():
+    from brainroam import CoreClassifier, make_cohort
+    from brainroam.core_state import core_from_state, core_state
+
+    people = make_cohort(n_sites=3, n_per_site=12, n_rois=10)
+    settings = {"budget": 2, "hidden": 4, "max_epochs": 2, "tau_percentile": 50, "eta": 0.6}
+    covariates = people.covariates(["age", "sex"])
+    clf = CoreClassifier(**settings).fit_cohort(people, covariates)
+    there = core_from_state(core_state(clf), **settings, device="cuda")
+    here = clf.decision_function(people.series, covariates)
+    assert np.abs(there.decision_function(people.series, covariates) - here).max() <= 1e-3 * np.ptp(here)
