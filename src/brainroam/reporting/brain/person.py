@@ -32,7 +32,8 @@ def write_person(method: Selected, header: dict[str, Any], cohort: Cohort, subje
     if subject not in subjects:
         raise unknown("subject", subject, subjects)
     alone = cohort.subset([subjects.index(subject)])
-    rows = Explanation.of_model(method.model_, alone, READ).people
+    explanation = Explanation.of_model(method.model_, alone, READ)
+    rows = explanation.people
     lists = _lists(rows)
     drawing = _drawing(lists)
     missing = method.missing_covariates(alone)
@@ -47,6 +48,7 @@ def write_person(method: Selected, header: dict[str, Any], cohort: Cohort, subje
         probability=float(method.probability(alone)[0]),
         figure=inline(drawing) if drawing else None,
         tables=[_table(name, title, part) for name, title, part in lists if len(part)],
+        beside=float(explanation.beside.sum()),
         meaning=MEANINGS["contribution" if "contribution" in rows else "mask"],
         imputed=missing.columns[missing.to_numpy(dtype=bool)[0]].tolist() if len(missing.columns) else [],
     )
