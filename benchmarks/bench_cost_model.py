@@ -34,6 +34,8 @@ GRID = [  # people, regions, volumes
     (600, 120, 100),
     (600, 60, 200),
     (150, 240, 120),
+    (2000, 60, 100),
+    (4000, 40, 60),
 ]
 BIOBANK = (40_000, 360, 490, 22)
 DISK = 500e6  # bytes per second of a shared file system, an assumption to change

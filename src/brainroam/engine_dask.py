@@ -215,7 +215,7 @@ def _outcomes(
     def start(number: int) -> None:
         with sending():
             message = pickle.dumps((function, tasks[number]))
-        future = client.submit(_work, shared, message, pure=False, key=f"task-{number}-{deaths[number]}-{id(tasks)}")
+        future = client.submit(_work, shared, message, pure=False)
         running[future.key] = number
         completed.add(future)
 
