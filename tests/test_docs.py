@@ -99,7 +99,7 @@ def _derivatives(root, cohort, people):
         file = folder / f"{name}_task-rest_space-MNI_seg-4S12Parcels_stat-mean_timeseries.tsv"
         pd.DataFrame(x, columns=[f"region-{c}" for c in "abcdefghijkl"]).to_csv(file, sep="\t", index=False)
     rows = {"participant_id": [f"sub-{k:02d}" for k in range(len(people))], "site": people["site"]}
-    rows |= {"diagnosis": people["label"].map({1: "patient", 0: "volunteer"}), "age": people["age"]}
+    rows |= {"diagnosis": people["label"].map({1: "patient", 0: "control"}), "age": people["age"]}
     pd.DataFrame(rows).to_csv(root / "participants.tsv", sep="\t", index=False)
 
 

@@ -9,10 +9,12 @@ import typer
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.study import Budget, Settings
 from brainroam.errors import UsageError
+from brainroam.evaluation.naming import parse_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
+DEFAULT = "core"
 Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
 
 
@@ -22,7 +24,12 @@ def fit(
     out: Annotated[
         Path, typer.Option(help="The folder for the model; a model there is replaced.", metavar="MODEL")
     ] = Path("model"),
-    method: Annotated[str, typer.Option(help="Which method, see brainroam methods.", metavar="NAME")] = "core",
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Which method, see brainroam methods ({DEFAULT}; the first one of a study file).", metavar="NAME"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
     budget: Budget = None,
     settings: Settings = None,
@@ -37,10 +44,14 @@ def fit(
     from brainroam.baselines.selection import Selected
     from brainroam.cli.show import show_excluded
 
-    info = method_info(method)
+    if method is None:
+        method = source.study.methods[0] if source.study else DEFAULT
+    name, fixed = parse_name(method)
+    info = method_info(name)
     if info.in_distribution_only:
         raise UsageError(f"{method} has nothing to say about a site it has never seen, so a model of it is no use")
-    selected = Selected(info, budget or "full", **dict(parse_option(text, "--set") for text in settings or ()))
+    fixed |= dict(parse_option(text, "--set") for text in settings or ())
+    selected = Selected(info, budget or (source.study.budget if source.study else "full"), **fixed)
     show_excluded(cohort.excluded)
     start = perf_counter()
     path = save_method(out, selected.fit(cohort, seed), cohort, seed)
