@@ -245,7 +245,9 @@ def _geometric_mean(matrices: np.ndarray, max_iter: int, tol: float) -> np.ndarr
         root = (vectors * np.sqrt(values)) @ vectors.T
         inverse_root = (vectors / np.sqrt(values)) @ vectors.T
         # A running sum: the logarithms of everybody at once would be as large as all the matrices again.
-        gradient = sum(spectral(inverse_root @ c @ inverse_root, np.log) for c in matrices) / len(matrices)
+        gradient = np.zeros_like(mean)
+        for c in matrices:
+            gradient += spectral(inverse_root @ c @ inverse_root, np.log) / len(matrices)
         mean = root @ spectral(step * gradient, np.exp) @ root
         norm = float(np.linalg.norm(gradient))
         if norm > best:

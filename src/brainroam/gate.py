@@ -18,6 +18,7 @@ reads any scaffold, which is what episodic training needs.
 """
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,22 @@ class Reading:
     skip: Tensor
 
 
+class _Perceptron(nn.Sequential):
+    """Linear, ReLU, linear."""
+
+    def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
+        super().__init__(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+    @property
+    def first(self) -> nn.Linear:
+        """The first linear map, for callers who can apply it more cheaply than to its whole input."""
+        return self[0]  # type: ignore[return-value]
+
+    def rest(self, hidden: Tensor) -> Tensor:
+        """What follows the first linear map."""
+        return self[2](self[1](hidden))
+
+
 class GatedNetwork(nn.Module):
     """The network above, for people batched in the second dimension.
 
@@ -94,11 +111,11 @@ class GatedNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.temperature, self.prior_strength, self.gated = temperature, prior_strength, gated
-        self.phi = _perceptron(channels, hidden, hidden)
-        self.psi = _perceptron(channels + hidden, hidden, 1)
+        self.phi = _Perceptron(channels, hidden, hidden)
+        self.psi = _Perceptron(channels + hidden, hidden, 1)
         self.embed = nn.Linear(channels, hidden)
-        self.updates = nn.ModuleList(_perceptron(2 * hidden, hidden, hidden) for _ in range(layers))
-        self.rho = _perceptron(hidden, hidden, 1)
+        self.updates = nn.ModuleList(_Perceptron(2 * hidden, hidden, hidden) for _ in range(layers))
+        self.rho = _Perceptron(hidden, hidden, 1)
         self.skip_scale = nn.Parameter(torch.ones(())) if skip else None
         if skip:
             for parameter in (*self.rho[-1].parameters(), *self.psi[-1].parameters()):
@@ -109,12 +126,14 @@ class GatedNetwork(nn.Module):
         gates = self.gates(h0, graph)
         g = gates.unsqueeze(-1)
         h = self.embed(h0)
-        for depth, update in enumerate(self.updates):
+        updates: Iterable[_Perceptron] = self.updates  # type: ignore[assignment]
+        for depth, update in enumerate(updates):
             if depth == 0:
-                hidden = self._first_hidden(update[0], h0, propagate(graph.propagation, torch.cat([g * h0, g], dim=-1)))
+                spread = propagate(graph.propagation, torch.cat([g * h0, g], dim=-1))
+                hidden = self._first_hidden(update.first, h0, spread)
             else:
-                hidden = _linear_of_both(update[0], h, propagate(graph.propagation, g * h))
-            h = h + update[1:](hidden)
+                hidden = _linear_of_both(update.first, h, propagate(graph.propagation, g * h))
+            h = h + update.rest(hidden)
         z = (g * h).sum(dim=0) / (g.sum(dim=0) + EPS)
         logit = self.rho(z).squeeze(-1)
         skip = gates * graph.skip.unsqueeze(-1) * h0[..., 0] / (gates.mean(dim=0) + EPS)
@@ -126,8 +145,8 @@ class GatedNetwork(nn.Module):
         """g (N, B)."""
         if not self.gated:
             return torch.ones_like(h0[..., 0])
-        hidden = _linear_of_both(self.psi[0], h0, self.phi(h0.mean(dim=0)))
-        logit = self.psi[1:](hidden).squeeze(-1)
+        hidden = _linear_of_both(self.psi.first, h0, self.phi(h0.mean(dim=0)))
+        logit = self.psi.rest(hidden).squeeze(-1)
         return torch.sigmoid((logit + self.prior_strength * graph.prior.unsqueeze(-1)) / self.temperature)
 
     def _first_hidden(self, linear: nn.Linear, h0: Tensor, spread: Tensor) -> Tensor:
@@ -173,10 +192,6 @@ def _linear_of_both(linear: nn.Linear, one: Tensor, other: Tensor) -> Tensor:
     """linear([one, other]) without copying the two side by side; ``other`` may be the same for all nodes."""
     of_one, of_other = linear.weight.split([one.shape[-1], other.shape[-1]], dim=1)
     return functional.linear(one, of_one, linear.bias) + functional.linear(other, of_other)
-
-
-def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
 
 def _tensor(array: np.ndarray, device: str) -> Tensor:

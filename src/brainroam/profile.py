@@ -101,7 +101,7 @@ def summarise(z: np.ndarray) -> np.ndarray:
 def _fisher_windows(
     x: np.ndarray, gone: np.ndarray, pairs: np.ndarray, window: int, stride: int
 ) -> Iterator[np.ndarray]:
-    """Fisher z of the windowed correlations (L, m), some pairs at a time; NaN where a region is constant in a window."""
+    """Fisher z of windowed correlations (L, m), some pairs at a time; NaN where a region is constant in the window."""
     centred = np.where(gone, 0, x)
     centred = centred - centred.mean(axis=0)  # keeps the differences of large sums below exact to rounding
     norm = np.sqrt((centred**2).mean(axis=0))
@@ -130,12 +130,12 @@ def _over_windows(values: np.ndarray, reduce: np.ufunc, window: int, stride: int
     blocks = values[: n_blocks * block].reshape(n_blocks, block, -1)
     runs = fold(reduce, (blocks[:, k] for k in range(block)))  # ten times faster than reducing the middle axis
     n_windows = n_blocks - per_window + 1
-    whole, start, length = None, 0, 1
-    while True:  # the binary digits of the window's length say which runs it is made of
-        if per_window & length:
-            part = runs[start : start + n_windows]
-            whole = part if whole is None else reduce(whole, part)
+    parts, start, length = [], 0, 1
+    while length <= per_window:
+        if per_window & length:  # the binary digits of the window's length say which runs it is made of
+            parts.append(runs[start : start + n_windows])
             start += length
-        if 2 * length > per_window:
-            return whole[:: stride // block]
-        runs, length = reduce(runs[:-length], runs[length:]), 2 * length
+        if 2 * length <= per_window:
+            runs = reduce(runs[:-length], runs[length:])
+        length *= 2
+    return fold(reduce, parts)[:: stride // block]
