@@ -8,6 +8,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Cores are shared: how long one example takes says nothing about the code.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
 
 ROOT = Path(__file__).resolve().parents[1]
 ABIDE = ROOT.parent / "shared" / "data" / "abide10"
