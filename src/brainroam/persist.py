@@ -24,6 +24,7 @@ from safetensors import numpy as safetensors
 
 from brainroam import __version__
 from brainroam.errors import BrainroamError, ModelFileError, listed
+from brainroam.files import exchanged
 
 SCHEMA = 1
 HEADER, ARRAYS = "model.json", "model.safetensors"
@@ -131,7 +132,10 @@ def _may_be_replaced(path: Path) -> bool:
 
 @contextmanager
 def _moved_into_place(path: Path) -> Iterator[Path]:
-    """A new folder beside ``path`` that takes its place once complete; what else stood in the old one comes along."""
+    """A new folder beside ``path`` that takes its place once complete; what else stood in the old one comes along.
+
+    Where the system can exchange two folders in one step, there is a whole model at ``path`` at any moment.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     workshop = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
     new, old = workshop / "new", workshop / "old"
@@ -140,6 +144,8 @@ def _moved_into_place(path: Path) -> Iterator[Path]:
         yield new
         if path.exists():
             shutil.copytree(path, new, ignore=shutil.ignore_patterns(HEADER, ARRAYS), dirs_exist_ok=True)
+            if exchanged(new, path):
+                return
             path.rename(old)
         new.rename(path)
     finally:

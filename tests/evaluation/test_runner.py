@@ -20,6 +20,7 @@ from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
 from brainroam.evaluation import runner
 from brainroam.evaluation.folder import RunsFolder
 from brainroam.evaluation.runner import compare, evaluate, load_runs
+from brainroam.evaluation.runs import read_sealed, write_sealed
 from brainroam.evaluation.tables import read_table
 from brainroam.synthetic import make_cohort
 
@@ -263,11 +264,55 @@ def test_no_folder_of_runs(tmp_path):
 
 def test_a_damaged_study_file(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
+    whole = (tmp_path / "study.json").read_bytes()
     (tmp_path / "study.json").write_text("{")
     with pytest.raises(RunsError, match=r"study\.json is cut short"):
-        evaluate(cohort, ["first"], out=tmp_path)
+        load_runs(tmp_path)
+    with pytest.warns(UserWarning, match=r"study\.json is cut short.*written again"):
+        assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
+    assert (tmp_path / "study.json").read_bytes() == whole
     (tmp_path / "study.json").unlink()
     assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
+
+
+def test_a_damaged_plan_is_refused_by_readers_and_written_again_by_its_command(cohort, method, tmp_path):
+    evaluate(cohort, ["first"], out=tmp_path)
+    (plan,) = (tmp_path / "plans").iterdir()
+    whole = plan.read_bytes()
+    plan.write_bytes(whole[:-9])
+    with pytest.raises(RunsError, match="give the command again"):
+        load_runs(tmp_path)
+    evaluate(cohort, ["first"], out=tmp_path)
+    assert plan.read_bytes() == whole and len(load_runs(tmp_path).scores) == 3
+
+
+def test_a_file_with_a_right_checksum_and_wrong_content_is_refused(cohort, method, tmp_path):
+    evaluate(cohort, ["first"], out=tmp_path)
+    file = sorted((tmp_path / "runs").iterdir())[0]
+    content = read_sealed(file)
+    for wrong in ({"status": "done"}, {"status": "dreamt"}, {**content, "predictions": {"subject": 3}}):
+        write_sealed(file, {"spec": content["spec"], **wrong})
+        with pytest.warns(UserWarning, match="does not hold a whole run.*done again"):
+            assert len(RunsFolder(tmp_path).runs) == 2
+    write_sealed(tmp_path / "study.json", {"manifest_hash": 3})
+    with pytest.raises(RunsError, match="does not hold the facts of a study"):
+        RunsFolder(tmp_path)
+
+
+def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort, method, tmp_path, monkeypatch):
+    evaluate(cohort, ["first"], out=tmp_path)
+    complete = (tmp_path / "scores.csv").read_bytes()
+    file = sorted((tmp_path / "runs").iterdir())[0]
+    theirs, write = file.read_bytes(), RunsFolder.write_tables
+    file.unlink()
+
+    def meanwhile(folder):
+        file.write_bytes(theirs)
+        write(folder)
+
+    monkeypatch.setattr(RunsFolder, "write_tables", meanwhile)
+    RunsFolder.settled(tmp_path)
+    assert (tmp_path / "scores.csv").read_bytes() == complete
 
 
 @pytest.mark.parametrize(

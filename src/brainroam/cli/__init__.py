@@ -1,5 +1,6 @@
 """The command line: parse, call, print. Everything heavy is imported by the command that needs it."""
 
+import errno
 import io
 import sys
 import traceback
@@ -38,6 +39,13 @@ class _Commands(TyperGroup):
                 traceback.print_exc()
             _say(f"error: {error}", "red")
             raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # whoever read our output has seen enough
+            if verbose():
+                traceback.print_exc()
+            _say(f"error: {error.filename or 'a file'}: {error.strerror or error}", "red")
+            raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             _say("interrupted; finished work is kept", "red")
             raise typer.Exit(130) from error

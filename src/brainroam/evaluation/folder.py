@@ -15,7 +15,8 @@ The run files are the truth; the tables are written from them.
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from brainroam.evaluation.runs import (
     plain,
     read_run,
     read_sealed,
+    run_spec,
     table_hash,
     write_run,
     write_sealed,
@@ -51,19 +53,30 @@ class RunsFolder:
     runs : dict of str to (RunSpec, dict)
         Every run that has an intact file, by hash; a damaged file is reported and counts as not done.
     commands : list of str
+    damaged_plans : dict of str to RunsError
+        Plans that cannot be read, by file name; the command that made one writes it again.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not (self.path / "study.json").is_file():
             raise RunsError(f"{self.path} holds no runs: there is no study.json in it")
-        self.study = read_sealed(self.path / "study.json")
-        plans = [read_sealed(file) for file in sorted((self.path / "plans").glob("*.json"))]
-        self.commands = sorted({plan["command"] for plan in plans})
-        specs = [RunSpec(**spec) for plan in plans for spec in plan["runs"]]
-        self.planned = {spec.hash: spec for spec in specs}
+        self.study = _read_study(self.path / "study.json")
+        self.planned: dict[str, RunSpec] = {}
         self.runs: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
+        self.damaged_plans: dict[str, RunsError] = {}
         self._lines: dict[tuple, tuple[str, str]] = {}
+        commands = set()
+        for file in sorted((self.path / "plans").glob("*.json")):
+            try:
+                command, specs = _read_plan(file)
+            except RunsError as error:
+                self.damaged_plans[file.name] = error
+                continue
+            commands.add(command)
+            self.planned |= {spec.hash: spec for spec in specs}
+        self.commands = sorted(commands)
+        self._seen = self._files()
         for file in sorted((self.path / "runs").glob("*.json")):
             self._take(file)
 
@@ -74,7 +87,12 @@ class RunsFolder:
         mine = _describe(cohort)
         if not file.is_file():
             write_sealed(file, mine)
-        theirs = read_sealed(file)
+        try:
+            theirs = _read_study(file)
+        except RunsError as error:  # each run file states its cohort as well: none of another one is taken for ours
+            warnings.warn(f"{error}; it is written again", stacklevel=3)
+            write_sealed(file, mine)
+            theirs = mine
         differing = [name for name in ("manifest_hash", "table_hash") if mine[name] != theirs.get(name)]
         if differing:
             what = "people, labels, sites or series" if "manifest_hash" in differing else "covariates"
@@ -98,8 +116,9 @@ class RunsFolder:
         self.planned |= {spec.hash: spec for spec in specs}
         content = {"command": command_line(), "runs": [asdict(spec) for spec in specs]}
         file = self.path / "plans" / f"{content_hash(content)[:24]}.json"
-        if not file.is_file():
+        if not file.is_file() or file.name in self.damaged_plans:
             write_sealed(file, content)
+            self.damaged_plans.pop(file.name, None)
 
     def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
         """Keep the outcome of a run, and write the tables again."""
@@ -117,22 +136,71 @@ class RunsFolder:
         for column, (name, header) in enumerate((("scores.csv", SCORES), ("predictions.csv", PREDICTIONS))):
             write_text(self.path / name, csv_lines([header]) + "".join(of_run[column] for of_run in lines))
 
+    @classmethod
+    def settled(cls, path: str | Path) -> "RunsFolder":
+        """The folder with tables of all that is finished; should others finish runs meanwhile, of these too.
+
+        Whoever writes the tables last looks once more for runs that it had not seen, so none is left out of them.
+        """
+        while True:
+            folder = cls(path)
+            folder.write_tables()
+            if folder._files() == folder._seen:
+                return folder
+
+    def require_plans(self) -> None:
+        """An error when it cannot be told whether all that was asked for is done."""
+        for error in self.damaged_plans.values():
+            raise RunsError(f"{error}; give the command again that began these runs, or delete the file") from error
+
+    def _files(self) -> set[tuple[str, int]]:
+        """The run files by name and place on disk: a run that is done again is another file."""
+        return {(file.name, file.stat().st_ino) for file in (self.path / "runs").glob("*.json")}
+
     def _take(self, file: Path) -> None:
         try:
             spec, outcome = read_run(file)
+            if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
+                warnings.warn(f"{file} is of another cohort; it is not used", stacklevel=4)
+                return
+            with _expecting(file, "a whole run"):
+                self._add(spec, outcome)
         except RunsError as error:
             warnings.warn(f"{error}; it is not used, and done again when asked for", stacklevel=4)
-            return
-        if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
-            warnings.warn(f"{file} is of another cohort; it is not used", stacklevel=4)
-            return
-        self._add(spec, outcome)
 
     def _add(self, spec: RunSpec, outcome: dict[str, Any]) -> None:
-        self.runs[spec.hash] = spec, outcome
         self._lines.pop(spec.key, None)
         if outcome["status"] == "done":
             self._lines[spec.key] = csv_lines(score_rows(spec, outcome)), csv_lines(prediction_rows(spec, outcome))
+        elif not isinstance(outcome["error"], str):
+            raise TypeError("a run that failed says why")
+        self.runs[spec.hash] = spec, outcome
+
+
+@contextmanager
+def _expecting(file: Path, what: str) -> Iterator[None]:
+    """A checksum tells that a file is as it was written, not that what was written makes sense."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise RunsError(f"{file} does not hold {what}") from error
+
+
+def _read_study(file: Path) -> dict[str, Any]:
+    content = read_sealed(file)
+    with _expecting(file, "the facts of a study"):
+        texts = [content[name] for name in ("manifest_hash", "table_hash", "cohort", "atlas")]
+        texts += [site["site"] for site in content["sites"]]
+        numbers = [site[name] for site in content["sites"] for name in ("n", "n_cases")]
+        if not (all(isinstance(x, str) for x in texts) and all(isinstance(x, int) for x in numbers)):
+            raise TypeError("names are text, counts are numbers")
+    return content
+
+
+def _read_plan(file: Path) -> tuple[str, list[RunSpec]]:
+    content = read_sealed(file)
+    with _expecting(file, "a plan"):
+        return str(content["command"]), [run_spec(spec) for spec in content["runs"]]
 
 
 def command_line() -> str:

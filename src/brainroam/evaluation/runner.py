@@ -132,14 +132,14 @@ def evaluate(
                     outcome = {"status": "failed", **asdict(outcome)}
                 folder.keep(task.spec, outcome)
                 advance(_line(task.spec, outcome))
-        everything = RunsFolder(folder.path)  # also what other commands have finished there meanwhile
-        everything.write_tables()
+        everything = RunsFolder.settled(folder.path)  # also what other commands have finished there meanwhile
         return _results(everything, [task.spec for task in tasks], partial)
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
     """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
     folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
+    folder.require_plans()
     asked = folder.planned | {key: spec for key, (spec, _) in folder.runs.items()}
     return _results(folder, asked.values(), partial)
 

@@ -100,12 +100,21 @@ def read_run(path: Path) -> tuple[RunSpec, dict[str, Any]]:
     """The spec and the rest of a run file."""
     content = read_sealed(path)
     try:
-        spec = RunSpec(**content.pop("spec"))
+        spec = run_spec(content.pop("spec"))
     except (KeyError, TypeError) as error:
         raise RunsError(f"{path} holds no run") from error
     if spec.hash != path.stem:
         raise RunsError(f"{path} holds another run than its name says: {spec}")
     return spec, content
+
+
+def run_spec(content: Any) -> RunSpec:
+    """The spec that `dataclasses.asdict` turned into plain values; a `TypeError` when these are something else."""
+    spec = RunSpec(**content)
+    texts = [value for name, value in vars(spec).items() if name not in ("parameters", "seed")]
+    if not (isinstance(spec.parameters, dict) and type(spec.seed) is int and all(isinstance(x, str) for x in texts)):
+        raise TypeError("a spec is text, a seed and parameters")
+    return spec
 
 
 def read_sealed(path: Path) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
+from brainroam.errors import BrainroamError
 from brainroam.readers.text import Series
 
 SEGMENT = 2**27  # values in one scratch file, 1 GB: few files even for a biobank, because each stays open
@@ -22,15 +24,26 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self._folder, self._segments = folder, 0
         self._room: np.ndarray = np.empty(0)
+        self._file: IO[bytes]
 
     def keep(self, series: Series) -> Series:
         """Move the values of one person to disk."""
         size = series.values.size
-        if size > len(self._room):
-            path = self._folder / f"{self._segments}.spool"
-            self._room = np.memmap(path, float, "w+", shape=(max(SEGMENT, size),))
-            self._segments += 1
+        try:
+            if size > len(self._room):
+                self._begin_segment(max(SEGMENT, size))
+            # Written as a file: a full disk is then an error, where writing to a map of it would end the process.
+            self._file.write(np.ascontiguousarray(series.values, dtype=float).data)
+            self._file.flush()
+        except OSError as error:
+            raise BrainroamError(f"cannot write to {self._folder}: {error.strerror or error}") from error
         place, self._room = self._room[:size].reshape(series.values.shape), self._room[size:]
-        place[:] = series.values
-        place.setflags(write=False)
         return replace(series, values=place)
+
+    def _begin_segment(self, size: int) -> None:
+        """A new scratch file, mapped as a whole; it takes up room only as it is filled."""
+        path = self._folder / f"{self._segments}.spool"
+        self._file = open(path, "wb")  # noqa: SIM115  open as long as it is filled
+        self._file.truncate(size * 8)
+        self._room = np.memmap(path, float, "r", shape=(size,))
+        self._segments += 1

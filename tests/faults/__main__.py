@@ -1,0 +1,87 @@
+"""``python -m tests.faults``: break brainroam in every way we can think of, on purpose, and see whether it recovers.
+
+Nothing finished may be lost, nothing partial accepted, a second start must complete, and the end result must be the
+clean run's bytes. What is random follows from ``--seed``; what a kill after some seconds hits, also from the machine.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults import damage, faults, launcher
+from tests.faults.bench import JOBS, Bench
+
+
+def campaign(bench: Bench, n_kills: int, seed: int, quick: bool) -> Iterator[faults.Trial]:
+    """All faults, the cheap ones first."""
+    names = list(bench.clean)
+    alone = [name for name in names if "--jobs" not in name]
+    few = 1 if quick else 4
+    if not quick:
+        yield from faults.changes(bench, alone, seed, None if n_kills >= 50 else 3)
+    yield from damage.runs(bench, 10 if quick else 40, seed)
+    yield from damage.models(bench, 4 if quick else 20, seed)
+    yield from damage.stores(bench, 4 if quick else 20, seed)
+    yield from faults.full_disks(bench, alone, seed, few)
+    yield from faults.read_only(bench, alone)
+    yield from faults.backwards(bench, alone)
+    yield from faults.two_writers(bench, few, seed)
+    yield from faults.interrupts(bench, names, few * len(names), seed)
+    yield from faults.kills(bench, names, n_kills, seed)
+
+
+def show(trials: list[faults.Trial]) -> None:
+    """A table by fault and job, and every violation in words."""
+    rows: dict[tuple[str, str], list[faults.Trial]] = defaultdict(list)
+    for trial in trials:
+        rows[trial.fault, trial.job].append(trial)
+    print(f"{'fault':<22}{'job':<16}{'tried':>7}{'reached':>9}{'survived':>10}")
+    for (fault, job), group in sorted(rows.items()):
+        survived = sum(not trial.wrong for trial in group)
+        print(f"{fault:<22}{job:<16}{len(group):>7}{sum(t.hit for t in group):>9}{survived:>10}")
+    for trial in trials:
+        for words in trial.wrong:
+            print(f"VIOLATION: {trial.fault}, {trial.job}, {trial.detail}: {words}")
+
+
+def main() -> int:
+    """Parse, run, print; exit code 1 when anything was not survived."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__.split("\n")[0])
+    parser.add_argument("--kills", type=int, default=50, help="random kills that reach a living process")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=60, help="stop after so many minutes, whatever was done")
+    parser.add_argument("--quick", action="store_true", help="each fault once")
+    parser.add_argument("--jobs", default=",".join(JOBS), help="which commands")
+    parser.add_argument("--out", type=Path, help="the outcome as JSON")
+    chosen = parser.parse_args()
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    began, trials = time.monotonic(), []
+    with tempfile.TemporaryDirectory(prefix="brainroam-faults-") as root:
+        launcher.warm_up()
+        bench = Bench.set_up(Path(root), chosen.jobs.split(","))
+        for trial in campaign(bench, chosen.kills, chosen.seed, chosen.quick):
+            trials.append(trial)
+            if trial.wrong:
+                print(f"{trial.fault}, {trial.job}, {trial.detail}: {'; '.join(trial.wrong)}", file=sys.stderr)
+            if time.monotonic() - began > 60 * chosen.minutes:
+                print("time is up", file=sys.stderr)
+                break
+    show(trials)
+    if chosen.out:
+        content = {"seconds": time.monotonic() - began, "trials": [vars(trial) for trial in trials]}
+        chosen.out.write_text(json.dumps(content, indent=1) + "\n")
+    n_bad = sum(bool(trial.wrong) for trial in trials)
+    n_kills = sum(trial.hit and trial.fault.startswith("kill") for trial in trials)
+    seconds = time.monotonic() - began
+    print(f"{len(trials)} trials, {n_kills} kills reached a process, {n_bad} not survived, {seconds:.0f} s")
+    return int(n_bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
