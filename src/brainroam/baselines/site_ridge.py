@@ -48,6 +48,8 @@ class SiteRidge(Method):
         In units of the mean squared length of the features; their solutions are averaged.
     tau_percentile, eta, zeta : float
         Thresholds of the scaffold.
+    may_be_empty : bool
+        Read nothing where the scaffold is empty, instead of an error; an empty scaffold of lead-lag edges is none.
     covariates : sequence of str
         Columns to remove.
     """
@@ -63,11 +65,12 @@ class SiteRidge(Method):
         tau_percentile: float = 80,
         eta: float = 0.75,
         zeta: float = 0.70,
+        may_be_empty: bool = False,
         covariates: Sequence[str] = ("age", "sex"),
     ) -> None:
         self.kind, self.shrinkages, self.robust, self.scaffold = kind, shrinkages, robust, scaffold
         self.penalties, self.tau_percentile, self.eta, self.zeta = penalties, tau_percentile, eta, zeta
-        self.lead_lag, self.covariates = lead_lag, covariates
+        self.lead_lag, self.may_be_empty, self.covariates = lead_lag, may_be_empty, covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Deconfound each source of edges, then one ridge per shrinkage."""
@@ -146,9 +149,9 @@ class SiteRidge(Method):
         try:
             columns = select_scaffold(contrast, sites, self.tau_percentile, self.eta, self.zeta).edges
         except EmptyScaffoldError:
-            if source[0] != "lag":
+            if source[0] != "lag" and not self.may_be_empty:
                 raise
-            columns = np.empty(0, dtype=int)  # nobody runs ahead reproducibly: there is nothing to read beside
+            columns = np.empty(0, dtype=int)
         scale = np.nanstd(residuals[:, columns], axis=0)
         return _Block(deconfounder, columns, scale, np.nan_to_num(residuals[:, columns] / scale))
 
