@@ -16,7 +16,6 @@ from brainroam.atlas import load_atlas
 from brainroam.cohort import Cohort
 from brainroam.connectivity import cohort_edges, edges_to_matrix
 from brainroam.errors import DataError, listed
-from brainroam.evaluation.tables import csv_lines
 from brainroam.files import write_text
 from brainroam.readers.abide import TR
 from brainroam.readers.tables import SENTINELS
@@ -140,8 +139,8 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         write_text(f"{stem}.json", json.dumps(sidecar, indent=2) + "\n")
     people = cohort.table.assign(participant_id=[f"sub-{label}" for label in labels])
     columns = ["participant_id", "site", "label", "age", "sex"]
-    lines = csv_lines([columns, *people[columns].itertuples(index=False)]).replace(",nan", ",n/a").replace(",", "\t")
-    write_text(out / "participants.tsv", lines)
+    table = people[columns].to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n")
+    write_text(out / "participants.tsv", table)
     generated = {"Name": "brainroam", "Version": __version__}
     description = {"Name": "Relationship matrices", "BIDSVersion": "1.10.0", "DatasetType": "derivative"}
     write_text(
