@@ -14,7 +14,6 @@ from brainroam.evaluation.naming import parse_name
 if TYPE_CHECKING:
     import pandas as pd
 
-DEFAULT = "core"
 Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
 
 
@@ -27,7 +26,8 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"Which method, see brainroam methods ({DEFAULT}; the first one of a study file).", metavar="NAME"
+            help="Which method, see brainroam methods: champion; core when --set is given; the first of a study file.",
+            metavar="NAME",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
@@ -36,7 +36,7 @@ def fit(
 ) -> None:
     """Fit a method on all sites of your data and save it.
 
-    [bold]Example:[/bold] brainroam fit ABIDE_pcp --atlas aal --preset paper --out model --set budget=60
+    [bold]Example:[/bold] brainroam fit ABIDE_pcp --atlas aal --preset paper --out model
     """
     cohort = source.load()
     from brainroam.baselines.registry import method_info
@@ -45,7 +45,7 @@ def fit(
     from brainroam.cli.show import show_excluded
 
     if method is None:
-        method = source.study.methods[0] if source.study else DEFAULT
+        method = source.study.methods[0] if source.study else "core" if settings else "champion"
     name, fixed = parse_name(method)
     info = method_info(name)
     if info.in_distribution_only:
