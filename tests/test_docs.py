@@ -132,7 +132,7 @@ def test_the_blocks_of_a_page_run(page, world, tmp_path):
         "COLUMNS": "80",
     }
     for command in (["bash", "-euc", "\n".join(shell)], [sys.executable, "-c", "\n".join(python)]):
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=3600)
         assert done.returncode == 0, f"{page}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
