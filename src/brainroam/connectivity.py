@@ -99,6 +99,8 @@ def edges(
     robust : bool
         Spatial-sign instead of Pearson correlation.
 
+    Examples
+    --------
     >>> x = np.random.default_rng(0).normal(size=(50, 4))
     >>> edges([x], kind="log").shape
     (1, 6)

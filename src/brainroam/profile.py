@@ -44,6 +44,8 @@ def temporal_descriptors(
     subjects : sequence of str, optional
         Ids for the error that names people with fewer volumes than a window.
 
+    Examples
+    --------
     >>> x = np.random.default_rng(0).normal(size=(100, 3))
     >>> temporal_descriptors([x], np.array([[0, 1], [1, 2]])).shape
     (1, 2, 2)
