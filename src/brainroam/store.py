@@ -10,6 +10,8 @@ Person i owns the rows from T_1 + ... + T_(i-1) on, T_i of them, so scans may di
 opens only the chunks they lie in. Every series that is read is compared with its SHA-256.
 """
 
+import math
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ from brainroam.validation import frozen_series, validated_table
 MANIFEST, SERIES = "cohort.json", "series"
 KIND = "brainroam cohort store"
 CHUNK_BYTES = 4_000_000
+MAX_CHUNK_BYTES = 1_000_000_000
+CODECS = ["bytes", "blosc"]
 
 
 def is_store(path: str | Path) -> bool:
@@ -111,16 +115,26 @@ class CohortStore:
         content = read_sealed(self.path / MANIFEST, ReaderError)
         if content.get("kind") != KIND:
             raise ReaderError(f"{self.path / MANIFEST} describes no {KIND}")
-        self.table = pd.DataFrame(content["table"]).astype(content["dtypes"])
+        try:  # a right checksum does not make the content right
+            self._take(content)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ReaderError(f"{self.path / MANIFEST} describes no cohort: {error}") from error
+        self._array = self._open()
+        self._chunk: tuple[int, np.ndarray] | None = None
+
+    def _take(self, content: dict[str, Any]) -> None:
+        people = pd.DataFrame(content["table"]).astype(content["dtypes"])
+        n_timepoints = people["n_timepoints"].to_numpy(dtype=int)
+        if len(people) != len(content["digests"]) or (n_timepoints < 2).any() or n_timepoints.sum() > 2**40:
+            raise ValueError("not everybody has a series")
+        self.table = validated_table(people, len(people)).assign(n_timepoints=n_timepoints)[list(people.columns)]
         self.excluded = pd.DataFrame(content["excluded"], columns=["subject", "reason"], dtype=object)
-        coords = None if content["coords"] is None else np.array(content["coords"])
+        coords = None if content["coords"] is None else np.array(content["coords"], dtype=float)
         atlas = content["atlas"]
         self.atlas = Atlas(atlas["name"], tuple(atlas["labels"]), coords, atlas["citation"])
         self.digests: list[str] = content["digests"]
-        self.manifest_hash: str = content["manifest_hash"]
-        self._ends = np.cumsum(self.table["n_timepoints"].to_numpy(dtype=int))
-        self._array = self._open()
-        self._chunk: tuple[int, np.ndarray] | None = None
+        self.manifest_hash = str(content["manifest_hash"])
+        self._ends = np.cumsum(n_timepoints)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -171,11 +185,15 @@ class CohortStore:
         try:
             array = zarr.open_group(self.path, mode="r")[SERIES]
             shape = tuple(array.shape)
+            codecs = [codec.to_dict()["name"] for codec in array.metadata.codecs]
+            chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
         except Exception as error:  # damaged metadata make zarr raise anything at all
             raise ReaderError(f"{self.path} is damaged: its array of series cannot be opened ({error})") from error
         if shape != (int(self._ends[-1]), self.n_rois):
             expected = f"{int(self._ends[-1])} volumes x {self.n_rois} regions"
             raise ReaderError(f"{self.path} is damaged: the series should be {expected} but are {shape}")
+        if array.dtype.kind != "f" or codecs != CODECS or chunk_bytes > MAX_CHUNK_BYTES or array.chunks[1] != shape[1]:
+            raise ReaderError(f"{self.path} is damaged: its series are not packed as brainroam packs them")
         return array
 
     def _volumes(self, start: int, stop: int, subject: str) -> np.ndarray:
@@ -184,6 +202,7 @@ class CohortStore:
         for k in range(start // size, (stop - 1) // size + 1):
             if self._chunk is None or self._chunk[0] != k:
                 try:
+                    self._require_whole_chunk(k)
                     self._chunk = k, np.asarray(self._array[k * size : (k + 1) * size])
                 except Exception as error:  # so do damaged chunks
                     raise ReaderError(
@@ -194,6 +213,16 @@ class CohortStore:
         volumes = np.concatenate(parts)
         volumes.setflags(write=False)
         return volumes
+
+    def _require_whole_chunk(self, k: int) -> None:
+        """Blosc believes the sizes in a chunk's header and reads on where a chunk was cut short, into other memory."""
+        file = self.path / SERIES / "c" / str(k) / "0"
+        if not file.is_file():
+            return  # Zarr takes it for zeros, which are not what was written
+        with open(file, "rb") as chunk:
+            n_unpacked, _, n_packed = struct.unpack("<4xIII", chunk.read(16))
+        if n_packed != file.stat().st_size or n_unpacked != math.prod(self._array.chunks) * self.dtype.itemsize:
+            raise ValueError(f"{file} is not as long as it says")
 
 
 class _Writer:

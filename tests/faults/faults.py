@@ -70,18 +70,16 @@ def _struck(bench: Bench, name: str, place: Path, after: float, number: int) -> 
 
 
 def changes(bench: Bench, names: list[str], seed: int, count: int | None) -> Iterator[Trial]:
-    """kill -9 just before each change of the file system, one after another (or ``count`` of them by chance)."""
-    for name in names:
-        numbers = list(range(1, _n_changes(bench, name) + 1))
-        if count is not None:
-            numbers = sorted(random.Random(seed).sample(numbers, min(count, len(numbers))))
-        for number in numbers:
-            place = bench.place(name)
-            code, _ = run(JOBS[name].arguments, place, launcher.die_at_change(number))
-            trial = Trial("kill -9 at a change", name, f"before change {number}", hit=code == -signal.SIGKILL)
-            trial.wrong += bench.wrong(name, place) + completed(bench, name, place)
-            yield trial
-            shutil.rmtree(place)
+    """kill -9 just before each change of the file system, in random order; ``count`` is how many, None for all."""
+    points = [(name, number) for name in names for number in range(1, _n_changes(bench, name) + 1)]
+    random.Random(seed).shuffle(points)
+    for name, number in points[:count]:
+        place = bench.place(name)
+        code, _ = run(JOBS[name].arguments, place, launcher.die_at_change(number))
+        trial = Trial("kill -9 at a change", name, f"before change {number}", hit=code == -signal.SIGKILL)
+        trial.wrong += bench.wrong(name, place) + completed(bench, name, place)
+        yield trial
+        shutil.rmtree(place)
 
 
 def _n_changes(bench: Bench, name: str) -> int:

@@ -1,12 +1,13 @@
 """Fitted methods on disk: any registered method, with what it was trained on and how it is calibrated."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from brainroam.baselines.registry import method_info
 from brainroam.baselines.selection import Selected
 from brainroam.cohort import Cohort
-from brainroam.errors import ModelFileError, UsageError
+from brainroam.errors import DataError, ModelFileError, UsageError
 from brainroam.persist import describe_atlas, load_model, require_atlas, save_model
 
 KIND = "method"
@@ -49,6 +50,11 @@ def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, A
         require_atlas(header, cohort.atlas.name, cohort.atlas.labels)
         method = Selected(method_info(header["method"]), header["budget"], **header["fixed"])
         method.configuration_ = header["configuration"]
-        return method.load_state(arrays), header
-    except (UsageError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        method.load_state(arrays)
+        with suppress(DataError):  # about these people, not about the model
+            method.score(
+                cohort.subset([0])
+            )  # arrays that do not fit each other are told here, not in the middle of work
+        return method, header
+    except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error

@@ -36,7 +36,7 @@ from brainroam.evaluation.runs import (
     write_run,
     write_sealed,
 )
-from brainroam.evaluation.tables import PREDICTIONS, SCORES, csv_lines, prediction_rows, score_rows
+from brainroam.evaluation.tables import PREDICTIONS, SCORES, csv_lines, prediction_rows, require_types, score_rows
 from brainroam.files import write_text
 
 
@@ -171,7 +171,10 @@ class RunsFolder:
     def _add(self, spec: RunSpec, outcome: dict[str, Any]) -> None:
         self._lines.pop(spec.key, None)
         if outcome["status"] == "done":
-            self._lines[spec.key] = csv_lines(score_rows(spec, outcome)), csv_lines(prediction_rows(spec, outcome))
+            scores, predictions = score_rows(spec, outcome), prediction_rows(spec, outcome)
+            require_types(SCORES, scores)
+            require_types(PREDICTIONS, predictions)
+            self._lines[spec.key] = csv_lines(scores), csv_lines(predictions)
         elif not isinstance(outcome["error"], str):
             raise TypeError("a run that failed says why")
         self.runs[spec.hash] = spec, outcome

@@ -38,6 +38,14 @@ def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     return sorted((spec.name, spec.protocol, spec.fold, spec.seed, *row) for row in zip(*columns, strict=True))
 
 
+def require_types(columns: Iterable[str], rows: Iterable[tuple]) -> None:
+    """A `TypeError` unless text is text and the rest numbers, or nothing where nothing could be measured."""
+    for row in rows:
+        for name, value in zip(columns, row, strict=True):
+            if not isinstance(value, str if name in TEXT else int | float | None):
+                raise TypeError(f"{name} cannot be {value!r}")
+
+
 def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
     """Rows as CSV text.
 

@@ -1,0 +1,269 @@
+"""Bad input of every kind ends in an error for people; ``python -m tests.fuzz`` does the same for hours."""
+
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from brainroam.cli import app
+from brainroam.errors import BrainroamError, ReaderError
+from brainroam.readers import load_cohort
+from brainroam.readers.series import read_series
+from brainroam.readers.tables import read_table
+from brainroam.store import CohortStore, write_store
+from brainroam.study_file import read_study
+from brainroam.synthetic import make_cohort
+
+ROOT = Path(__file__).resolve().parents[2]
+TRIES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+CELLS = st.one_of(
+    st.sampled_from(
+        ["", "n/a", "NaN", "inf", "1e999", "../../x", "/etc/passwd", "\0", "ü" * 99, "=1+1", "1_0", "²", '"']
+    ),
+    st.floats().map(str),
+    st.integers().map(str),
+    st.text(max_size=12),
+)
+ROWS = st.lists(st.lists(CELLS, min_size=1, max_size=6), min_size=1, max_size=8)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="bounds the memory of a process as Linux does")
+def test_thousands_of_spoilt_files_are_read_or_refused(tmp_path):
+    """Every reader, models, runs and study files, in a process with bounded memory and time."""
+    command = [sys.executable, "-m", "tests.fuzz", "--inputs", "200", "--out", tmp_path / "out.json"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcomes = json.loads((tmp_path / "out.json").read_text())
+    assert len(outcomes) == 14 and all(o["read"] + o["refused"] == 200 for o in outcomes)
+    assert all(o["read"] and o["refused"] for o in outcomes)  # mutations that only ever break or never do test little
+
+
+@TRIES
+@given(rows=ROWS, mark=st.sampled_from("\t,; "), suffix=st.sampled_from(["tsv", "csv", "txt", "1D"]))
+def test_any_table_is_a_series_or_a_refusal(rows, mark, suffix):
+    _read_or_refuse(read_series, f"x.{suffix}", "\n".join(mark.join(row) for row in rows).encode("utf-8", "replace"))
+
+
+@TRIES
+@given(rows=ROWS, mark=st.sampled_from("\t,;"))
+def test_any_table_is_a_table_of_people_or_a_refusal(rows, mark):
+    _read_or_refuse(read_table, "x.csv", "\n".join(mark.join(row) for row in rows).encode("utf-8", "replace"))
+
+
+@TRIES
+@given(content=st.binary(max_size=300), name=st.sampled_from(["x.npy", "x.mat", "x.ptseries.nii", "x.csv"]))
+def test_any_bytes_are_a_series_or_a_refusal(content, name):
+    _read_or_refuse(read_series, name, content)
+
+
+@TRIES
+@given(content=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(lambda t: t.encode("utf-8", "replace"))))
+def test_any_bytes_are_a_study_file_or_a_refusal(content):
+    _read_or_refuse(read_study, "study.yaml", content)
+
+
+@TRIES
+@given(
+    content=st.dictionaries(
+        st.one_of(
+            st.sampled_from(["data", "sites", "options", "methods", "seeds", "out", "atlas"]), st.integers(), st.text()
+        ),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+            lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+            max_leaves=4,
+        ),
+        max_size=4,
+    )
+)
+def test_any_yaml_is_a_study_file_or_a_refusal(content):
+    import yaml
+
+    _read_or_refuse(read_study, "study.yaml", yaml.safe_dump({"data": "synthetic", **content}).encode())
+
+
+def _read_or_refuse(read, name, content):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_bytes(content)
+        try:
+            read(file)
+        except BrainroamError as error:
+            assert str(error)
+        assert [path.name for path in Path(folder).iterdir()] == [name]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with a cohort, a damaged one, and a place for output."""
+    root = tmp_path_factory.mktemp("home")
+    make_cohort(n_sites=2, n_per_site=4, n_rois=8).save(root / "cohort.npz")
+    (root / "broken.npz").write_bytes((root / "cohort.npz").read_bytes()[:500])
+    (root / "study.yaml").write_text("data: cohort.npz\nmethods: [majority]\n")
+    (root / "out").mkdir()
+    return root
+
+
+VALUES = st.one_of(
+    st.sampled_from(
+        ["cohort.npz", "broken.npz", "study.yaml", "synthetic", "out", "/dev/null", "/", "-1", "0", "1e99", "nan"]
+    ),
+    st.sampled_from(
+        ["n_sites=2", "n_sites=-1", "n_rois=1e9", "seed=x", "a=b=c", "=", "budget=[", "template={participant_id}"]
+    ),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8),
+)
+OPTIONS = [
+    "--reader",
+    "--atlas",
+    "--sites",
+    "--preset",
+    "--max-missing-rois",
+    "--option",
+    "--set",
+    "--json",
+    "--memory",
+    "--jobs",
+]
+COMMANDS = ["check", "convert", "scaffold", "compare", "report", "predict", "init", "methods", "export", "nonsense"]
+
+
+@TRIES
+@given(
+    command=st.sampled_from(COMMANDS),
+    data=st.lists(VALUES, max_size=2),
+    options=st.lists(st.tuples(st.sampled_from(OPTIONS), VALUES), max_size=3),
+)
+def test_any_command_line_ends_in_words(home, monkeypatch, command, data, options):
+    """Exit code 0, 1 or 2, and nothing written but where it was asked for."""
+    monkeypatch.chdir(home)
+    before = {path for path in home.parent.rglob("*") if "out" not in path.parts}
+    words = [command, *data, *(word for option in options for word in option)]
+    if command in ("convert", "scaffold", "report", "predict", "init"):
+        words += ["--out", "out/result"]
+    done = CliRunner().invoke(app, words, input="")
+    assert done.exit_code in (0, 1, 2), (words, done.output, done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
+    assert {path for path in home.parent.rglob("*") if "out" not in path.parts} == before, words
+
+
+def npy_claiming(shape):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return header.getvalue() + bytes(800)
+
+
+def one_person(folder, name, content):
+    folder.mkdir()
+    (folder / "participants.tsv").write_text("participant_id\tsite\tdiagnosis\np\tA\t1\n")
+    (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize("shape", [(10, 10**9), (10**9, 10), (2**62, 4), (2**40, 2**40)])
+def test_an_array_that_claims_more_than_its_file_holds(tmp_path, shape):
+    with pytest.raises(ReaderError):
+        load_cohort(one_person(tmp_path / "data", "p.npy", npy_claiming(shape)))
+
+
+@pytest.mark.parametrize("size", [10**9, 2**31 - 1])
+def test_a_matrix_of_matlab_that_claims_more_than_its_file_holds(tmp_path, size):
+    from scipy.io import savemat
+
+    savemat(tmp_path / "x.mat", {"x": np.ones((6, 4))})
+    content = (tmp_path / "x.mat").read_bytes()
+    at = content.index(struct.pack("<ii", 6, 4))
+    content = content[:at] + struct.pack("<ii", 6, size) + content[at + 8 :]
+    with pytest.raises(ReaderError):
+        load_cohort(one_person(tmp_path / "data", "p.mat", content))
+
+
+def test_an_image_that_claims_more_than_its_file_holds(tmp_path):
+    from tests.fuzz.targets import build_folder
+
+    build_folder(tmp_path / "seed")
+    content = bytearray((tmp_path / "seed" / "p5.ptseries.nii").read_bytes())
+    content[16 + 8 * 5 : 16 + 8 * 6] = struct.pack("<q", 10**9)  # dim[5] of a NIfTI-2 header
+    with pytest.raises(ReaderError):
+        load_cohort(one_person(tmp_path / "data", "p.ptseries.nii", bytes(content)))
+
+
+def test_a_table_with_a_header_of_very_many_columns():
+    content = b"\t".join(b"%d" % i for i in range(200_000)) + b"\n1\t2\n3\t4\n"
+    _read_or_refuse(read_series, "x.tsv", content)
+
+
+def test_a_spreadsheet_that_unpacks_to_very_much(tmp_path, monkeypatch):
+    monkeypatch.setattr("brainroam.readers.series.MAX_UNPACKED", 1_000_000)
+    pd.DataFrame({"participant_id": ["p"]}).to_excel(tmp_path / "x.xlsx", index=False)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "p.csv").write_text("1,2\n3,4\n")
+    with (
+        zipfile.ZipFile(tmp_path / "x.xlsx") as old,
+        zipfile.ZipFile(folder / "participants.xlsx", "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        with new.open("xl/worksheets/sheet9.xml", "w") as bomb:
+            bomb.write(bytes(3_000_000))
+    with pytest.raises(ReaderError, match="unpacks to"):
+        load_cohort(folder)
+
+
+def test_members_of_an_archive_are_never_unpacked_to_disk(tmp_path):
+    file = make_cohort(n_sites=2, n_per_site=4, n_rois=8).save(tmp_path / "data" / "cohort.npz")
+    link = zipfile.ZipInfo("link.npy")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("../../escaped.npy", b"x")
+        archive.writestr("/tmp/escaped.npy", b"x")
+        archive.writestr(link, "/etc/passwd")
+    before = sorted(tmp_path.rglob("*"))
+    assert len(load_cohort(file)) == 8
+    assert sorted(tmp_path.rglob("*")) == before and not Path("/tmp/escaped.npy").exists()
+
+
+@pytest.mark.parametrize("keep", [0, 10, 17, 100, -1])
+def test_a_chunk_that_was_cut_short_is_refused_before_it_is_unpacked(tmp_path, keep):
+    """Blosc would read on in memory that is not its own, and end the process."""
+    cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    store = write_store(tmp_path / "c.zarr", cohort.table, cohort.series)
+    chunk = store / "series" / "c" / "0" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:keep])
+    with pytest.raises(ReaderError, match="cannot be read"):
+        list(CohortStore(store).series())
+
+
+def test_a_chunk_that_claims_to_unpack_to_more_is_refused(tmp_path):
+    cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    store = write_store(tmp_path / "c.zarr", cohort.table, cohort.series)
+    chunk = store / "series" / "c" / "0" / "0"
+    content = bytearray(chunk.read_bytes())
+    content[4:8] = struct.pack("<I", 2**31 - 1)
+    chunk.write_bytes(content)
+    with pytest.raises(ReaderError, match="not as long as it says"):
+        list(CohortStore(store).series())
+
+
+def test_a_store_packed_in_another_way_is_refused(tmp_path):
+    cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    store = write_store(tmp_path / "c.zarr", cohort.table, cohort.series)
+    file = store / "series" / "zarr.json"
+    content = json.loads(file.read_text())
+    content["chunk_grid"]["configuration"]["chunk_shape"][0] = 10**9
+    file.write_text(json.dumps(content))
+    with pytest.raises(ReaderError, match="not packed as brainroam packs them"):
+        CohortStore(store)
