@@ -49,7 +49,7 @@ def test_help_lists_every_command_with_an_example():
     for name in ("check", "fetch", "demo"):
         assert name in result.output
         assert f"Example: brainroam {name}" in run(name, "--help").output
-    assert "brainroam demo --out" in result.output
+    assert "brainroam init FOLDER" in result.output
 
 
 def test_help_loads_nothing_heavy_and_answers_at_once():
