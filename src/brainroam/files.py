@@ -39,6 +39,14 @@ def atomic_write(path: str | Path, text: bool = False) -> Iterator[IO]:
         temporary.unlink(missing_ok=True)
 
 
+def expanded(path: str | Path) -> Path:
+    """A path in which ``~`` and ``~name`` stand for home folders."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise BrainroamError(f"{path}: there is no such home folder; write the path without ~") from error
+
+
 def write_text(path: str | Path, content: str) -> Path:
     """Write a text file atomically."""
     with atomic_write(path, text=True) as file:
@@ -62,7 +70,7 @@ def exchanged(one: Path, other: Path) -> bool:
 @contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
     """A new folder beside ``path`` that is moved there once it is complete; an error where something stands already."""
-    path = Path(path).expanduser()
+    path = expanded(path)
     if path.exists():
         raise BrainroamError(f"{path} exists and was left as it is; choose another name, or delete it first")
     try:

@@ -24,7 +24,7 @@ from safetensors import numpy as safetensors
 
 from brainroam import __version__
 from brainroam.errors import BrainroamError, ModelFileError, listed
-from brainroam.files import exchanged
+from brainroam.files import exchanged, expanded
 
 SCHEMA = 1
 HEADER, ARRAYS = "model.json", "model.safetensors"
@@ -50,7 +50,7 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
     >>> header["kind"], arrays["weights"].tolist()
     ('example', [0.0, 1.0, 2.0])
     """
-    path = Path(path).expanduser().resolve()
+    path = expanded(path).resolve()
     if path.exists() and not _may_be_replaced(path):
         raise ModelFileError(f"{path} exists and is not a model; it was left as it is: choose another name")
     tensors = safetensors.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
@@ -66,7 +66,7 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
 
 def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a model folder and check every byte of it; other files in it are ignored with a warning."""
-    folder = Path(path).expanduser()
+    folder = expanded(path)
     try:
         content, tensors = (folder / HEADER).read_bytes(), (folder / ARRAYS).read_bytes()
     except OSError as error:

@@ -23,7 +23,7 @@ from brainroam.atlas import Atlas, anonymous_atlas
 from brainroam.cohort import Cohort, manifest_hash, series_digest, to_columns
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.extras import extra
-from brainroam.files import atomic_folder
+from brainroam.files import atomic_folder, expanded
 from brainroam.sealed import read_sealed, write_sealed
 from brainroam.validation import frozen_series, validated_table
 
@@ -111,7 +111,7 @@ class CohortStore:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser()
+        self.path = expanded(path)
         content = read_sealed(self.path / MANIFEST, ReaderError)
         if content.get("kind") != KIND:
             raise ReaderError(f"{self.path / MANIFEST} describes no {KIND}")

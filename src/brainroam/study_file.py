@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from brainroam.errors import UsageError
 from brainroam.evaluation.naming import STANDARD_METHODS
+from brainroam.files import expanded
 
 if TYPE_CHECKING:
     from brainroam.cohort import Cohort
@@ -99,7 +100,7 @@ def read_study(path: str | Path) -> Study:
     Traceback (most recent call last):
     brainroam.errors.UsageError: .../study.yaml, line 2: unknown key 'methds'; did you mean 'methods'? ...
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     content, lines = _parse(path)
     try:
         study = Study.model_validate(content)
@@ -111,17 +112,26 @@ def read_study(path: str | Path) -> Study:
 
 def _parse(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     """The content of the file, and the line on which each key stands."""
-    if not path.is_file():
+    if not _is_file(path):
         raise UsageError(f"{path} does not exist; brainroam init FOLDER writes one")
     try:
         text = path.read_text(encoding="utf-8-sig")
+        repeats = any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # dates and numbers that are none, nesting without end
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         reason = getattr(error, "problem", None) or str(error)
         raise UsageError(f"{path}{where} is not YAML ({reason}); text with : or # in it needs quotes") from error
+    if repeats:  # a few lines of aliases of aliases stand for more text than fits into memory
+        raise UsageError(f"{path} uses * to repeat something; write it out, or put quotes around it if it is text")
     if not isinstance(content, dict):
         raise UsageError(f"{path} should be lines of 'key: value', beginning with data: FOLDER")
     return content, {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
@@ -143,12 +153,19 @@ def _in_words(error: Any, lines: dict[str, int]) -> str:
     return f"{where}: {name!r} should be {expected}, not {error['input']!r}{quotes}"
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for one
+        return False
+
+
 def _resolved(study: Study, home: Path) -> dict[str, Any]:
     """The entries that are paths, as seen from here."""
-    update: dict[str, Any] = {"out": str(home / Path(study.out).expanduser())}
+    update: dict[str, Any] = {"out": str(home / expanded(study.out))}
     if study.data != SYNTHETIC:
-        update["data"] = str(home / Path(study.data).expanduser())
-    if study.atlas is not None and (home / study.atlas).is_file():
+        update["data"] = str(home / expanded(study.data))
+    if study.atlas is not None and _is_file(home / study.atlas):
         update["atlas"] = str(home / study.atlas)
     if "participants" in study.options:
         update["options"] = {**study.options, "participants": str(home / str(study.options["participants"]))}

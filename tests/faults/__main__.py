@@ -7,6 +7,7 @@ clean run's bytes. What is random follows from ``--seed``; what a kill after som
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -75,6 +76,7 @@ def main() -> int:
             if time.monotonic() - began > 60 * chosen.minutes:
                 print("time is up", file=sys.stderr)
                 break
+    shutil.rmtree(launcher.LOGS, ignore_errors=True)
     show(trials)
     n_bad = sum(bool(trial.wrong) for trial in trials)
     n_kills = sum(trial.hit and trial.fault.startswith("kill") for trial in trials)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 CHANGES = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod"}
-LOGS = Path(tempfile.mkdtemp(prefix="brainroam-faults-logs-"))
+LOGS = Path(tempfile.gettempdir()) / f"brainroam-faults-logs-{os.getpid()}"
 PATIENCE = 300.0  # seconds on a machine that does other things as well
 
 
@@ -38,6 +38,7 @@ def warm_up() -> None:
 def start(arguments: Sequence[str], folder: Path, before: Callable[[], None] | None = None) -> int:
     """Start a command in a folder; gives the process id. What it says goes elsewhere: the folder's disk may be full."""
     sys.stdout.flush()
+    LOGS.mkdir(exist_ok=True)
     pid = os.fork()
     if pid:
         return pid

@@ -141,18 +141,20 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=20_000, help="per target")
     parser.add_argument("--reader", action="append", choices=TARGETS, help="only this target; may be repeated")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=600, help="stop after so many minutes, whatever was done")
+    parser.add_argument("--minutes", type=float, default=600, help="stop after so many, each target after its share")
     parser.add_argument("--keep", type=Path, help="a folder for inputs that cause faults")
     parser.add_argument("--out", type=Path, help="the outcome as JSON")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable()
     keep = chosen.keep.absolute() if chosen.keep else None
-    out, outcomes, until = chosen.out and chosen.out.absolute(), [], time.monotonic() + 60 * chosen.minutes
+    out, outcomes = chosen.out and chosen.out.absolute(), []
+    names, began = chosen.reader or list(TARGETS), time.monotonic()
     print(f"{'target':<15}{'tried':>8}{'read':>8}{'refused':>9}{'faults':>8}{'slowest':>9}", flush=True)
     with tempfile.TemporaryDirectory(prefix="brainroam-fuzz-") as root:
         limited()
-        for name in chosen.reader or TARGETS:
+        for i, name in enumerate(names, start=1):
+            until = began + 60 * chosen.minutes * i / len(names)
             outcome = fuzz(TARGETS[name], chosen.inputs, chosen.seed, Path(root), keep, until)
             outcomes.append(outcome)
             n_faults = sum(outcome.faults.values())

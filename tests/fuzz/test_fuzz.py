@@ -94,6 +94,45 @@ def test_any_yaml_is_a_study_file_or_a_refusal(content):
     _read_or_refuse(read_study, "study.yaml", yaml.safe_dump({"data": "synthetic", **content}).encode())
 
 
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{BOMB}sites: *a8",
+        "sites: " + "[" * 5000,
+        "seeds: " + "9" * 20_000,
+        "out: 2001-99-99",
+        "out: ~nobody-of-that-name/x",
+        "seeds: " + "x" * 5000,
+    ],
+)
+def test_a_study_file_made_to_do_harm_is_refused(tmp_path, line):
+    (tmp_path / "study.yaml").write_text(f"data: synthetic\n{line}\n")
+    with pytest.raises(BrainroamError):
+        read_study(tmp_path / "study.yaml")
+
+
+def test_an_atlas_with_a_name_too_long_for_a_file_is_no_file(tmp_path):
+    (tmp_path / "study.yaml").write_text("data: synthetic\natlas: " + "x" * 5000)
+    assert len(str(read_study(tmp_path / "study.yaml").atlas)) == 5000
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-that-name/x", "x" * 5000])
+def test_a_path_that_cannot_be_is_refused(path):
+    with pytest.raises(BrainroamError):
+        load_cohort(path)
+
+
+def test_a_table_of_people_of_very_many_columns_is_refused_at_once(tmp_path):
+    (tmp_path / "x.csv").write_text("a," * 20_000 + "b\n" + "1," * 20_000 + "2\n")
+    with pytest.raises(ReaderError, match="20001 columns"):
+        read_table(tmp_path / "x.csv")
+
+
 def _read_or_refuse(read, name, content):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name

@@ -12,6 +12,7 @@ import typer
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
+from brainroam.files import expanded
 
 PANEL = "Where to run"
 Jobs = Annotated[
@@ -112,7 +113,7 @@ def convert(
 
 def _existing(path: Path) -> Path:
     """The nearest folder above a path that exists."""
-    return next(parent for parent in path.expanduser().absolute().parents if parent.is_dir())
+    return next(parent for parent in expanded(path).absolute().parents if parent.is_dir())
 
 
 @takes_data

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from brainroam.errors import ReaderError
+from brainroam.files import expanded
 from brainroam.guess.files import look_at_series, series_files
 from brainroam.guess.guess import Guess, Question
 from brainroam.guess.people import look_at_people
@@ -43,7 +44,7 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     >>> guess.options["site_col"], guess.options["case"], guess.options["template"]
     ('Scanner location', '1', 'scan_{participant_id}.npy')
     """
-    folder, given = Path(folder).expanduser(), dict(given or {})
+    folder, given = expanded(folder), dict(given or {})
     if not folder.exists():
         raise ReaderError(f"{folder} does not exist")
     reader = given.pop("reader", None) or _reader(folder)

@@ -16,6 +16,7 @@ from typing import Any
 from brainroam.atlas import Atlas
 from brainroam.cohort import Cohort
 from brainroam.errors import ReaderError, UsageError, unknown
+from brainroam.files import expanded
 from brainroam.readers import abcd, abide, adhd200, bids, folder, npy, rest_meta_mdd, srpbs, store
 from brainroam.readers.fetch import fetch_abide
 from brainroam.readers.presets import PRESETS, Preset
@@ -96,8 +97,8 @@ def load_cohort(
     >>> cohort.excluded["subject"].tolist()
     ['03']
     """
-    path = Path(path).expanduser()
-    if not path.exists():
+    path = expanded(path)
+    if not _exists(path):
         raise ReaderError(f"{path} does not exist")
     name = detect(path) if reader == "auto" else reader
     if name not in READERS:
@@ -113,6 +114,13 @@ def load_cohort(
             request = replace(request, sites=published.sites, all_sites=False)
     cohort = READERS[name].read(path, request, **_keywords(name, given))
     return cohort.exclude_missing(max_missing_rois)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, a folder that may not be looked into
+        return False
 
 
 def reader_options(name: str) -> list[str]:
