@@ -79,9 +79,7 @@ def read(
 def _all_series(path: Path) -> list[Path]:
     found = [file for root in (path, *sorted(path.glob("derivatives/*"))) for file in parcellated_files(root)]
     if not found:
-        raise ReaderError(
-            f"{path} holds no parcellated series; say where with template (--option template=...)"
-        )
+        raise ReaderError(f"{path} holds no parcellated series; say where with template (--option template=...)")
     return found
 
 

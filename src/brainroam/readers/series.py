@@ -89,9 +89,7 @@ def _mat_key(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None) ->
     if key is None:
         raise ReaderError(f"{path} holds {present}; say which is the series with mat_key (--option mat_key=NAME)")
     if key not in shapes:
-        raise ReaderError(
-            f"{path} holds no {key!r} but {present}; name one with mat_key (--option mat_key=NAME)"
-        )
+        raise ReaderError(f"{path} holds no {key!r} but {present}; name one with mat_key (--option mat_key=NAME)")
     return key
 
 
