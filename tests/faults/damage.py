@@ -33,7 +33,7 @@ def runs(bench: Bench, count: int, seed: int) -> Iterator[Trial]:
     for i in range(count):
         kind, damage = list(DAMAGES.items())[i % 2]
         place = _done(bench)
-        file = rng.choice(sorted((place / "RUNS").glob(patterns[i // 2 % len(patterns)])))
+        file = rng.choice(sorted((place / "RUNS").glob(patterns[i % len(patterns)])))
         damage(file, rng)
         yield Trial(
             f"run file {kind}", "loso", file.relative_to(place).as_posix(), _completed_again(bench, place, file)
@@ -73,13 +73,13 @@ def models(bench: Bench, count: int, seed: int) -> Iterator[Trial]:
     for i in range(count + 1):
         place = bench.place("fit again")
         copy(bench.store / "older-model", place / "other")
-        file = place / "model" / ("model.json", "model.safetensors")[i // 2 % 2]
+        file = place / "model" / ("model.json", "model.safetensors")[i % 2]
         if i == count:
             kind = "files exchanged"
             run(JOBS["fit"].arguments, place)
             _exchange(place / "model" / "model.safetensors", place / "other" / "model.safetensors")
         else:
-            kind, damage = list(DAMAGES.items())[i % 2]
+            kind, damage = list(DAMAGES.items())[(i + i // 2) % 2]
             damage(file, rng)
         code, words = run(("predict", "model", "cohort.npz", "--out", "predictions.csv"), place)
         trial = Trial(f"model {kind}", "fit", file.name, refusal(code, words))

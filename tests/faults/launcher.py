@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def start(arguments: Sequence[str], folder: Path, before: Callable[[], None] | N
     pid = os.fork()
     if pid:
         return pid
-    code = 3
+    code, begun = 3, False
     try:
         os.setsid()
         os.chdir(folder)
@@ -54,15 +55,18 @@ def start(arguments: Sequence[str], folder: Path, before: Callable[[], None] | N
             before()
         from brainroam.cli import main
 
+        begun = True
         main()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
-        import traceback
-
-        traceback.print_exc()
+        if begun:
+            traceback.print_exc()
+        else:  # no fault of the command: it was interrupted before it began
+            code = 130
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -90,7 +94,8 @@ def run(arguments: Sequence[str], folder: Path, before: Callable[[], None] | Non
 
 def said(folder: Path) -> str:
     """What the last command in a folder said."""
-    return _log(folder).read_text(encoding="utf-8", errors="replace")
+    log = _log(folder)
+    return log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
 
 
 def _log(folder: Path) -> Path:

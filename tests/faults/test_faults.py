@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from brainroam.cli import main
 from brainroam.errors import BrainroamError
 from brainroam.files import exchanged
 from brainroam.persist import load_model, save_model
@@ -70,3 +71,13 @@ def test_a_full_disk_under_scratch_files_is_an_error_and_not_the_end(tmp_path):
     os.dup2(os.open("/dev/full", os.O_WRONLY), spool._file.fileno())
     with pytest.raises(BrainroamError, match="No space left"):
         spool.keep(Series(np.ones((4, 3))))
+
+
+def test_ctrl_c_before_the_command_begins_is_a_line_too(monkeypatch, capsys):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("brainroam.cli.app", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130 and "finished work is kept" in capsys.readouterr().err

@@ -26,6 +26,9 @@ brainroam fit study.yaml --out model
 Documentation: docs/ beside the source; every command has --help with an example."""
 
 
+INTERRUPTED = "interrupted; finished work is kept"
+
+
 class _Commands(TyperGroup):
     """The one place where errors and warnings written for people become a line on stderr, and errors an exit code."""
 
@@ -47,7 +50,7 @@ class _Commands(TyperGroup):
             _say(f"error: {error.filename or 'a file'}: {error.strerror or error}", "red")
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
-            _say("interrupted; finished work is kept", "red")
+            _say(INTERRUPTED, "red")
             raise typer.Exit(130) from error
 
 
@@ -107,6 +110,9 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that has no arrows or dashes shows ? instead of failing
     try:
         app(prog_name="brainroam")
+    except KeyboardInterrupt:  # before or after a command; `_Commands` tells the same during one
+        _say(INTERRUPTED, "red")
+        sys.exit(130)
     except Exception:
         traceback.print_exc()
         _say("This is a fault of brainroam, not yours: please report it with the lines above.", "red")

@@ -28,8 +28,9 @@ def read_table(path: Path) -> pd.DataFrame:
             raise ReaderError(f"{path} is empty; a table of people needs a header and one row per person")
         header = text.lstrip().split("\n", 1)[0]
         separator = max("\t,;", key=header.count)
-        if header.count(separator) >= MAX_COLUMNS:
-            raise ReaderError(f"{path} has {header.count(separator) + 1} columns; is it really a table of people?")
+        widest = 1 + max(line.count(separator) for line in text.split("\n"))
+        if widest > MAX_COLUMNS:
+            raise ReaderError(f"{path} has {widest} columns; is it really a table of people?")
         table = pd.read_csv(StringIO(text), sep=separator, dtype=str, keep_default_na=False)
     if not isinstance(table.index, pd.RangeIndex):
         raise ReaderError(f"{path} has more cells in its rows than in its header; correct the header line")
