@@ -239,6 +239,23 @@ def test_an_image_that_claims_more_than_its_file_holds(tmp_path):
         load_cohort(one_person(tmp_path / "data", "p.ptseries.nii", bytes(content)))
 
 
+def test_an_image_with_an_extension_longer_than_the_file_asks_for_no_memory(tmp_path):
+    import tracemalloc
+
+    from tests.fuzz.targets import build_folder
+
+    build_folder(tmp_path)
+    file = tmp_path / "p5.ptseries.nii"
+    content = bytearray(file.read_bytes())
+    content[544:548] = struct.pack("<i", 2**31 - 16)  # the size of the first extension, behind a NIfTI-2 header
+    file.write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(ReaderError):
+        read_series(file)
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()
+
+
 def test_a_table_with_a_header_of_very_many_columns():
     content = b"\t".join(b"%d" % i for i in range(200_000)) + b"\n1\t2\n3\t4\n"
     _read_or_refuse(read_series, "x.tsv", content)
