@@ -16,7 +16,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 STUDY = """
 data: synthetic
 options: {n_sites: 4, n_per_site: 12, n_rois: 12}
-methods: [champion, 'core[budget=5]', tangent-ridge, fc-ridge, confounds]
+methods: [champion, core, tangent-ridge, fc-ridge, confounds]
 budget: fast
 """
 SHIPPED = """

@@ -263,6 +263,15 @@ def test_a_budget_beyond_the_scaffold_is_named_with_one_that_fits(small):
     fitted(small, **(SMALL | {"budget": size}))
 
 
+def test_without_a_budget_half_of_a_small_scaffold_may_open(small):
+    free = {name: value for name, value in SMALL.items() if name != "budget"} | {"epochs": 2}
+    half = len(fitted(small, **free).scaffold_.edges) / 2
+    assert half < 80
+    weights = [fitted(small, **free, **k).network_.state_dict() for k in ({}, {"budget": half}, {"budget": 1})]
+    same, other = ([bool((weights[0][n] == w[n]).all()) for n in w] for w in weights[1:])
+    assert all(same) and not all(other)
+
+
 def test_a_single_training_site_is_named(small):
     with pytest.raises(DataError, match="at least two sites"):
         fitted(small.select(["S01"]), **SMALL)

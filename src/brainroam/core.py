@@ -30,6 +30,8 @@ from brainroam.pathways import Evidence
 from brainroam.scaffold import distinct_thresholds
 from brainroam.training import Episode, Schedule, build_network, predict_logits, train_network, training_epochs
 
+GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
+
 
 class CoreClassifier(FrozenCore):
     """Cross-site OOD robust brain network classifier.
@@ -53,8 +55,10 @@ class CoreClassifier(FrozenCore):
         Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses.
     bootstrap : {"sites", "hierarchical"}
         What the stability pi resamples.
-    budget, budget_weight : float
-        K and gamma of the gate budget.
+    budget : float, optional
+        K of the gate budget. By default the paper's 80, or half the scaffold where it has fewer than 160 edges.
+    budget_weight : float
+        gamma of the gate budget.
     prior_strength, temperature : float
         lambda and the gate's temperature.
     hidden, layers : int
@@ -133,7 +137,7 @@ class CoreClassifier(FrozenCore):
         eta: float | Sequence[float] = 0.75,
         zeta: float = 0.70,
         bootstrap: str = "sites",
-        budget: float = 80,
+        budget: float | None = None,
         budget_weight: float = 5e-4,
         prior_strength: float = 1.0,
         temperature: float = 1.0,
@@ -274,7 +278,7 @@ class CoreClassifier(FrozenCore):
             evidence, thresholds | {"seed": self.random_state}, self.train_residual, self.orient, self.skip, self.device
         )
         size = len(worlds.scaffold())
-        if self.gated and self.budget > size:
+        if self.gated and self.budget is not None and self.budget > size:
             raise EmptyScaffoldError(
                 f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
                 f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
@@ -311,7 +315,7 @@ class CoreClassifier(FrozenCore):
         epochs = choice.epochs if choice else self._most_epochs()
         self.network_ = self._network()
         episodes = self._episodes(worlds, EVERYBODY)
-        train_network(self.network_, episodes, epochs, self._schedule(), self.random_state).eval()
+        train_network(self.network_, episodes, epochs, self._schedule(worlds), self.random_state).eval()
         self.set_pathways(worlds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         if choice is None:
@@ -330,7 +334,7 @@ class CoreClassifier(FrozenCore):
     def _epochs(self, network: GatedNetwork, worlds: Worlds, held_out: str) -> Iterator[int]:
         """Training without one site, an epoch at a time."""
         episodes = self._episodes(worlds, frozenset({held_out}))
-        return training_epochs(network, episodes, self._schedule(), self.random_state)
+        return training_epochs(network, episodes, self._schedule(worlds), self.random_state)
 
     def _episodes(self, worlds: Worlds, left_out: frozenset) -> list[Episode]:
         episodes = worlds.training(left_out) if self.train == "episodic" else []
@@ -353,8 +357,13 @@ class CoreClassifier(FrozenCore):
             skip=self.skip != "none",
         )
 
-    def _schedule(self) -> Schedule:
-        return Schedule(self.budget, self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size)
+    def _gate_budget(self, worlds: Worlds) -> float:
+        return min(GATE_BUDGET, len(worlds.scaffold()) / 2) if self.budget is None else self.budget
+
+    def _schedule(self, worlds: Worlds) -> Schedule:
+        return Schedule(
+            self._gate_budget(worlds), self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size
+        )
 
     def _most_epochs(self) -> int:
         return self.max_epochs if self.epochs is None else self.epochs

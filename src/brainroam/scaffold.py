@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from brainroam.errors import DataError, EmptyScaffoldError, unknown
+from brainroam.errors import EmptyScaffoldError, unknown
 from brainroam.huber import huber_mean
 from brainroam.memo import Memo
 from brainroam.stability import hierarchical_stability, site_stability
@@ -110,7 +110,7 @@ def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
     sites = [name for name in sorted(set(site)) if len(set(y[site == name])) == 2]
     if len(sites) < 2:
         found = ", ".join(sites) or "none"
-        raise DataError(
+        raise EmptyScaffoldError(
             f"a cross-site scaffold needs at least two sites with both cases and controls; found {len(sites)} ({found})"
         )
     return sites

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from brainroam import ChampionClassifier, make_cohort
 from brainroam.baselines.base import MethodInfo
-from brainroam.baselines.champion import SHRINKAGE, discriminant_weights
+from brainroam.baselines.champion import READERS, SHRINKAGE, Champion, discriminant_weights
 from brainroam.baselines.combat import combat
 from brainroam.baselines.linear import LinearMethod
 from brainroam.baselines.registry import method_info, register
@@ -112,6 +112,14 @@ def test_a_reader_that_points_the_wrong_way_gets_no_weight():
     right = y + np.random.default_rng(1).normal(size=100)
     weights = discriminant_weights(np.column_stack([right, wrong]), y, site)
     assert weights[1] == 0 < weights[0]
+
+
+@pytest.mark.parametrize("n_sites", [1, 2])
+def test_champion_of_few_sites_reads_all_edges_and_no_scaffold(cohort, n_sites):
+    few = cohort.select(cohort.sites[:n_sites])
+    weights = dict(zip(READERS, Champion().fit(few).weights_, strict=True))
+    assert weights["log-scaffold"] == weights["pearson-scaffold"] == 0
+    assert weights["log-all"] + weights["pearson-all"] > 0
 
 
 def test_champion_beats_chance_at_an_unseen_site_and_not_with_permuted_labels():

@@ -144,9 +144,9 @@ class SiteRidge(Method):
         if not self.scaffold:
             return _Block(deconfounder, np.arange(residuals.shape[1]), np.ones(1), np.nan_to_num(residuals))
         site = table["site"].to_numpy()
-        sites = sites_with_both_classes(y, site)
-        contrast = site_contrasts(residuals, y, site, sites, cohort.memo)
         try:
+            sites = sites_with_both_classes(y, site)
+            contrast = site_contrasts(residuals, y, site, sites, cohort.memo)
             columns = select_scaffold(contrast, sites, self.tau_percentile, self.eta, self.zeta).edges
         except EmptyScaffoldError:
             if source[0] != "lag" and not self.may_be_empty:

@@ -14,7 +14,6 @@ from brainroam.evaluation.naming import STANDARD_METHODS, split_names
 if TYPE_CHECKING:
     from brainroam.guess import Guess, Question
 
-GATE_BUDGET = 80  # the default of CoreClassifier
 PANEL = "What cannot always be seen"
 COLUMN = {"metavar": "COLUMN", "rich_help_panel": PANEL}
 CODE = {"metavar": "VALUE", "rich_help_panel": PANEL}
@@ -80,30 +79,19 @@ def init(
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
     from brainroam.files import write_text
 
-    names = split_names(methods)
+    text = study_text(guess, Path(folder), out.parent, split_names(methods))
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
     try:
-        cohort = read_study(write_text(draft, study_text(guess, Path(folder), out.parent, names))).load()
+        cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
-    fitting = [_fitting(name, cohort.n_rois) for name in names]
-    write_text(out, study_text(guess, Path(folder), out.parent, fitting))
+    write_text(out, text)
     cases = int((cohort.table["label"] == 1).sum())
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
         f"{cohort.n_rois} regions; {len(cohort.excluded)} left out"
     )
     typer.echo(f"Wrote {out}: look through it, then: brainroam run {out}")
-
-
-def _fitting(method: str, n_rois: int) -> str:
-    """CORE's gate budget, which is meant for a hundred regions or more, made to fit the scaffold of a smaller atlas.
-
-    >>> _fitting("core", 116), _fitting("core", 30), _fitting("fc-ridge", 30)
-    ('core', 'core[budget=36]', 'fc-ridge')
-    """
-    likely_scaffold = n_rois * (n_rois - 1) // 2 // 12
-    return f"{method}[budget={likely_scaffold}]" if method == "core" and likely_scaffold < GATE_BUDGET else method
 
 
 def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
