@@ -92,12 +92,8 @@ def main() -> None:
         of_pairs += rejections(found)
     covers = pd.DataFrame(of_methods).groupby("method", sort=False)
     print(f"{options.n} permutations; simulation error of 0.95: {np.sqrt(0.95 * 0.05 / options.n):.3f}")
-    print(
-        covers["auc"]
-        .agg(["mean", "std"])
-        .join(covers[["mean", "pooled", "next site"]].mean(), rsuffix=" covers")
-        .round(3)
-    )
+    covered = covers[["mean", "pooled", "next site"]].mean().add_suffix(" covers")
+    print(pd.concat([covers["auc"].agg(["mean", "std"]), covered], axis=1).round(3))
     if of_pairs:
         print(pd.DataFrame(of_pairs).groupby("pair", sort=False).mean().round(3).to_string())
 
