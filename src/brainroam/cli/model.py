@@ -93,7 +93,7 @@ def predict(
 def explain(
     source: DataSource,
     model: Model,
-    out: Annotated[Path, typer.Option(help="The folder for tables and figures.", metavar="DIR")],
+    out: Annotated[Path, typer.Option(help="The folder for tables and figures.", metavar="DIR")] = Path("explanation"),
     top: Annotated[int, typer.Option(help="Pathways to list for each person.", min=1, metavar="N")] = 10,
     subject: Annotated[str | None, typer.Option(help="Write a page about this person instead.", metavar="ID")] = None,
 ) -> None:

@@ -42,9 +42,11 @@ def embedding_section(data: ReportData) -> Section:
 def t_sne(points: np.ndarray) -> np.ndarray:
     """Points (n, k) in the plane."""
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, max((len(points) - 1) / 3, 1.0))
-    return TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
+    with threadpool_limits(1):  # the same picture on any number of cores
+        return TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
 
 
 def _neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame) -> str:
