@@ -13,6 +13,7 @@ import numpy as np
 
 MAD_OF_A_STANDARD_NORMAL = 0.6744897501960817
 HUBER_K = 1.345
+BLOCK = 2**17  # numbers at a time: what every round passes over stays in the cache
 
 
 def huber_regression(
@@ -44,6 +45,19 @@ def huber_regression(
     >>> coef.ravel().round(1).tolist(), float(weights[0, 0]) < 0.01
     ([1.0, 2.0], True)
     """
+    if max_iter is None:
+        max_iter = 50 if delta is None else 1000
+    columns = max(1, BLOCK // max(1, len(values)))
+    starts = range(0, max(1, values.shape[1]), columns)
+    parts = [_some_columns(design, values[:, j : j + columns], k, delta, max_iter, tol) for j in starts]
+    coef, weights = (np.concatenate(part).T for part in zip(*parts, strict=True))
+    return coef, weights
+
+
+def _some_columns(
+    design: np.ndarray, values: np.ndarray, k: float, delta: float | None, max_iter: int, tol: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """`huber_regression` of a few columns, transposed: coefficients (M, p) and weights (M, n)."""
     rows = np.ascontiguousarray(values.T)  # edges x people: medians and products run along memory
     present = np.isfinite(rows)
     rows = np.where(present, rows, 0.0)
@@ -54,7 +68,7 @@ def huber_regression(
     products = design[:, upper[0]] * design[:, upper[1]]
 
     active = np.flatnonzero(count)
-    for _ in range(max_iter or (50 if delta is None else 1000)):
+    for _ in range(max_iter):
         if len(active) == 0:
             break
         y, here, w = rows[active], present[active], weights[active]
@@ -73,7 +87,7 @@ def huber_regression(
         coef[active] = new
         weights[active] = w
         active = active[moved & (scale > 0)]
-    return coef.T, weights.T
+    return coef, weights
 
 
 def huber_mean(values: np.ndarray, k: float = HUBER_K, delta: float | None = None) -> np.ndarray:
