@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-TAKES_ABIDE = ("bench_baselines", "bench_network", "bench_reading", "bench_stages")
+TAKES_ABIDE = ("bench_baselines", "bench_network", "bench_reading", "bench_stages", "bench_study")
 
 for script in sorted(Path(__file__).parent.glob("bench_*.py")):
     print(f"== {script.stem}", flush=True)

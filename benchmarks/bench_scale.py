@@ -4,7 +4,7 @@
                                      [--jobs 1] [--engine local] [--kind pearson] [--work DIR] [--kill]
 
 For each number of people a synthetic store of ten sites is written in a stream, then `brainroam scaffold` runs on it as
-a user would type it, and the resident memory of all its processes together is looked at five times a second. Seconds
+a user would type it, and the memory of all its processes together is looked at five times a second. Seconds
 are processor time, so that what else runs on the machine does not count; wall time stands beside them. The exponent is
 that of seconds against people, 1 where twice the people take twice the time. With --kill the largest is also killed
 half-way and started again.
@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import tree_megabytes
 
 from brainroam.store import write_store
 
@@ -59,25 +60,6 @@ def make_store(path: Path, n_people: int, n_rois: int, n_volumes: int, seed: int
             yield (signal_part + draw.normal(size=(n_volumes, n_rois))).astype(np.float32)
 
     return write_store(path, table, people())
-
-
-def tree_megabytes(root: int) -> float:
-    """Resident memory of a process and all below it."""
-    children: dict[int, list[int]] = {}
-    resident: dict[int, float] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            resident[int(folder.name)] = int(fields[21]) * resource.getpagesize() / 2**20
-            children.setdefault(int(fields[1]), []).append(int(folder.name))
-        except (OSError, IndexError):
-            continue
-    total, waiting = 0.0, [root]
-    while waiting:
-        process = waiting.pop()
-        total += resident.get(process, 0.0)
-        waiting += children.get(process, [])
-    return total
 
 
 def scaffold(store: Path, out: Path, options: argparse.Namespace, kill_after: int | None = None) -> dict:

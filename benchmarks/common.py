@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -92,3 +93,19 @@ def growth(stage: str, what: str, sizes: Sequence[float], calls: Sequence[Callab
     points = ", ".join(f"{size:g}: {second:.4f} s" for size, second in zip(sizes, cost, strict=True))
     print(f"{stage:34} grows with {what} to the power {exponent:.2f}   ({points})", flush=True)
     return exponent
+
+
+def tree_megabytes(root: int) -> float:
+    """Memory of a process and all below it, on Linux; a page that several of them map counts once (PSS)."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may have just ended
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    kilobytes, tree = 0, [root]
+    for process in tree:
+        tree += children.get(process, [])
+        with suppress(OSError):
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return kilobytes / 2**10
