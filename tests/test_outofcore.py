@@ -20,9 +20,7 @@ from brainroam.edge_matrix import EdgeMatrix
 from brainroam.errors import BrainroamError, DataError, UsageError
 from brainroam.outofcore import Stages, stream_evidence
 from brainroam.outofcore import plan as plans
-from brainroam.outofcore.passes import describe_people
 from brainroam.persist import load_model
-from brainroam.profile import temporal_descriptors
 from brainroam.scaffold import extract_scaffold
 from brainroam.store import write_store
 
@@ -85,19 +83,16 @@ def test_blocks_give_what_memory_gives(cohort, store, tmp_path, small_parts, sta
     assert evidence.deconfounder.notes_ == deconfounder.notes_ != []
     assert evidence.people["subject"].tolist() == kept.table["subject"].tolist()
     assert sorted(evidence.excluded["reason"]) == sorted(kept.excluded["reason"])
-    wanted = np.array([3, 49, 50, 51, 119])
-    assert np.array_equal(evidence.columns(wanted), values[:, wanted], equal_nan=True)
 
 
-def test_descriptors_of_scaffold_pairs_only(cohort, store, tmp_path, small_parts):
-    evidence = stream_evidence(store, tmp_path, stages=PEARSON)
-    scaffold = evidence.scaffold()
-    pairs = np.stack(np.triu_indices(16, 1), axis=1)[scaffold.edges]
-    everybody = np.ones(len(evidence.people), dtype=int)
-    shared = evidence.plan, pairs, 30 * everybody, 5 * everybody
-    found = np.concatenate([describe_people(shared, k) for k in range(evidence.plan.matrix.n_batches)])
-    kept = in_memory(cohort, PEARSON)[0]
-    assert np.array_equal(found, temporal_descriptors(kept.series, pairs), equal_nan=True)
+def test_columns_and_rows_of_a_matrix_on_disk(tmp_path):
+    values = np.random.default_rng(0).normal(size=(11, 23))
+    wide, narrow = EdgeMatrix(tmp_path / "wide", 11, 23, 4, 5), EdgeMatrix(tmp_path / "narrow", 11, 6, 4, 6)
+    wanted, people = np.array([0, 4, 5, 11, 20, 22]), np.array([10, 3, 4, 0])
+    for k in range(3):
+        wide.write(k, values[wide.people(k)], {})
+        narrow.write(k, wide.columns(k, wanted), {})
+    assert np.array_equal(narrow.rows(people), values[np.ix_(people, wanted)])
 
 
 def test_what_is_finished_is_not_done_again(store, tmp_path, small_parts, monkeypatch):

@@ -48,7 +48,7 @@ def test_the_objective_is_cross_entropy_plus_the_gate_budget(skip):
     network, some = build_network(0, hidden=6, skip=skip), episode()
     people = torch.tensor([3, 0, 11, 7])
     with torch.no_grad():
-        found = objective(network, some, people, SCHEDULE).item()
+        found = objective(network, some.some(people), SCHEDULE).item()
         reading = network(some.features[:, people], some.graph)
     losses = []
     for logit, y, gates in zip(reading.logit, some.labels[people], reading.gates.T, strict=True):
@@ -63,7 +63,7 @@ def test_without_gates_there_is_no_budget_to_keep():
     with torch.no_grad():
         logit = network(some.features[:, people], some.graph).logit
         expected = torch.nn.functional.binary_cross_entropy_with_logits(logit, some.labels[people])
-        assert objective(network, some, people, SCHEDULE).item() == expected.item()
+        assert objective(network, some.some(people), SCHEDULE).item() == expected.item()
 
 
 def test_a_heavy_budget_pulls_the_sum_of_gates_to_it():
@@ -78,9 +78,9 @@ def test_a_heavy_budget_pulls_the_sum_of_gates_to_it():
 def test_training_lowers_the_objective_and_learns_the_labels():
     network, some = build_network(0, hidden=6), episode(people=40)
     everybody = torch.arange(40)
-    before = objective(network, some, everybody, SCHEDULE).item()
+    before = objective(network, some, SCHEDULE).item()
     train_network(network, [some], 20, SCHEDULE)
-    assert objective(network, some, everybody, SCHEDULE).item() < before
+    assert objective(network, some, SCHEDULE).item() < before
     assert ((predict_logits(network, some) > 0) == some.labels.numpy()).mean() > 0.9
 
 

@@ -242,7 +242,7 @@ class Cohort:
 
     def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
         """A cohort of these people that shares its arrays with this one and is not validated again."""
-        part = object.__new__(Cohort)
+        part = object.__new__(type(self))
         part._series = tuple(self._series[i] for i in positions)
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth

@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.calibration import calibrate
 from brainroam.cohort import Cohort, anonymous_cohort, two_classes
-from brainroam.connectivity import cohort_edges
 from brainroam.covariates import as_table
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.episodes import EVERYBODY, Worlds
@@ -26,9 +25,9 @@ from brainroam.errors import DataError, EmptyScaffoldError, listed, unknown
 from brainroam.frozen import Covariates, FrozenCore, Series, Times, refuse_empty
 from brainroam.gate import GatedNetwork
 from brainroam.inner import Choice, Trial, choose_epochs
-from brainroam.pathways import Evidence
+from brainroam.pathways import Evidence, evidence_of, profiles_of
 from brainroam.scaffold import distinct_thresholds
-from brainroam.training import Episode, Schedule, build_network, predict_logits, train_network, training_epochs
+from brainroam.training import AnyEpisode, Schedule, build_network, predict_logits, train_network, training_epochs
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
@@ -242,11 +241,9 @@ class CoreClassifier(FrozenCore):
         y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
         pooled = self.deconfounding == "pooled"
         deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
-        edges = cohort_edges(cohort, self.kind, self.shrinkage, self.robust)
-        evidence = Evidence(edges, y, site, covariates, deconfounder, cohort.memo)
+        evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust)
         if self.lead_lag and self.skip != "none":
-            ahead = cohort_edges(cohort, "lag")
-            evidence.lead = Evidence(ahead, y, site, covariates, clone(deconfounder), cohort.memo)
+            evidence.lead = evidence_of(cohort, covariates, clone(deconfounder), "lag")
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
@@ -285,12 +282,7 @@ class CoreClassifier(FrozenCore):
             )
         if self.profiles:
             window, stride = self._windows(cohort)
-            edges = worlds.needed_edges()
-            worlds.profiles = cohort.memo.get(
-                "profiles",
-                [edges, window, stride, np.array(cohort.series_digests)],
-                lambda: self._profiles(cohort, edges, window, stride),
-            )
+            worlds.profiles = profiles_of(cohort, worlds.needed_edges(), window, stride)
         return worlds
 
     def _choice(self, worlds: Worlds) -> Choice | None:
@@ -336,7 +328,7 @@ class CoreClassifier(FrozenCore):
         episodes = self._episodes(worlds, frozenset({held_out}))
         return training_epochs(network, episodes, self._schedule(worlds), self.random_state)
 
-    def _episodes(self, worlds: Worlds, left_out: frozenset) -> list[Episode]:
+    def _episodes(self, worlds: Worlds, left_out: frozenset) -> list[AnyEpisode]:
         episodes = worlds.training(left_out) if self.train == "episodic" else []
         if not episodes:
             if self.train == "episodic" and left_out == EVERYBODY:

@@ -27,6 +27,8 @@ from brainroam.covariates import CovariateEncoder, as_table
 from brainroam.errors import DataError, unknown
 from brainroam.huber import HUBER_K, huber_mean, huber_regression
 from brainroam.memo import Memo
+from brainroam.persist import part
+from brainroam.site_fit import SiteFit
 
 POOLED = "(pooled)"
 MIN_TO_ADAPT = 10
@@ -91,7 +93,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         self.fit_on = fit_on
 
     __metadata_request__fit: ClassVar = {"edges": UNUSED, "memo": UNUSED, "covariates": True, "site": True}
-    __metadata_request__transform: ClassVar = {"edges": UNUSED, "adapt": UNUSED, "covariates": True}
+    __metadata_request__transform: ClassVar = {"edges": UNUSED, "adapt": UNUSED, "columns": UNUSED, "covariates": True}
 
     def fit(
         self,
@@ -117,29 +119,39 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             Where the fits of the very same site data are remembered between calls.
         """
         edges = np.asarray(edges, dtype=float)
-        table = as_table(covariates, len(edges))
         fitted_on = self._people_to_fit(edges, y)
-        if site is None and not self.pooled:
-            raise DataError("SiteDeconfounder.fit needs the site of every person (or pooled=True)")
-        place = np.full(len(edges), POOLED) if self.pooled else np.asarray(site).astype(str)
-        if len(place) != len(edges):
-            raise DataError(f"there are {len(edges)} people but {len(place)} sites")
-
-        self.encoder_ = CovariateEncoder().fit(table)
-        raw = self.encoder_.imputed(table)
-        self.notes_: list[str] = self.missing_notes(table)
-        self.sites_ = sorted(set(place))
-        self._people = table, place
-        self.residuals_ = np.empty_like(edges)
-        fits = []
-        for name in self.sites_:
-            here = place == name
-            fit = self._fit_site(edges[here & fitted_on], raw[here & fitted_on], memo or Memo())
-            self.notes_ += fit.notes(name, self.encoder_.names_)
-            self.residuals_[here] = edges[here] - fit.intercept - raw[here] @ np.nan_to_num(fit.coef)
-            fits.append(fit)
-        self._average(fits)
+        raw, place = self._begin(covariates, site, len(edges))
+        here = {name: fitted_on & (place == name) for name in self.sites_}
+        self._finish([self._fit_site(edges[people], raw[people], memo or Memo()) for people in here.values()])
+        self.residuals_ = self.site_residuals(edges, np.arange(len(edges)))
         return self
+
+    def join(
+        self,
+        parts: Sequence[dict[str, np.ndarray]],
+        covariates: pd.DataFrame | np.ndarray | None,
+        site: Sequence[str] | np.ndarray,
+    ) -> Self:
+        """What `fit` gives, but for ``residuals_``, from the `fits` of consecutive blocks of edges of these people."""
+        self._begin(covariates, site, len(site))
+        self._finish([SiteFit.joined([part(block, f"{e}") for block in parts]) for e in range(len(self.sites_))])
+        return self
+
+    def fits(self) -> dict[str, np.ndarray]:
+        """The regression of every site, as arrays for `join`."""
+        return {f"{e}.{name}": value for e, fit in enumerate(self._fits) for name, value in fit.state().items()}
+
+    def site_residuals(
+        self, values: np.ndarray, people: np.ndarray, columns: np.ndarray | slice = slice(None)
+    ) -> np.ndarray:
+        """r_site (n, k) of some of the people it was fitted on (by position), from their values on some edges."""
+        table, place = self._people
+        raw, place = self.encoder_.imputed(table.iloc[people]), place[people]
+        residuals = np.empty_like(values)
+        for name, fit in zip(self.sites_, self._fits, strict=True):
+            here = place == name
+            residuals[here] = values[here] - fit.intercept[columns] - raw[here] @ np.nan_to_num(fit.coef[:, columns])
+        return residuals
 
     def fit_transform(
         self,
@@ -159,21 +171,24 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         edges: np.ndarray,
         covariates: pd.DataFrame | np.ndarray | None = None,
         adapt: str | None = None,
+        columns: np.ndarray | slice = slice(None),
     ) -> np.ndarray:
         """r_res (n, M) of people of any site, known or not, one person at a time.
 
         With ``adapt="unlabelled"`` the people given are taken for one new site and centred at their robust mean. That
         is transductive: a person's residual then depends on the others. Fewer than ten people are not adapted.
+        ``columns`` says which edges are given, where they are not all.
         """
         check_is_fitted(self)
         edges = np.asarray(edges, dtype=float)
-        if edges.shape[1] != len(self.mean_intercept_):
-            raise DataError(f"fitted on {len(self.mean_intercept_)} edges, got {edges.shape[1]}: another atlas?")
+        intercept, coef = self.mean_intercept_[columns], self.mean_coef_[:, columns]
+        if edges.shape[1] != len(intercept):
+            raise DataError(f"fitted on {len(intercept)} edges, got {edges.shape[1]}: another atlas?")
         q = self.encoder_.transform(as_table(covariates, len(edges)))
         # Covariate by covariate, not a matrix product: BLAS may round a row differently alone than in a batch.
-        residual = edges - self.mean_intercept_
+        residual = edges - intercept
         for k in range(q.shape[1]):
-            residual -= q[:, k, None] * self.mean_coef_[k]
+            residual -= q[:, k, None] * coef[k]
         return residual if adapt is None else _recentred(residual, adapt)
 
     def restricted(self, sites: Sequence[str]) -> "SiteDeconfounder":
@@ -204,15 +219,15 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         self.encoder_, self.notes_ = CovariateEncoder().load_state(state["covariates"]), list[str]()
         return self
 
-    def _fit_site(self, values: np.ndarray, raw: np.ndarray, memo: Memo) -> "_SiteFit":
+    def _fit_site(self, values: np.ndarray, raw: np.ndarray, memo: Memo) -> SiteFit:
         """Robust regression of all edges of one site; a function of that site's people alone."""
 
-        def fit() -> _SiteFit:
+        def fit() -> SiteFit:
             # Any scaling of the covariates gives the same fit; the site's own keeps it independent of the other sites.
             centre, scale = raw.mean(axis=0), raw.std(axis=0)
             scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
             design = np.column_stack([np.ones(len(raw)), (raw - centre) / scale])
-            result = _SiteFit(values.shape[1], raw.shape[1], len(raw))
+            result = SiteFit(values.shape[1], raw.shape[1], len(raw))
             for columns, kept, present in _estimable_groups(values, design):
                 part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
                 slope = part[1:] / scale[kept[1:] - 1, None]
@@ -222,7 +237,28 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
 
         return memo.get(("site fit", self.huber_k, self.huber_delta), [values, raw], fit)
 
-    def _average(self, fits: list["_SiteFit"]) -> None:
+    def _begin(
+        self, covariates: pd.DataFrame | np.ndarray | None, site: Sequence[str] | np.ndarray | None, n_people: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Covariates in their own units and the place of everybody, which name the regressions to be fitted."""
+        if site is None and not self.pooled:
+            raise DataError("SiteDeconfounder.fit needs the site of every person (or pooled=True)")
+        place = np.full(n_people, POOLED) if self.pooled else np.asarray(site).astype(str)
+        if len(place) != n_people:
+            raise DataError(f"there are {n_people} people but {len(place)} sites")
+        table = as_table(covariates, n_people)
+        self.encoder_ = CovariateEncoder().fit(table)
+        self.sites_, self._people = sorted(set(place)), (table, place)
+        return self.encoder_.imputed(table), place
+
+    def _finish(self, fits: list[SiteFit]) -> None:
+        """Note what the sites could not estimate, and freeze their average."""
+        self.notes_ = self._missing_notes(self._people[0])
+        for name, fit in zip(self.sites_, fits, strict=True):
+            self.notes_ += fit.notes(name, self.encoder_.names_)
+        self._average(fits)
+
+    def _average(self, fits: list[SiteFit]) -> None:
         """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
         self._fits = fits
         mean, std = self.encoder_.mean_, self.encoder_.std_
@@ -247,7 +283,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             raise DataError('fit_on="controls" needs the labels: fit(edges, covariates, site, y)')
         return np.asarray(y) == 0
 
-    def missing_notes(self, table: pd.DataFrame) -> list[str]:
+    def _missing_notes(self, table: pd.DataFrame) -> list[str]:
         """Which covariates are missing for how many of these people."""
         counts = self.encoder_.missing(table).sum() if len(table.columns) else pd.Series(dtype=int)
         return [
@@ -255,61 +291,6 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             for name, n in counts.items()
             if n
         ]
-
-
-class _SiteFit:
-    """One site's regression of all edges in the covariates' own units, and which slopes are its own.
-
-    Where covariate k is not estimable it is, among the people of the site, a combination of the kept columns,
-    ``q_k = alpha_0 + alpha' q_kept``; its unknown effect sits inside the other coefficients. Given a value for gamma_k
-    from other sites, ``b - gamma_k alpha_0`` and ``gamma_kept - gamma_k alpha`` are the coefficients it leaves.
-    """
-
-    def __init__(self, n_edges: int, n_covariates: int, n_people: int) -> None:
-        self.n_people = n_people
-        self.intercept = np.full(n_edges, np.nan)
-        self.coef = np.full((n_covariates, n_edges), np.nan)
-        self._absorbed: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
-
-    def record(
-        self, columns: np.ndarray, kept: np.ndarray, intercept: np.ndarray, slope: np.ndarray, design: np.ndarray
-    ) -> None:
-        """Store the fit of some edges on the kept columns of the design."""
-        self.intercept[columns] = intercept
-        self.coef[np.ix_(kept[1:] - 1, columns)] = slope
-        dropped = np.setdiff1d(np.arange(1, design.shape[1]), kept)
-        if len(dropped):
-            alpha = np.linalg.lstsq(design[:, kept], design[:, dropped], rcond=None)[0]
-            self._absorbed.append((columns, kept, dropped, alpha))
-
-    def filled(self, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Intercept (M,) and slopes (d, M) with ``usual`` standing in for the slopes that are not the site's own."""
-        intercept, coef = self.intercept.copy(), np.where(np.isfinite(self.coef), self.coef, usual)
-        for columns, kept, dropped, alpha in self._absorbed:
-            moved = alpha @ usual[np.ix_(dropped - 1, columns)]
-            intercept[columns] -= moved[0]
-            coef[np.ix_(kept[1:] - 1, columns)] -= moved[1:]
-        return intercept, coef
-
-    def notes(self, site: str, names: list[str]) -> list[str]:
-        """What this site could not estimate, in words."""
-        lost, nobody = np.isnan(self.coef).sum(axis=1), int(np.isnan(self.intercept).sum())
-        return fallback_notes(site, self.n_people, names, lost, nobody, len(self.intercept))
-
-
-def fallback_notes(
-    site: str, n_people: int, names: list[str], lost: np.ndarray, nobody: int, n_edges: int
-) -> list[str]:
-    """What a site could not estimate, in words: each covariate for ``lost`` edges, and ``nobody`` edges at all."""
-    notes = []
-    for name, count in zip(names, lost, strict=True):
-        if count:
-            whole = "" if count == n_edges else f" for {count} edges"
-            instead = "the mean slope of the other sites is used"
-            notes.append(f"site {site} ({n_people} people) cannot estimate {name}{whole}: {instead}")
-    if nobody:
-        notes.append(f"site {site}: nobody has a value for {nobody} edges, which are averaged over the other sites")
-    return notes
 
 
 def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:

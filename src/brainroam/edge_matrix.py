@@ -76,18 +76,38 @@ class EdgeMatrix:
     def read(self, j: int) -> np.ndarray:
         """Block j of everybody."""
         columns = self.edges(j)
-        width = columns.stop - columns.start
-        values = np.empty((self.n_people, width))
+        values = np.empty((self.n_people, columns.stop - columns.start))
         for k in range(self.n_batches):
-            rows = self.people(k)
-            n = rows.stop - rows.start
-            part = np.fromfile(self._file(k), float, n * width, offset=n * columns.start * 8)
-            if zlib.crc32(part.data) != read_sealed(self._seal(k))["crc32"][j]:
-                raise BrainroamError(
-                    f"{self._file(k)} was damaged after it was written; delete it and start the command again"
-                )
-            values[rows] = part.reshape(n, width)
+            values[self.people(k)] = self._part(k, j)
         return values
+
+    def columns(self, k: int, wanted: np.ndarray) -> np.ndarray:
+        """Batch k on some edges (ascending)."""
+        rows = self.people(k)
+        values = np.empty((rows.stop - rows.start, len(wanted)))
+        for j in np.unique(wanted // self.block):
+            here = wanted // self.block == j
+            values[:, here] = self._part(k, int(j))[:, wanted[here] - j * self.block]
+        return values
+
+    def rows(self, people: np.ndarray) -> np.ndarray:
+        """Some people (by position) on all edges, where these are one block."""
+        values = np.empty((len(people), self.n_edges))
+        for row, person in zip(values, people, strict=True):
+            k, place = divmod(int(person), self.batch)
+            row[:] = np.fromfile(self._file(k), float, self.n_edges, offset=8 * place * self.n_edges)
+        return values
+
+    def _part(self, k: int, j: int) -> np.ndarray:
+        """Block j of batch k, checked."""
+        rows, columns = self.people(k), self.edges(j)
+        n, width = rows.stop - rows.start, columns.stop - columns.start
+        part = np.fromfile(self._file(k), float, n * width, offset=n * columns.start * 8)
+        if zlib.crc32(part.data) != read_sealed(self._seal(k))["crc32"][j]:
+            raise BrainroamError(
+                f"{self._file(k)} was damaged after it was written; delete it and start the command again"
+            )
+        return part.reshape(n, width)
 
     def _file(self, k: int) -> Path:
         return self.folder / f"{k:06d}.edges"

@@ -5,7 +5,7 @@ the people of each site e in the world without e; to validate on site e it is tr
 world without e and e', and read on e in the world without e. The world without nobody reads the unseen site.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -15,8 +15,8 @@ from torch import Tensor
 from brainroam.errors import EmptyScaffoldError
 from brainroam.gate import PathwayGraph
 from brainroam.pathways import Evidence, Pathways, Profiles
-from brainroam.scaffold import Scaffold
-from brainroam.training import Episode
+from brainroam.scaffold import Scaffold, edges_of
+from brainroam.training import AnyEpisode, Episode, UnreadEpisode
 
 World = frozenset[str]
 EVERYBODY: World = frozenset()
@@ -46,8 +46,8 @@ class Worlds:
         skip: str = "ridge",
         device: str = "cpu",
     ) -> None:
-        self.evidence, self.residual, self.orient, self.skip, self.device = evidence, residual, orient, skip, device
-        self.sites = evidence.sites
+        self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
+        self.evidence, self.sites = evidence, evidence.sites
         self.profiles: Profiles | None = None
         self._scaffolds: dict[World, Scaffold] = {EVERYBODY: evidence.scaffold(self._inside(EVERYBODY), **thresholds)}
         for left_out in self._left_out():
@@ -56,7 +56,9 @@ class Worlds:
             except EmptyScaffoldError:
                 continue  # too little agreement without these sites: no episode is read there
         self._leads = {world: evidence.lead_scaffold(self._inside(world), **thresholds) for world in self._scaffolds}
-        self._pathways: dict[World, Pathways] = {}
+        leads = [lead for lead in self._leads.values() if lead is not None]
+        self.evidence = evidence.gathered(list(self._scaffolds.values()), leads)
+        self._pathways: MutableMapping[World, Pathways] = evidence.shelf()
 
     def scaffold(self, left_out: World = EVERYBODY) -> Scaffold:
         """The scaffold of one world."""
@@ -64,7 +66,7 @@ class Worlds:
 
     def needed_edges(self) -> np.ndarray:
         """Every edge that is in the scaffold of some world, ascending."""
-        return np.unique(np.concatenate([scaffold.edges for scaffold in self._scaffolds.values()]))
+        return edges_of(self._scaffolds.values())
 
     def pathways(self, left_out: World = EVERYBODY) -> Pathways:
         """The pathways of one world."""
@@ -79,7 +81,7 @@ class Worlds:
             )
         return self._pathways[left_out]
 
-    def training(self, left_out: World = EVERYBODY) -> list[Episode]:
+    def training(self, left_out: World = EVERYBODY) -> list[AnyEpisode]:
         """One episode per site that is not left out, each read in the world without it."""
         return [
             self._episode(left_out | {site}, [site], self.residual)
@@ -87,29 +89,40 @@ class Worlds:
             if site not in left_out and left_out | {site} in self._scaffolds
         ]
 
-    def joint(self, left_out: World = EVERYBODY) -> list[Episode]:
+    def joint(self, left_out: World = EVERYBODY) -> list[AnyEpisode]:
         """Everybody who is not left out, in one episode, on the pathways they themselves gave."""
         return [self._episode(left_out, self._inside(left_out), self.residual)]
 
-    def held_out(self, sites: Sequence[str] | None = None) -> list[tuple[str, Episode]]:
+    def held_out(self, sites: Sequence[str] | None = None) -> list[tuple[str, AnyEpisode]]:
         """Each site (or those named) that can be validated on, read in the world without it as if never seen."""
         worlds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
         return [(site, self._episode(world, [site], "agnostic")) for site, world in worlds if world in self._scaffolds]
 
-    def _episode(self, left_out: World, sites: Sequence[str], residual: str) -> Episode:
+    def _episode(self, left_out: World, sites: Sequence[str], residual: str) -> AnyEpisode:
+        people = np.flatnonzero(np.isin(self.evidence.site, sites))
+        if self.evidence.on_disk:
+            self.pathways(left_out)  # now, not in the middle of training
+            return UnreadEpisode(self._labels(people), lambda some: self._read(left_out, people[some], residual))
+        return self._read(left_out, people, residual)
+
+    def _read(self, left_out: World, people: np.ndarray, residual: str) -> Episode:
         pathways, evidence = self.pathways(left_out), self.evidence
-        people = np.isin(evidence.site, sites)
-        profiles = self.profiles.of(pathways.scaffold.edges, people) if self.profiles else None
+        edges = pathways.scaffold.edges
+        profiles = self.profiles.of(edges, people) if self.profiles else None
         if residual == "site":
-            features = pathways.standardised(evidence.residuals[people][:, pathways.scaffold.edges], profiles)
+            features = pathways.standardised(evidence.residuals_of(people, edges), profiles)
         else:
-            features = pathways.nodes(evidence.edges[people], evidence.covariates[people], profiles)
+            covariates = evidence.covariates.iloc[people]
+            features = pathways.nodes(evidence.values_of(people, edges), covariates, profiles)
         return Episode(
             torch.as_tensor(features, device=self.device),
-            torch.as_tensor(evidence.y[people], dtype=torch.float32, device=self.device),
+            self._labels(people),
             path_graph(pathways, self.device),
             self._beside(pathways, people, residual),
         )
+
+    def _labels(self, people: np.ndarray) -> Tensor:
+        return torch.as_tensor(self.evidence.y[people], dtype=torch.float32, device=self.device)
 
     def _beside(self, pathways: Pathways, people: np.ndarray, residual: str) -> Tensor | float:
         """The lead-lag reading of these people."""
@@ -117,9 +130,9 @@ class Worlds:
         if lead is None or evidence is None:
             return 0.0
         if residual == "site":
-            read = lead.sum(evidence.residuals[people])
+            read = lead.sum(evidence.residuals_of(people, lead.edges))
         else:
-            read = lead.read(evidence.edges[people], evidence.covariates[people])
+            read = lead.read(evidence.values_of(people, lead.edges), evidence.covariates.iloc[people])
         return torch.as_tensor(read, dtype=torch.float32, device=self.device)
 
     def _left_out(self) -> Iterable[World]:

@@ -71,18 +71,67 @@ def exchanged(one: Path, other: Path) -> bool:
 def atomic_folder(path: str | Path) -> Iterator[Path]:
     """A new folder beside ``path`` that is moved there once it is complete; an error where something stands already."""
     path = expanded(path)
-    if path.exists():
-        raise BrainroamError(f"{path} exists and was left as it is; choose another name, or delete it first")
+    refuse_existing(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        workshop = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
+        part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
     except OSError as error:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
     try:
-        yield workshop
-        workshop.chmod(0o755)
-        workshop.rename(path)
+        yield part
+        part.chmod(0o755)
+        part.rename(path)
     except OSError as error:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def refuse_existing(path: Path) -> None:
+    """An error where something stands already."""
+    if path.exists():
+        raise BrainroamError(f"{path} exists and was left as it is; choose another name, or delete it first")
+
+
+@contextmanager
+def workshop(path: Path) -> Iterator[tuple[Path, bool]]:
+    """An empty hidden folder beside ``path`` for one process to make it in, gone afterwards.
+
+    Yields it and whether a process that was killed had left one behind, which is cleared away; a process that is still
+    at work there is an error.
+    """
+    folder = path.parent / f".{path.name[:200]}.making"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _held(folder) as mine:
+            if not mine:
+                raise BrainroamError(f"another command is making {path}; wait for it, or choose another name")
+            found = list(folder.iterdir())
+            for item in found:
+                shutil.rmtree(item) if item.is_dir() else item.unlink()
+            try:
+                yield folder, bool(found)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Whether nobody else holds this folder; the system lets go of it when a process ends, however it ends."""
+    if sys.platform == "win32":
+        yield True
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = True
+    except BlockingIOError:
+        mine = False
+    try:
+        yield mine
+    finally:
+        os.close(descriptor)

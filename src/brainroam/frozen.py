@@ -24,7 +24,7 @@ from brainroam.episodes import path_graph
 from brainroam.errors import DataError, listed
 from brainroam.gate import GatedNetwork, PathwayGraph
 from brainroam.pathways import Pathways, Profiles
-from brainroam.profile import too_short, windows_in_volumes
+from brainroam.profile import windows_in_volumes
 from brainroam.scaffold import Scaffold
 from brainroam.training import Episode, predict_logits
 
@@ -119,12 +119,16 @@ class FrozenCore(ClassifierMixin, BaseEstimator):
             profiles = np.full((len(cohort), len(edges), 2), np.nan)
             long = ~self._short(cohort, window)
             if long.any():
-                profiles[long] = self._profiles(cohort.subset(long), edges, window[long], stride[long]).values
+                people = cohort.subset(long)
+                subjects = people.table["subject"].tolist()
+                profiles[long] = Profiles.compute(people.series, edges, window[long], stride[long], subjects).values
         values, table = cohort_edges(cohort, self.kind, self.shrinkage, self.robust), as_table(covariates, len(cohort))
-        features = torch.as_tensor(self.pathways_.nodes(values, table, profiles, self.adapt), device=self.device)
+        nodes = self.pathways_.nodes(values[:, edges], table, profiles, self.adapt)
+        features = torch.as_tensor(nodes, device=self.device)
         beside: Tensor | float = 0.0
-        if self.pathways_.lead is not None:
-            read = self.pathways_.lead.read(cohort_edges(cohort, "lag"), table, self.adapt)
+        lead = self.pathways_.lead
+        if lead is not None:
+            read = lead.read(cohort_edges(cohort, "lag")[:, lead.edges], table, self.adapt)
             beside = torch.as_tensor(read, dtype=torch.float32, device=self.device)
         return Episode(features, torch.full((len(cohort),), torch.nan), self._graph, beside)
 
@@ -132,10 +136,6 @@ class FrozenCore(ClassifierMixin, BaseEstimator):
         """Hold the frozen steps 1 to 5, and the network's view of them."""
         self.pathways_, self.scaffold_, self.deconfounder_ = pathways, pathways.scaffold, pathways.deconfounder
         self._graph = path_graph(pathways, self.device)
-
-    @staticmethod
-    def _profiles(cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray) -> Profiles:
-        return Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist())
 
     def _windows(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Window and stride of each person, in volumes."""
@@ -149,7 +149,7 @@ class FrozenCore(ClassifierMixin, BaseEstimator):
 
     def _short(self, cohort: Cohort, window: np.ndarray) -> np.ndarray:
         """People to set aside; with ``on_short="raise"`` nobody, so that the error of the profile names them."""
-        short = too_short(cohort.series, window)
+        short = cohort.table["n_timepoints"].to_numpy() < window
         return short if self.on_short == "exclude" else np.zeros(len(cohort), dtype=bool)
 
 

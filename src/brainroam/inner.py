@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from brainroam.gate import GatedNetwork
-from brainroam.training import Episode, predict_logits
+from brainroam.training import AnyEpisode, predict_logits
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Trial:
     site: str
     network: GatedNetwork
     epochs: Iterator[int]
-    held_out: Episode
+    held_out: AnyEpisode
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,16 @@ its length, and their part of x' w is a number per person that is added to the n
 graph stays the paper's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from brainroam.connectivity import edge_pairs, n_rois_of
+from brainroam.cohort import Cohort
+from brainroam.connectivity import cohort_edges, edge_pairs, n_rois_of
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.errors import EmptyScaffoldError, unknown
 from brainroam.linegraph import LineGraph, line_graph
@@ -72,12 +74,12 @@ class LeadLag:
     weights: np.ndarray
 
     def read(self, values: np.ndarray, covariates: pd.DataFrame, adapt: str | None = None) -> np.ndarray:
-        """A number for each person, from their lead-lag edges (n, M)."""
-        return self.sum(self.deconfounder.transform(values, covariates, adapt))
+        """A number for each person, from their lead-lag values on ``edges``."""
+        return self.sum(self.deconfounder.transform(values, covariates, adapt, self.edges))
 
     def sum(self, residuals: np.ndarray) -> np.ndarray:
-        """The same from residuals (n, M)."""
-        return np.nan_to_num(residuals[:, self.edges]) @ self.weights
+        """The same from residuals on ``edges``."""
+        return np.nan_to_num(residuals) @ self.weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +111,10 @@ class Pathways:
     lead: LeadLag | None = None
 
     def nodes(
-        self, edges: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
+        self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
     ) -> np.ndarray:
-        """Node features (N, n, C) of anybody, by the frozen site-agnostic deconfounder."""
-        residual = self.deconfounder.transform(edges, covariates, adapt)[:, self.scaffold.edges]
-        return self.standardised(residual, profiles)
+        """Node features (N, n, C) of anybody from their values on the scaffold, by the site-agnostic deconfounder."""
+        return self.standardised(self.deconfounder.transform(values, covariates, adapt, self.scaffold.edges), profiles)
 
     def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean."""
@@ -138,7 +139,11 @@ class Evidence:
     ----------
     lead : Evidence or None
         The same for the lead-lag edges, where they are to be read too.
+    on_disk : bool
+        Whether people are better read a few at a time.
     """
+
+    on_disk = False
 
     def __init__(
         self,
@@ -174,6 +179,26 @@ class Evidence:
         rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
         return select_scaffold(self.contrast[rows], [self.sites[row] for row in rows], tau_percentile, eta, zeta)
 
+    def gathered(self, scaffolds: Sequence[Scaffold], leads: Sequence[Scaffold]) -> "Evidence":
+        """The same evidence, ready to read people on the edges of these scaffolds of both kinds."""
+        return self
+
+    def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Edge values of some people (a mask or positions) on some edges."""
+        return self.edges[people][:, edges]
+
+    def residuals_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """r_site of some people on some edges."""
+        return self.residuals[people][:, edges]
+
+    def batches(self, people: np.ndarray) -> list[np.ndarray]:
+        """These people (a mask), as many at a time as memory allows: everybody."""
+        return [people]
+
+    def shelf(self) -> MutableMapping[Any, Any]:
+        """Where to keep what belongs to single worlds."""
+        return {}
+
     def lead_scaffold(self, sites: Sequence[str], **thresholds: Any) -> Scaffold | None:
         """The reproducible lead-lag edges; None where there are none."""
         try:
@@ -195,30 +220,34 @@ class Evidence:
             raise unknown("skip", skip, SKIPS)
         here = np.isin(self.site, sites)
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
-        static = self.residuals[here][:, scaffold.edges] * orientation
-        channels = static[..., None]
-        if profiles is not None:
-            channels = np.concatenate([channels, profiles.of(scaffold.edges, here)], axis=-1)
+
+        def read(people: np.ndarray) -> np.ndarray:
+            static = self.residuals_of(people, scaffold.edges)[..., None] * orientation[:, None]
+            described = [] if profiles is None else [profiles.of(scaffold.edges, people)]
+            return np.concatenate([static, *described], axis=-1)
+
+        channels, n_nodes, reading = _Batches(read, self.batches(here)), len(scaffold), None
         centre, scale = _moments(channels)
         centre[:, 0] = 0  # r_site is centred site by site; a mean over people would only add noise
-        columns, reading = np.nan_to_num(static / scale[:, 0]), None
-        if self.lead is None or lead is None:
+        beside = self.lead if lead is not None else None
+        columns = np.empty((int(here.sum()), n_nodes + (len(lead) if lead is not None and beside else 0)))
+        _fill(columns[:, :n_nodes], (x[..., 0] / scale[:, 0] for x in channels))
+        if lead is None or beside is None:
             weights = _skip_weights(columns, self.y[here], skip)
         else:
-            ahead, spread = self.lead._beside(lead, here, len(scaffold))
-            weights = _skip_weights(np.concatenate([columns, ahead], axis=1), self.y[here], skip)
-            reading = LeadLag(self.lead._frozen(here), lead.edges, weights[len(scaffold) :] / spread)
+            spread = beside._fill_beside(columns[:, n_nodes:], lead, here, n_nodes)
+            weights = _skip_weights(columns, self.y[here], skip)
+            reading = LeadLag(beside._frozen(here), lead.edges, weights[n_nodes:] / spread)
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
-        return Pathways(
-            self._frozen(here), scaffold, graph, orientation, centre, scale, weights[: len(scaffold)], reading
-        )
+        return Pathways(self._frozen(here), scaffold, graph, orientation, centre, scale, weights[:n_nodes], reading)
 
-    def _beside(self, scaffold: Scaffold, here: np.ndarray, n_pathways: int) -> tuple[np.ndarray, np.ndarray]:
-        """Columns to be read beside so many pathways: oriented residuals divided by a spread, which is returned too."""
-        residual = self.residuals[here][:, scaffold.edges]
-        spread = scaffold.signs * _moments(residual[..., None])[1][:, 0]
+    def _fill_beside(self, columns: np.ndarray, scaffold: Scaffold, here: np.ndarray, n_pathways: int) -> np.ndarray:
+        """Fill columns to be read beside so many pathways: oriented residuals divided by a spread, and return it."""
+        residuals = _Batches(lambda people: self.residuals_of(people, scaffold.edges), self.batches(here))
+        spread = scaffold.signs * _moments(residuals)[1]
         spread *= np.sqrt(len(scaffold) / (LEAD_SHARE * n_pathways))
-        return np.nan_to_num(residual / spread), spread
+        _fill(columns, (x / spread for x in residuals))
+        return spread
 
     def _frozen(self, here: np.ndarray) -> SiteDeconfounder:
         """The deconfounder that knows the sites of these people only."""
@@ -227,13 +256,56 @@ class Evidence:
         return self.deconfounder.restricted(sorted(set(self.site[here])))
 
 
-def _moments(channels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+@singledispatch
+def evidence_of(
+    cohort: Cohort,
+    covariates: pd.DataFrame,
+    deconfounder: SiteDeconfounder,
+    kind: str = "pearson",
+    shrinkage: float = 0.5,
+    robust: bool = False,
+) -> Evidence:
+    """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
+    site = cohort.table["site"].to_numpy().astype(str)
+    edges = cohort_edges(cohort, kind, shrinkage, robust)
+    return Evidence(edges, cohort.labels, site, covariates, deconfounder, cohort.memo)
+
+
+@singledispatch
+def profiles_of(cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray) -> Profiles:
+    """Log profiles of the people of a cohort on some edges, computed once."""
+    return cohort.memo.get(
+        "profiles",
+        [edges, window, stride, np.array(cohort.series_digests)],
+        lambda: Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist()),
+    )
+
+
+class _Batches:
+    """What is read of one batch of people after the other, as often as asked; a single batch is read once."""
+
+    def __init__(self, read: Callable[[np.ndarray], np.ndarray], batches: list[np.ndarray]) -> None:
+        self._read, self._n = lru_cache(maxsize=1)(lambda k: read(batches[k])), len(batches)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return map(self._read, range(self._n))
+
+
+def _moments(channels: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each node and channel over the people who have it."""
-    known = np.isfinite(channels)
-    count = np.maximum(known.sum(axis=0), 1)
-    centre = np.where(known, channels, 0).sum(axis=0) / count
-    scale = np.sqrt((np.where(known, channels - centre, 0) ** 2).sum(axis=0) / count)
+    count = np.maximum(sum(np.isfinite(x).sum(axis=0) for x in channels), 1)
+    centre = sum(np.where(np.isfinite(x), x, 0).sum(axis=0) for x in channels) / count
+    square = sum((np.where(np.isfinite(x), x - centre, 0) ** 2).sum(axis=0) for x in channels)
+    scale = np.sqrt(square / count)
     return centre, np.where(scale > EPS, scale, 1.0)
+
+
+def _fill(columns: np.ndarray, batches: Iterable[np.ndarray]) -> None:
+    """Put batches of people below each other, 0 where a value is missing."""
+    start = 0
+    for values in batches:
+        columns[start : start + len(values)] = np.nan_to_num(values)
+        start += len(values)
 
 
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
@@ -245,17 +317,20 @@ def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
 
 
 def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.ndarray:
-    """Ridge coefficients, averaged over penalties, solved in the people's Gram matrix scaled to unit mean diagonal.
+    """Ridge coefficients, averaged over penalties, of features scaled so that people have unit mean square length.
 
-    A penalty then means the same for any number and scale of features.
+    A penalty then means the same for any number and scale of features. Solved in the Gram matrix of the people or of
+    the features, whichever are fewer.
 
     >>> x = np.random.default_rng(0).normal(size=(20, 50))
     >>> w = ridge_weights(x, x[:, 0], 1.0)
     >>> bool(w[0] == w.max())
     True
     """
-    gram = x @ x.T
-    size = max(float(np.trace(gram)) / len(gram), EPS)
-    centred, identity = target - target.mean(), np.eye(len(gram))
-    dual = np.mean([np.linalg.solve(gram / size + penalty * identity, centred) for penalty in penalties], axis=0)
-    return x.T @ dual / size
+    by_feature = x.shape[1] < len(x)
+    gram = x.T @ x if by_feature else x @ x.T
+    size = max(float(np.trace(gram)) / len(x), EPS)
+    centred = target - target.mean()
+    wanted, identity = x.T @ centred if by_feature else centred, np.eye(len(gram))
+    solved = np.mean([np.linalg.solve(gram / size + penalty * identity, wanted) for penalty in penalties], axis=0)
+    return (solved if by_feature else x.T @ solved) / size

@@ -9,7 +9,7 @@
 The law of pi, and its closed form, stand in `brainroam.stability`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +54,12 @@ class Scaffold:
     def signs(self) -> np.ndarray:
         """sgn(d_com) of the selected edges."""
         return np.sign(self.consensus[self.edges])
+
+
+def edges_of(scaffolds: Iterable[Scaffold]) -> np.ndarray:
+    """Every edge that is in some scaffold, ascending."""
+    found = [scaffold.edges for scaffold in scaffolds]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=int)
 
 
 def extract_scaffold(

@@ -7,9 +7,10 @@ per training site: its people, read on the pathways that the other sites gave, e
 Every choice of order and initial weight comes from the seed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -31,6 +32,39 @@ class Episode:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def some(self, people: Tensor) -> "Episode":
+        """Only these people, by position."""
+        beside = self.beside[people] if isinstance(self.beside, Tensor) else self.beside
+        return Episode(self.features[:, people], self.labels[people], self.graph, beside)
+
+    def parts(self) -> "Iterator[Episode]":
+        """Everybody, as many at a time as memory allows: at once."""
+        yield self
+
+
+@dataclass(frozen=True)
+class UnreadEpisode:
+    """An episode whose people are read from disk as they are asked for, by position."""
+
+    labels: Tensor
+    read: Callable[[np.ndarray], Episode]
+    at_a_time: int = 32
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def some(self, people: Tensor) -> Episode:
+        """Read these people."""
+        return self.read(people.numpy())
+
+    def parts(self) -> Iterator[Episode]:
+        """Read everybody, a few at a time."""
+        for start in range(0, len(self), self.at_a_time):
+            yield self.read(np.arange(start, min(start + self.at_a_time, len(self))))
+
+
+AnyEpisode: TypeAlias = Episode | UnreadEpisode
 
 
 @dataclass(frozen=True)
@@ -82,7 +116,7 @@ def build_network(seed: int, device: str = "cpu", **settings: object) -> GatedNe
 
 
 def train_network(
-    network: GatedNetwork, episodes: Sequence[Episode], epochs: int, schedule: Schedule, seed: int = 0
+    network: GatedNetwork, episodes: Sequence[AnyEpisode], epochs: int, schedule: Schedule, seed: int = 0
 ) -> GatedNetwork:
     """Train in place for a number of epochs."""
     for epoch in training_epochs(network, episodes, schedule, seed):
@@ -92,7 +126,7 @@ def train_network(
 
 
 def training_epochs(
-    network: GatedNetwork, episodes: Sequence[Episode], schedule: Schedule, seed: int = 0
+    network: GatedNetwork, episodes: Sequence[AnyEpisode], schedule: Schedule, seed: int = 0
 ) -> Iterator[int]:
     """Train in place for as long as the caller asks: yields 0 before the first step, then the epochs done so far."""
     order = np.random.default_rng(seed)
@@ -101,15 +135,14 @@ def training_epochs(
         yield epoch
         network.train()
         for episode, people in _batches(episodes, schedule.batch_size, order):
-            objective(network, episode, people, schedule).backward()
+            objective(network, episode.some(people), schedule).backward()
             optimiser.step()
 
 
-def objective(network: GatedNetwork, episode: Episode, people: Tensor, schedule: Schedule) -> Tensor:
+def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tensor:
     """Cross-entropy plus the gate budget, averaged over a batch."""
-    reading = network(episode.features[:, people], episode.graph)
-    beside = episode.beside[people] if isinstance(episode.beside, Tensor) else episode.beside
-    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit + beside, episode.labels[people])
+    reading = network(batch.features, batch.graph)
+    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit + batch.beside, batch.labels)
     if not network.gated:
         return cross_entropy
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
@@ -117,16 +150,17 @@ def objective(network: GatedNetwork, episode: Episode, people: Tensor, schedule:
 
 
 @threadpool_limits.wrap(limits=1)  # the same logits on any number of cores
-def predict_logits(network: GatedNetwork, episode: Episode) -> np.ndarray:
+def predict_logits(network: GatedNetwork, episode: AnyEpisode) -> np.ndarray:
     """Logits (B,) of the people of an episode; labels are not used."""
     network.eval()
     with torch.no_grad():
-        return (network(episode.features, episode.graph).logit + episode.beside).double().cpu().numpy()
+        logits = [network(part.features, part.graph).logit + part.beside for part in episode.parts()]
+        return torch.cat(logits).double().cpu().numpy()
 
 
 def _batches(
-    episodes: Sequence[Episode], batch_size: int, order: np.random.Generator
-) -> Iterator[tuple[Episode, Tensor]]:
+    episodes: Sequence[AnyEpisode], batch_size: int, order: np.random.Generator
+) -> Iterator[tuple[AnyEpisode, Tensor]]:
     """Every person once per epoch, in random order of episodes and people, in batches of about equal size."""
     batches = [
         (episode, torch.as_tensor(part))

@@ -1,5 +1,6 @@
 """Commands about one model: fit it, predict with it, look into it."""
 
+import shutil
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -7,13 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from brainroam.cli.options import DataSource, parse_option, takes_data
+from brainroam.cli.scale import Jobs, cohort_on_disk
 from brainroam.cli.study import Budget, Settings
 from brainroam.errors import UsageError
 from brainroam.evaluation.naming import parse_name
+from brainroam.files import expanded
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Read a store piece by piece and use no more than this, as 2GB or 500MB.", metavar="SIZE"),
+]
 Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
 
 
@@ -33,19 +40,28 @@ def fit(
     seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
     budget: Budget = None,
     settings: Settings = None,
+    memory: Memory = None,
+    jobs: Jobs = None,
 ) -> None:
     """Fit a method on all sites of your data and save it.
 
+    With --memory, core is fitted on a store (brainroam convert) that need not fit into memory. Stop it whenever you
+    like: the same command goes on where it stopped, up to the training of the network, which starts again.
+
     [bold]Example:[/bold] brainroam fit ABIDE_pcp --atlas aal --preset paper --out model
     """
-    cohort = source.load()
+    if jobs and memory is None:
+        raise UsageError("--jobs shares out the work of --memory; a fit in memory runs on one core")
+    work = expanded(out).absolute().with_name(f"{expanded(out).name}.work")
+    cohort = source.load() if memory is None else cohort_on_disk(source, work, memory, jobs or 1)
     from brainroam.baselines.registry import method_info
     from brainroam.baselines.saved import save_method
     from brainroam.baselines.selection import Selected
     from brainroam.cli.show import show_excluded
 
     if method is None:
-        method = source.study.methods[0] if source.study else "core" if settings else "champion"
+        by_default = "core" if settings or memory else "champion"  # which reads all edges of everybody at once
+        method = source.study.methods[0] if source.study and not memory else by_default
     name, fixed = parse_name(method)
     info = method_info(name)
     if info.in_distribution_only:
@@ -57,6 +73,7 @@ def fit(
     path = save_method(out, selected.fit(cohort, seed), cohort, seed)
     for note in getattr(selected.model_, "notes_", []):
         typer.echo(f"note: {note}")
+    shutil.rmtree(work, ignore_errors=True)
     people = f"{len(cohort)} people of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
 

@@ -1,18 +1,20 @@
 """Commands for cohorts that outgrow memory or one machine."""
 
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
-from brainroam.files import expanded
+from brainroam.files import expanded, refuse_existing, workshop
+
+if TYPE_CHECKING:
+    from brainroam.cohort import Cohort
 
 PANEL = "Where to run"
 Jobs = Annotated[
@@ -101,19 +103,21 @@ def convert(
     from brainroam.cli.show import show_excluded
     from brainroam.store import write_store
 
-    with tempfile.TemporaryDirectory(dir=_existing(out), prefix=".spool-") as spool:
-        cohort = source.load(everybody=True, require_label=False, spool=Path(spool))
-        path = write_store(out, cohort.table, cohort.series, cohort.atlas, cohort.excluded)
+    out = expanded(out)
+    refuse_existing(out)
+    with workshop(out) as (scratch, left_behind):
+        if left_behind:
+            typer.echo(
+                "note: an earlier attempt was stopped before its end; starting again", err=True
+            )
+        cohort = source.load(everybody=True, require_label=False, spool=scratch)
+        path = write_store(scratch / out.name, cohort.table, cohort.series, cohort.atlas, cohort.excluded)
+        path = path.rename(out)
     show_excluded(cohort.excluded)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}"
     )
-
-
-def _existing(path: Path) -> Path:
-    """The nearest folder above a path that exists."""
-    return next(parent for parent in expanded(path).absolute().parents if parent.is_dir())
 
 
 @takes_data
@@ -145,10 +149,8 @@ def scaffold(
     """
     where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
     from brainroam.outofcore import THRESHOLDS, Stages, save_scaffold, stream_evidence
-    from brainroam.store import is_store
 
-    if not is_store(source.data):
-        raise UsageError(f"{source.data} is no store; make one with: brainroam convert {source.data} --out cohort.zarr")
+    _require_store(source)
     given = dict(parse_option(text, "--set") for text in settings or ())
     known = {item.name for item in fields(Stages)} - {"max_missing_rois"}
     for name in given:
@@ -166,6 +168,24 @@ def scaffold(
         typer.echo(f"note: {note}")
     people = f"{len(evidence.people)} people of {evidence.people['site'].nunique()} sites"
     typer.echo(f"{len(found)} of {len(found.consensus)} edges, from {people}: {path}")
+
+
+def cohort_on_disk(source: DataSource, work: Path, memory: str, jobs: int) -> "Cohort":
+    """The labelled people of a store, to be learned from within a memory."""
+    from brainroam.outofcore import open_cohort
+
+    limit = size_in_bytes(memory)
+    _require_store(source)
+    return open_cohort(
+        source.data, work, limit, source.sites or None, source.max_missing_rois, jobs, progress=not quiet()
+    )
+
+
+def _require_store(source: DataSource) -> None:
+    from brainroam.store import is_store
+
+    if not is_store(source.data):
+        raise UsageError(f"{source.data} is no store; make one with: brainroam convert {source.data} --out cohort.zarr")
 
 
 def size_in_bytes(text: str) -> float:

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from brainroam.cohort import missing_rois
+from brainroam.edge_matrix import EdgeMatrix
 from brainroam.files import atomic_write
 from brainroam.outofcore.plan import Plan
-from brainroam.profile import temporal_descriptors
+from brainroam.pathways import Profiles
 from brainroam.scaffold import site_contrasts, sites_with_both_classes
 
 
@@ -31,14 +32,7 @@ def write_contrasts(plan: Plan, j: int) -> None:
     del values
     contrast = site_contrasts(deconfounder.residuals_, y, site, sites_with_both_classes(y, site))
     with atomic_write(plan.result(j)) as file:
-        np.savez(
-            file,
-            contrast=contrast,
-            mean_intercept=deconfounder.mean_intercept_,
-            mean_coef=deconfounder.mean_coef_,
-            lost=(~deconfounder.estimable_).sum(axis=2),
-            nobody=np.isnan(deconfounder.intercept_).sum(axis=1),
-        )
+        np.savez(file, **{"contrast": contrast, **deconfounder.fits()})  # type: ignore[arg-type]
 
 
 def read_result(path: Path) -> dict[str, np.ndarray] | None:
@@ -50,18 +44,26 @@ def read_result(path: Path) -> dict[str, np.ndarray] | None:
         return None
 
 
-def describe_people(shared: tuple[Plan, np.ndarray, np.ndarray, np.ndarray], k: int) -> np.ndarray:
-    """Volatility and flexibility (people, pairs, 2) of batch k, one person at a time.
+def write_columns(shared: tuple[Plan, np.ndarray, EdgeMatrix], k: int) -> None:
+    """Batch k on the scaffold edges alone, person by person: from the plan's matrix to one of few columns."""
+    plan, wanted, narrow = shared
+    narrow.write(k, plan.matrix.columns(k, wanted), {})
 
-    ``shared`` is the plan, the region pairs, and window and stride of everybody who takes part.
+
+def write_profiles(shared: tuple[Plan, np.ndarray, np.ndarray, np.ndarray, EdgeMatrix], k: int) -> None:
+    """Log volatility and flexibility of batch k on some edges, one person at a time.
+
+    ``shared`` is the plan, the edges, window and stride of everybody, and a matrix with two columns for each edge.
     """
-    plan, pairs, windows, strides = shared
-    kept, here = np.array(plan.kept), plan.matrix.people(k)
-    rows = np.array(plan.rows)[here][kept[here]]
-    place = int(kept[: here.start].sum())
+    plan, edges, windows, strides, narrow = shared
+    here = narrow.people(k)
+    rows = list(plan.rows[here])
     subjects = plan.store.table["subject"].iloc[rows].tolist()
-    described = np.empty((len(rows), len(pairs), 2))
-    for i, x in enumerate(plan.store.series(rows.tolist())):
-        window, stride = windows[place + i], strides[place + i]
-        described[i] = temporal_descriptors([x], pairs, window, stride, [subjects[i]])[0]
-    return described
+    people = zip(plan.store.series(rows), windows[here], strides[here], subjects, strict=True)
+    found = [Profiles.compute([x], edges, window, stride, [subject]).values for x, window, stride, subject in people]
+    narrow.write(k, np.concatenate(found).reshape(len(rows), -1), {})
+
+
+def signal_of(plan: Plan, k: int) -> np.ndarray:
+    """Which regions carry no signal in the people of batch k."""
+    return missing_rois(list(plan.store.series(plan.rows[plan.matrix.people(k)])))

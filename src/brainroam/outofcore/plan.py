@@ -121,11 +121,16 @@ def make_plan(
     rows = rows[labelled]
     if len(rows) == 0:
         raise DataError(f"nobody in {store.path} has a label")
+    plan = plan_for(store, rows, out / "work", memory, stages, jobs)
+    return plan, pd.concat([store.excluded, left_out], ignore_index=True)
+
+
+def plan_for(store: CohortStore, rows: np.ndarray, work: Path, memory: float, stages: Stages, jobs: int) -> Plan:
+    """The plan for these people; the same settings find the same folder below ``work`` again."""
     batch, block = _parts(store, rows, memory, stages, jobs)
     settings = [store.manifest_hash, rows.tolist(), repr(stages), batch, block]
-    work = out.absolute() / "work" / content_hash(settings)[:16]
-    plan = Plan(store.path.absolute(), store.manifest_hash, work, tuple(rows.tolist()), stages, batch, block)
-    return plan, pd.concat([store.excluded, left_out], ignore_index=True)
+    folder = work.absolute() / content_hash(settings)[:16]
+    return Plan(store.path.absolute(), store.manifest_hash, folder, tuple(rows.tolist()), stages, batch, block)
 
 
 def without_signal(plan: Plan, excluded: pd.DataFrame) -> tuple[Plan, pd.DataFrame]:
