@@ -167,6 +167,13 @@ def test_the_fast_budget_holds_out_one_site_and_keeps_the_default(cohort):
     assert Selected(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"strength": 500.0}
 
 
+def test_a_method_that_needs_two_sites_is_tuned_on_people_where_only_two_are_left(cohort):
+    two = cohort.select(cohort.sites[:2])
+    assert len(list(inner_folds(two, "full", 0))) == 2
+    assert len(list(inner_folds(two, "full", 0, least_sites=2))) == 5
+    assert np.isfinite(Selected(method_info("scaffold-ridge"), "default").fit(two).inner_scores_).all()
+
+
 def test_two_methods_cannot_share_a_name():
     with pytest.raises(UsageError, match="exists already"):
         register(method_info("core"))

@@ -80,6 +80,8 @@ class MethodInfo:
         It has nothing to say about a site never seen.
     stochastic : bool
         Another seed gives other scores; a method that is not is run once however many seeds are asked for.
+    least_sites : int
+        Sites with both classes it cannot do without; inner folds leave it as many.
     """
 
     name: str
@@ -92,3 +94,4 @@ class MethodInfo:
     fast: dict[str, Any] = field(default_factory=dict)
     in_distribution_only: bool = False
     stochastic: bool = True
+    least_sites: int = 0

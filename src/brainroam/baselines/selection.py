@@ -91,7 +91,7 @@ class Selected(Method):
         return self
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
-        folds = list(inner_folds(cohort, self.budget, seed))
+        folds = list(inner_folds(cohort, self.budget, seed, self.info.least_sites))
         best = -np.inf
         for configuration in self._configurations():
             paths = []
@@ -119,11 +119,13 @@ class Selected(Method):
             yield self.fixed | dict(zip(grid, values, strict=True))
 
 
-def inner_folds(cohort: Cohort, budget: str, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Train and held-out positions of each inner fold; stratified fifths where there is only one site to learn from."""
+def inner_folds(
+    cohort: Cohort, budget: str, seed: int, least_sites: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left."""
     site, y = cohort.table["site"].to_numpy(), cohort.labels
-    sites = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
-    sites = [name for name in sites if len(set(y[site != name])) == 2]
+    both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
+    sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) == 2]
     if not sites:
         folds = StratifiedKFold(min(5, int(np.bincount(y, minlength=2).min())), shuffle=True, random_state=seed)
         yield from folds.split(y, y)

@@ -199,5 +199,6 @@ register(
         "recipe of brainroam",
         needs=("site", "covariates"),
         stochastic=False,
+        least_sites=2,
     )
 )
