@@ -261,18 +261,37 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
     def _average(self, fits: list[SiteFit]) -> None:
         """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
         self._fits = fits
-        mean, std = self.encoder_.mean_, self.encoder_.std_
-        own = np.stack([fit.coef for fit in fits])
-        self.estimable_ = np.isfinite(own)
-        usual = np.where(self.estimable_, own, 0).sum(axis=0) / np.maximum(self.estimable_.sum(axis=0), 1)
-        filled = [fit.filled(usual) for fit in fits]
-        # From the covariates' own units to q~ = (q - mean) / std.
-        self.coef_ = np.stack([coef * std[:, None] for _, coef in filled])
-        self.intercept_ = np.stack([intercept + mean @ coef for intercept, coef in filled])
-        known = np.isfinite(self.intercept_)
+        intercept, coef = self._by_site()
+        known = np.isfinite(intercept)
         with np.errstate(invalid="ignore"):
-            self.mean_intercept_ = np.where(known, self.intercept_, 0).sum(axis=0) / known.sum(axis=0)
-        self.mean_coef_ = self.coef_.mean(axis=0)
+            self.mean_intercept_ = np.where(known, intercept, 0).sum(axis=0) / known.sum(axis=0)
+        self.mean_coef_ = coef.mean(axis=0)
+
+    def _by_site(self) -> tuple[np.ndarray, np.ndarray]:
+        """Intercepts (E, M) and slopes (E, d, M) of all sites, the mean slope where a site has none of its own."""
+        mean, std = self.encoder_.mean_, self.encoder_.std_
+        own, estimable = np.stack([fit.coef for fit in self._fits]), self.estimable_
+        usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
+        filled = [fit.filled(usual) for fit in self._fits]
+        # From the covariates' own units to q~ = (q - mean) / std.
+        coef = np.stack([coef * std[:, None] for _, coef in filled])
+        return np.stack([intercept + mean @ coef for intercept, coef in filled]), coef
+
+    # Put together when asked for, since CORE keeps a deconfounder for each of dozens of subsets of sites.
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Of each site (E, M)."""
+        return self._by_site()[0]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Slopes of each site (E, d, M)."""
+        return self._by_site()[1]
+
+    @property
+    def estimable_(self) -> np.ndarray:
+        """Which slopes are the site's own (E, d, M)."""
+        return np.isfinite(np.stack([fit.coef for fit in self._fits]))
 
     def _people_to_fit(self, edges: np.ndarray, y: Sequence[int] | np.ndarray | None) -> np.ndarray:
         if self.fit_on == "all":

@@ -62,7 +62,8 @@ class Profiles:
 
     def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The values (n, len(edges), 2) of a subset of the edges."""
-        return self.values[people][:, np.searchsorted(self.edges, edges)]
+        columns = np.searchsorted(self.edges, edges)
+        return self.values[people, columns] if isinstance(people, slice) else self.values[np.ix_(people, columns)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,11 +186,11 @@ class Evidence:
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people (a mask or positions) on some edges."""
-        return self.edges[people][:, edges]
+        return self.edges[np.ix_(people, edges)]
 
     def residuals_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """r_site of some people on some edges."""
-        return self.residuals[people][:, edges]
+        return self.residuals[np.ix_(people, edges)]
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people (a mask), as many at a time as memory allows: everybody."""
