@@ -55,7 +55,9 @@ def bench_propagation(size: int) -> None:
         return torch.sparse.mm(sparse, x.reshape(size, -1))
 
     ours = partial(propagate, graph.propagation)
-    torch.testing.assert_close(there_and_back(ours, nodes), there_and_back(by_dense, nodes), atol=1e-5, rtol=1e-4)
+    for other in (by_dense, by_torch_sparse):
+        torch.testing.assert_close(ours(nodes).reshape(size, -1), other(nodes), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(there_and_back(ours, nodes), there_and_back(other, nodes), atol=1e-5, rtol=1e-4)
     race(
         f"propagation there and back, {size}",
         partial(there_and_back, ours, nodes),

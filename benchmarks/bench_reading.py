@@ -5,17 +5,13 @@
 Without an argument the real cohort beside the project is unpacked into the temporary folder first.
 """
 
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from common import abide_root
 
 from brainroam.readers.series import read_series
-
-COHORT = Path(__file__).resolve().parents[2] / "shared" / "data" / "abide10"
 
 
 def bench_reading(root: Path, repeats: int = 7, n_files: int = 100) -> float:
@@ -43,12 +39,11 @@ def _seconds(read, files: list[Path]) -> float:
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        bench_reading(Path(sys.argv[1]))
+    root = abide_root()
+    if root is None:
+        print("# no ABIDE here: nothing to read")
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run([sys.executable, COHORT / "unpack", scratch], check=True, capture_output=True)
-        bench_reading(Path(scratch) / "ABIDE_pcp")
+    bench_reading(root)
 
 
 if __name__ == "__main__":
