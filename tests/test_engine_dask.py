@@ -14,9 +14,13 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam import engine, engine_dask
+from brainroam.baselines import registry
+from brainroam.baselines.base import MethodInfo
+from brainroam.baselines.controls import Majority
 from brainroam.cli import app
 from brainroam.engine_dask import CLUSTERS, Dask, StoredPeople
 from brainroam.errors import BrainroamError, ReaderError, UsageError
+from brainroam.evaluation.folder import RunsFolder
 from brainroam.evaluation.runner import evaluate
 from brainroam.store import write_store
 
@@ -257,12 +261,30 @@ def test_a_killed_client_leaves_only_what_is_missing(cluster, tmp_path):
 
 
 def test_a_failed_run_is_recorded_with_its_specification(cohort, dask, tmp_path):
-    from brainroam.evaluation.folder import RunsFolder
-
     with pytest.raises(BrainroamError, match="3 of 6 runs are not finished"):
         evaluate(cohort, ["majority", 'confounds[covariates=["iq"]]'], out=tmp_path, jobs=2, engine=dask)
     failed = [spec for spec, outcome in RunsFolder(tmp_path).runs.values() if outcome["status"] == "failed"]
     assert {spec.method for spec in failed} == {"confounds"} and {spec.fold for spec in failed} == {"S01", "S02", "S03"}
+
+
+class Hungry(Majority):
+    """Needs more memory than a worker has once it is refitted for S02."""
+
+    def fit(self, cohort, seed=0, validation=None):
+        hoard_on_two(None, 2 if cohort.sites == ["S01", "S03"] else 0)
+        return super().fit(cohort, seed, validation)
+
+
+def test_a_run_that_always_dies_is_recorded_while_the_others_finish(cohort, dask, tmp_path, monkeypatch):
+    monkeypatch.setitem(registry._METHODS, "hungry", MethodInfo("hungry", Hungry, "too much", stochastic=False))
+    with pytest.raises(BrainroamError, match=r"1 of 6 runs are not finished.*hungry at S02, seed 0"):
+        evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask)
+    runs = list(RunsFolder(tmp_path).runs.values())
+    ((spec, outcome),) = [(spec, outcome) for spec, outcome in runs if outcome["status"] == "failed"]
+    assert (spec.method, spec.fold, spec.manifest_hash) == ("hungry", "S02", cohort.manifest_hash)
+    assert "worker process died 3 times" in outcome["error"] and len(runs) == 6
+    monkeypatch.setitem(registry._METHODS, "hungry", MethodInfo("hungry", Majority, "cured", stochastic=False))
+    assert len(evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask).scores) == 6
 
 
 def test_a_cluster_of_its_own(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import brainroam
+from brainroam.atlas import Atlas
 from brainroam.cli import app
 from brainroam.cli.scale import size_in_bytes
 from brainroam.connectivity import edges
@@ -157,6 +158,18 @@ def test_the_command(cohort, store, tmp_path, small_parts):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["evidence", "excluded.csv", "scaffold.csv"]
     stricter = run(*command[:3], tmp_path / "strict", *command[4:], "--set", "tau_percentile=95")
     assert stricter.exit_code == 0 and len(pd.read_csv(tmp_path / "strict" / "scaffold.csv")) < len(table)
+
+
+def test_a_formula_in_an_id_or_a_region_is_no_formula_in_the_tables(tmp_path):
+    made = brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=10)
+    table = made.table
+    table["subject"] = ["=1+1", "@sum", *table["subject"][2:]]
+    table.loc[[0, 1], "label"] = np.nan
+    atlas = Atlas("odd", tuple(f"=cmd({i})" for i in range(10)))
+    store = write_store(tmp_path / "cohort.zarr", table, made.series, atlas)
+    assert run("scaffold", store, "--out", tmp_path / "out", "--set", "tau_percentile=50").exit_code == 0
+    assert (tmp_path / "out" / "excluded.csv").read_text() == "subject,reason\n'=1+1,no label\n'@sum,no label\n"
+    assert set(pd.read_csv(tmp_path / "out" / "scaffold.csv")["region_1"].str[:2]) == {"'="}
 
 
 @pytest.mark.parametrize(

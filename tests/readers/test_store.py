@@ -1,7 +1,10 @@
 """The chunked store: exact, partial, streamed, atomic, and loud when a byte is wrong."""
 
 import json
+import signal
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -231,3 +234,35 @@ def test_convert_and_every_command_reads_it(tmp_path):
         assert CliRunner().invoke(app, command).exit_code == 0
         scores.append((runs / "scores.csv").read_bytes())
     assert scores[0] == scores[1]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")
+@pytest.mark.parametrize("when", ["reading", "writing"])
+def test_convert_killed_and_started_again(tmp_path, when):
+    made = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=10)
+    write_folder(tmp_path / "study", made)
+    slow = {
+        "reading": "from brainroam.readers import spool as m; slow, name = m.Spool, 'keep'",
+        "writing": "from brainroam import store as m; slow, name = m._Writer, 'add'",
+    }
+    code = (
+        f"import time; {slow[when]}; quick = getattr(slow, name)\n"
+        "setattr(slow, name, lambda *a: (time.sleep(0.2), quick(*a))[1])\n"
+        "from brainroam.cli import main; main()"
+    )
+    out = tmp_path / "made" / "study.zarr"
+    command = ["convert", str(tmp_path / "study"), "--out", str(out)]
+    killed = subprocess.Popen([sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True)
+    scratch = out.parent / ".study.zarr.making"
+    begun = "*.spool" if when == "reading" else ".*.part"
+    while not list(scratch.glob(begun)) and killed.poll() is None:
+        time.sleep(0.01)
+    beside = CliRunner().invoke(app, command)
+    assert beside.exit_code == 1 and "another command is making" in beside.stderr
+    killed.kill()
+    killed.communicate()
+    assert list(scratch.iterdir()) and not out.exists()
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 0 and "stopped before its end; starting again" in again.stderr
+    assert load_cohort(out).manifest_hash == made.manifest_hash
+    assert [path.name for path in out.parent.iterdir()] == ["study.zarr"]
