@@ -27,7 +27,15 @@ from brainroam.gate import GatedNetwork
 from brainroam.inner import Choice, Trial, choose_epochs
 from brainroam.pathways import Evidence, evidence_of, profiles_of
 from brainroam.scaffold import distinct_thresholds
-from brainroam.training import AnyEpisode, Schedule, build_network, predict_logits, train_network, training_epochs
+from brainroam.training import (
+    AnyEpisode,
+    Schedule,
+    UnreadEpisode,
+    build_network,
+    predict_logits,
+    train_network,
+    training_epochs,
+)
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
@@ -280,6 +288,7 @@ class CoreClassifier(FrozenCore):
                 f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
                 f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
             )
+        evidence.require_memory(*worlds.sizes, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
         if self.profiles:
             window, stride = self._windows(cohort)
             worlds.profiles = profiles_of(cohort, worlds.needed_edges(), window, stride)

@@ -35,6 +35,11 @@ class Worlds:
         site's fit.
     orient, skip
         See `brainroam.pathways`.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Pathways, and lead-lag edges beside them, of the largest world.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Worlds:
                 continue  # too little agreement without these sites: no episode is read there
         self._leads = {world: evidence.lead_scaffold(self._inside(world), **thresholds) for world in self._scaffolds}
         leads = [lead for lead in self._leads.values() if lead is not None]
+        self.sizes = max(map(len, self._scaffolds.values())), max(map(len, leads), default=0)
         self.evidence = evidence.gathered(list(self._scaffolds.values()), leads)
         self._pathways: MutableMapping[World, Pathways] = evidence.shelf()
 

@@ -184,6 +184,9 @@ class Evidence:
         """The same evidence, ready to read people on the edges of these scaffolds of both kinds."""
         return self
 
+    def require_memory(self, n_nodes: int, n_beside: int, width: int) -> None:
+        """Refuse what cannot be trained: so many pathways and lead-lag edges, with so many numbers at each pathway."""
+
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people (a mask or positions) on some edges."""
         return self.edges[np.ix_(people, edges)]

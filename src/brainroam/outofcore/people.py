@@ -31,8 +31,9 @@ from brainroam.sealed import content_hash
 from brainroam.store import CohortStore
 
 AT_A_TIME = 32  # people read together
-TRAINING_BYTES = 600e6  # Python with torch, measured
-NODE_BYTES = 16_000 * AT_A_TIME  # of a network in training, for each pathway and person read together
+# Measured: Python with torch; what a step of training holds of each number at a pathway; a line graph being built, for
+# each pair of neighbours; contrasts and regressions of a site and edge, of both kinds.
+TRAINING_BYTES, STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 400e6, 80, 80, 160
 
 
 @dataclass(frozen=True)
@@ -182,19 +183,23 @@ class StoredEvidence(Evidence):
         return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
 
     def gathered(self, scaffolds: Sequence[Scaffold], leads: Sequence[Scaffold]) -> "StoredEvidence":
-        """The same with the columns of these scaffolds, if there is memory to train on them."""
-        n_nodes, n_beside = (max(map(len, found), default=0) for found in (scaffolds, leads))
+        """The same with the columns of these scaffolds."""
+        ready = self._on(edges_of(scaffolds))
+        ready.lead = self.lead._on(edges_of(leads)) if isinstance(self.lead, StoredEvidence) else None
+        return ready
+
+    def require_memory(self, n_nodes: int, n_beside: int, width: int) -> None:
+        """Refuse more pathways than can be trained on within the memory."""
         n_columns, n_people = n_nodes + n_beside, len(self.y)
         solving = 8 * (n_people * n_columns + 3 * min(n_people, n_columns) ** 2)
-        needed = TRAINING_BYTES + max(solving, NODE_BYTES * n_nodes)
+        neighbours = 4 * n_nodes**2 / self._plan.store.n_rois
+        training = STEP_BYTES * width * n_nodes + NEIGHBOUR_BYTES * neighbours
+        needed = TRAINING_BYTES + FIT_BYTES * self.contrast.size + max(solving, training)
         if needed > self._disk.memory:
             raise UsageError(
                 f"--memory {self._disk.memory / 1e9:g}GB is too little to train on {n_nodes} pathways of {n_people} "
                 f"people; give at least {needed / 1e9:.1f}GB, or a higher tau_percentile"
             )
-        ready = self._on(edges_of(scaffolds))
-        ready.lead = self.lead._on(edges_of(leads)) if isinstance(self.lead, StoredEvidence) else None
-        return ready
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people on some edges."""
