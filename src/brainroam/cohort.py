@@ -169,20 +169,22 @@ class Cohort:
     @property
     def missing_rois(self) -> np.ndarray:
         """Boolean (n, P): regions without signal, see `missing_rois`."""
-        return self.per_person("missing_rois", missing_rois)
+        return self.per_person("missing_rois", missing_rois).copy()
 
     def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> np.ndarray:
         """Features of each person alone, computed once and shared by every subset of this cohort.
 
         ``compute`` maps series to an array with one row per person, each row a function of that person's series only:
         sharing rows between training and held-out people then cannot leak. ``key`` names the function and its settings.
+        Of the whole cohort they are handed out as they are, read-only, since they can be as large as memory allows.
         """
         whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
         if key not in whole._features:
             features = compute(whole.series)
             features.setflags(write=False)
             whole._features[key] = features
-        return whole._features[key][rows]
+        features = whole._features[key]
+        return features if np.array_equal(rows, np.arange(len(whole))) else features[rows]
 
     @property
     def memo(self) -> Memo:
