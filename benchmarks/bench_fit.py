@@ -67,9 +67,7 @@ def main() -> None:
         numbers = [name for name, value in expected.items() if value.dtype.kind == "f" and value.size]
         apart = max(float(np.nanmax(np.abs(expected[name] - found[name]))) for name in numbers)
         rest = all(np.array_equal(found[name], value) for name, value in expected.items() if name not in numbers)
-        print(
-            f"numbers in the models differ by at most {apart:.1e}; the rest is {'equal' if rest else 'DIFFERENT'}"
-        )
+        print(f"numbers in the models differ by at most {apart:.1e}; the rest is {'equal' if rest else 'DIFFERENT'}")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,6 @@ def test_a_heavy_budget_pulls_the_sum_of_gates_to_it():
 
 def test_training_lowers_the_objective_and_learns_the_labels():
     network, some = build_network(0, hidden=6), episode(people=40)
-    everybody = torch.arange(40)
     before = objective(network, some, SCHEDULE).item()
     train_network(network, [some], 20, SCHEDULE)
     assert objective(network, some, SCHEDULE).item() < before

@@ -107,9 +107,7 @@ def convert(
     refuse_existing(out)
     with workshop(out) as (scratch, left_behind):
         if left_behind:
-            typer.echo(
-                "note: an earlier attempt was stopped before its end; starting again", err=True
-            )
+            typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
         cohort = source.load(everybody=True, require_label=False, spool=scratch)
         path = write_store(scratch / out.name, cohort.table, cohort.series, cohort.atlas, cohort.excluded)
         path = path.rename(out)
