@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm, t
 
 from brainroam.evaluation.meta import logit_auc, pool_auc, tau2_reml
-from brainroam.evaluation.paired import bootstrap_limits, kernel, sign_flip_test, two_level_bootstrap
+from brainroam.evaluation.paired import bootstrap_limits, kernel, left_out_test, sign_flip_test, two_level_bootstrap
 
 MEAN = logit(0.7)
 
@@ -133,7 +133,7 @@ def _means(hits: list[dict]) -> dict:
 def paired_behaviour(
     n_studies: int, n_sites: int, tau: float, gap: float = 0.0, per_class: int = 22, seed: int = 0, n_boot: int = 200
 ) -> dict:
-    """Rejection rate at 5 % of the sign-flip test and coverage of the bootstrap interval of a paired difference.
+    """Rejection rate at 5 % of `left_out_test` and coverage of the bootstrap interval of a paired difference.
 
     Two methods share half of the variance of their scores; at every site each method's logit AUC deviates by its own
     N(0, tau^2). ``gap`` is the difference of their mean logit AUCs; 0 is the null hypothesis.
@@ -152,10 +152,35 @@ def paired_behaviour(
             scores = label * (np.sqrt(2) * norm.ppf(true))[:, None] + noise
             kernels.append(np.stack([kernel(label, s) for s in scores]))
         difference = np.array([k[0].mean() - k[1].mean() for k in kernels])
-        rejected.append(sign_flip_test(difference) <= 0.05)
+        rejected.append(left_out_test(difference) <= 0.05)
         resampled = two_level_bootstrap(kernels, n_boot, int(rng.integers(2**31)))
         covered.append(_holds(bootstrap_limits(resampled[:, :, 0] - resampled[:, :, 1], n_sites), truth))
     return {"rejected": float(np.mean(rejected)), "covered": float(np.mean(covered))}
+
+
+def trained_level(n_studies: int, n_sites: int, signal: float, n_features: int = 50, seed: int = 0) -> dict:
+    """Rejection rates at 5 % where two methods are equally good and each site is predicted from the others.
+
+    The methods read different features of the same number and the same ``signal``; else as in `trained_coverage`.
+    """
+    rng = np.random.default_rng(seed)
+    differences = [
+        trained_aucs(rng, n_sites, signal, n_features) - trained_aucs(rng, n_sites, signal, n_features)
+        for _ in range(n_studies)
+    ]
+    tests = {"sign_flip": sign_flip_test, "left_out": left_out_test}
+    return {name: float(np.mean([test(d) <= 0.05 for d in differences])) for name, test in tests.items()}
+
+
+def trained_aucs(
+    rng: np.random.Generator, n_sites: int, signal: float, n_features: int, per_class: int = 22
+) -> np.ndarray:
+    """AUC at each site by the class difference of the others."""
+    people = rng.normal(size=(2, n_sites, per_class, n_features))
+    people[1, :, :, 0] += signal
+    gaps = people[1].mean(axis=1) - people[0].mean(axis=1)
+    controls, cases = np.einsum("csif,sf->csi", people, gaps.sum(axis=0) - gaps)
+    return np.array([np.mean(a[:, None] > b) for a, b in zip(cases, controls, strict=True)])
 
 
 def main(n_studies: int = 1000) -> None:
@@ -174,7 +199,16 @@ def main(n_studies: int = 1000) -> None:
             c = trained_coverage(n_studies, n_sites, signal, tau)
             print(f"{n_sites:5d}  {signal:6.1f}  {tau:4.1f}  {c['auc']:8.3f}  {c['correlation']:20.3f}", end="")
             print(f"  {c['next_site']:9.3f} {c['pooled']:7.3f}  {c['bootstrap']:9.3f}", flush=True)
-    print("\ntwo methods: rejection at 5 % by the sign-flip test, coverage of the interval of their difference")
+    print("\ntwo methods, trained on the other sites, equally good: rejection at 5 %")
+    print("sites  signal  features  sign flips alone  left_out_test")
+    for n_sites in (5, 10, 20):
+        for signal, n_features in ((0.0, 50), (0.5, 50), (1.0, 50), (0.0, 5), (0.5, 5)):
+            r = trained_level(n_studies, n_sites, signal, n_features)
+            print(
+                f"{n_sites:5d}  {signal:6.1f}  {n_features:8d}  {r['sign_flip']:16.3f}  {r['left_out']:13.3f}",
+                flush=True,
+            )
+    print("\ntwo methods at independent sites: rejection at 5 %, coverage of the interval of their difference")
     print("sites   tau   gap  rejected  bootstrap")
     for n_sites in (6, 10, 20):
         for tau, gap in ((0.0, 0.0), (0.3, 0.0), (0.3, 0.4)):

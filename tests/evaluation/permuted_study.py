@@ -20,7 +20,7 @@ from brainroam.cohort import Cohort
 from brainroam.evaluation.evidence import Evidence, gather
 from brainroam.evaluation.meta import pool_auc
 from brainroam.evaluation.naming import split_names
-from brainroam.evaluation.paired import sign_flip_test
+from brainroam.evaluation.paired import left_out_test
 from brainroam.readers import load_cohort
 
 LINEAR = (
@@ -72,7 +72,7 @@ def rejections(found: Evidence) -> list[dict]:
     for i, j in combinations(range(len(found.methods)), 2):
         contrast = np.eye(len(found.methods))[i] - np.eye(len(found.methods))[j]
         low, high = found.interval(contrast)
-        p = sign_flip_test(found.auc @ contrast)
+        p = left_out_test(found.auc @ contrast)
         pair = f"{found.methods[i]} - {found.methods[j]}"
         rows.append({"pair": pair, "rejected": p <= 0.05, "at 10 %": p <= 0.1, "interval covers 0": low <= 0 <= high})
     return rows

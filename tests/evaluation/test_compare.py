@@ -10,7 +10,7 @@ from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.compare import compare_methods, summarise
 from brainroam.evaluation.meta import pool_auc
 from brainroam.evaluation.metrics import delong_variance, site_metrics
-from brainroam.evaluation.paired import nadeau_bengio, sign_flip_test
+from brainroam.evaluation.paired import left_out_test, nadeau_bengio
 from brainroam.evaluation.splits import folds
 
 KEYS = ["method", "protocol", "site", "seed"]
@@ -96,7 +96,7 @@ def test_pairs_are_tested_on_site_differences(runs):
     difference = site_aucs(predictions, "core") - site_aucs(predictions, "ridge")
     row = result.paired.iloc[0]
     assert row["difference"] == pytest.approx(difference.mean())
-    assert row["p"] == sign_flip_test(difference)
+    assert row["p"] == left_out_test(difference)
     assert (row["n_sites"], row["won"], row["lost"]) == (8, (difference > 0).sum(), (difference < 0).sum())
     assert row["low"] < row["difference"] < row["high"]
     assert row["smallest_p"] == pytest.approx(3 * 2 / 2**8)

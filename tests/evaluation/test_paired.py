@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, t
 from sklearn.datasets import make_moons
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
@@ -14,6 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from brainroam.evaluation.paired import (
     holm,
     kernel,
+    left_out_test,
     nadeau_bengio,
     resampled_aucs,
     sign_flip_test,
@@ -37,6 +38,19 @@ def test_sign_flip_does_not_care_who_is_called_first_or_about_the_scale(d):
     d = np.array(d)
     assert sign_flip_test(-d) == sign_flip_test(d) == sign_flip_test(d * 1e-3)
     assert sign_flip_test(d) >= smallest_p(len(d)) - 1e-12
+
+
+def test_left_out_sites_get_the_larger_p_of_sign_flips_and_a_corrected_t():
+    rng = np.random.default_rng(3)
+    for k in (3, 6, 10):
+        d = rng.normal(0.02, 0.05, k)
+        rho = 1 / (k - 1)
+        standard_error = np.sqrt(d.var(ddof=1) * (1 + (k - 1) * rho) / (k * (1 - rho)))
+        by_t = 2 * t.sf(abs(d.mean()) / standard_error, k - 1)
+        assert left_out_test(d) == pytest.approx(max(by_t, sign_flip_test(d)))
+    assert left_out_test(np.full(10, 0.01)) == smallest_p(10)
+    assert left_out_test(np.zeros(4)) == left_out_test(np.array([0.3, 0.4])) == 1
+    assert np.isnan(left_out_test(np.array([])))
 
 
 def test_ten_wins_reach_the_smallest_p_and_no_difference_is_one():

@@ -4,7 +4,7 @@ The site is the unit. Seeds are averaged inside a site first; then, over sites,
 
 * the mean AUC has a two-level bootstrap interval (sites, then people within class),
 * a random-effects meta-analysis of the logit AUC says what to expect of the next site,
-* a pair of methods is compared by its per-site AUC differences: exact sign-flip test, bootstrap interval, Holm.
+* a pair of methods is compared by its per-site AUC differences: `paired.left_out_test`, bootstrap interval, Holm.
 
 In-distribution folds share training people and get Nadeau and Bengio's corrected t instead.
 """
@@ -21,7 +21,7 @@ from brainroam.evaluation import evidence
 from brainroam.evaluation.evidence import Evidence, gather
 from brainroam.evaluation.meta import UNKNOWN, pool_auc
 from brainroam.evaluation.metrics import average_seeds, over_sites
-from brainroam.evaluation.paired import holm, nadeau_bengio, sign_flip_test, smallest_p
+from brainroam.evaluation.paired import holm, left_out_test, nadeau_bengio, smallest_p
 from brainroam.evaluation.splits import UNITS
 
 ALPHA = 0.05
@@ -206,7 +206,7 @@ def _pairs(item: Evidence, order: list[str], reference: str | None, random_state
         if item.protocol == "cv":
             p, floor = nadeau_bengio(difference, item.test_over_train).p, 0.0
         else:
-            p, floor = sign_flip_test(difference, random_state), smallest_p(len(difference))
+            p, floor = left_out_test(difference, random_state), smallest_p(len(difference))
         low, high = item.interval(contrast)
         rows.append(
             {
