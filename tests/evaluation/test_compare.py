@@ -141,6 +141,15 @@ def test_equal_methods_cannot_be_told_apart():
     assert sentence.endswith(": the data cannot tell them apart") and " ahead of " in sentence
 
 
+def test_a_difference_that_many_comparisons_undo_is_not_called_a_tie():
+    shifts = {"good": 0.9, "poor": 0.7} | {f"same{k}": 0.9 for k in range(6)}
+    result = compare_methods(score_runs(predictions := make_predictions(shifts, n_sites=12)), predictions)
+    undone = (result.paired["p"] < 0.05) & (result.paired["p_holm"] >= 0.05)
+    assert undone.any()
+    for row, sentence in zip(undone, result.sentences, strict=True):
+        assert sentence.endswith("not for so many at once") == row
+
+
 def test_few_sites_cannot_decide_and_the_result_says_so():
     predictions = make_predictions({"good": 3.0, "bad": 0.0}, n_sites=4)
     result = compare_methods(score_runs(predictions), predictions)

@@ -246,6 +246,8 @@ def _sentence(row) -> str:
         return f"{ahead} beats {behind} by {points} {facts}"
     if row.smallest_p >= ALPHA:
         why = f"{row.n_sites} {unit} cannot decide it, even winning everywhere gives p = {row.smallest_p:.2g}"
+    elif row.p < ALPHA:
+        why = "enough for a single comparison, not for so many at once"
     else:
         why = "the data cannot tell them apart"
     return f"{ahead} is {points} ahead of {behind} {facts}: {why}"
