@@ -229,6 +229,18 @@ def test_a_matrix_of_matlab_that_claims_more_than_its_file_holds(tmp_path, size)
         load_cohort(one_person(tmp_path / "data", "p.mat", content))
 
 
+def test_a_matrix_of_matlab_with_a_name_longer_than_the_file_asks_for_no_memory(tmp_path):
+    import tracemalloc
+
+    file = tmp_path / "x.mat"
+    file.write_bytes(struct.pack("<5i", 0, 6, 4, 0, 2**31 - 1) + bytes(48))  # version 4: the last is the name's length
+    tracemalloc.start()
+    with pytest.raises(ReaderError):
+        read_series(file)
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()
+
+
 def test_an_image_that_claims_more_than_its_file_holds(tmp_path):
     from tests.fuzz.targets import build_folder
 

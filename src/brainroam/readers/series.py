@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +73,15 @@ def read_mat(path: Path, key: str | None = None) -> np.ndarray:
     from scipy.io import loadmat, whosmat
 
     with refusing(path):
+        content = BytesIO(path.read_bytes())  # of a file, scipy asks for as much memory as a name claims to be long
         try:
-            shapes = {name: shape for name, shape, _ in whosmat(path)}
+            shapes = {name: shape for name, shape, _ in whosmat(content)}
         except NotImplementedError as error:
             raise ReaderError(f"{path} is a MATLAB v7.3 file; save it again in MATLAB with save(..., '-v7')") from error
         key = _mat_key(path, shapes, key)
         if np.prod(shapes[key], dtype=float) > MAX_VALUES:
             raise ReaderError(f"{path}: {key!r} claims to be of size {shapes[key]}, which no series is")
-        return as_floats(loadmat(path, variable_names=[key])[key], f"{path}: {key!r}")
+        return as_floats(loadmat(content, variable_names=[key])[key], f"{path}: {key!r}")
 
 
 def _mat_key(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None) -> str:
