@@ -285,7 +285,16 @@ class Cohort:
             cohort = cls(
                 np.split(data, ends[:-1]), table, atlas, pd.DataFrame(header["excluded"], columns=["subject", "reason"])
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            EOFError,
+            RecursionError,
+            zipfile.BadZipFile,
+        ) as error:
             if isinstance(error, ReaderError):
                 raise
             raise ReaderError(f"{path} is not a readable brainroam cohort: {error}") from error

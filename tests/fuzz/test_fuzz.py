@@ -335,3 +335,18 @@ def test_a_store_packed_in_another_way_is_refused(tmp_path):
     file.write_text(json.dumps(content))
     with pytest.raises(ReaderError, match="not packed as brainroam packs them"):
         CohortStore(store)
+
+
+def test_json_nested_too_deep_is_a_refusal_or_no_sidecar(tmp_path):
+    from brainroam.cli.options import parse_option
+    from brainroam.evaluation.naming import parse_name
+    from brainroam.readers.entities import sidecar_tr
+
+    deep = "[" * 100_000
+    (tmp_path / "sub-1_task-rest_timeseries.json").write_text(deep)
+    assert np.isnan(sidecar_tr(tmp_path / "sub-1_task-rest_timeseries.tsv"))
+    assert parse_option(f"a={deep}") == ("a", deep)
+    assert parse_name(f"core[a={deep}]") == ("core", {"a": deep})
+    np.savez(tmp_path / "cohort.npz", header=np.array(deep), data=np.ones(1), coords=np.ones(1))
+    with pytest.raises(ReaderError):
+        load_cohort(tmp_path / "cohort.npz")

@@ -177,5 +177,5 @@ def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:
         raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=flag)
     try:
         return name, json.loads(value.lower() if value in ("True", "False") else value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value

@@ -58,7 +58,7 @@ def full_name(method: str, parameters: Mapping[str, Any]) -> str:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

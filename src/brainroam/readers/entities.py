@@ -121,6 +121,6 @@ def sidecar_tr(path: Path) -> float:
                 if "RepetitionTime" in content:
                     return float(content["RepetitionTime"])
                 return 1 / float(content["SamplingFrequency"])
-            except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+            except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
                 continue
     return float("nan")

@@ -137,7 +137,7 @@ class ReportData:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             checks = content["checks"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunsError(f"{file} is not an audit of brainroam; write it again with brainroam audit") from error
         if not isinstance(checks, list) or not all(isinstance(check, dict) for check in checks):
             raise RunsError(f"{file} is not an audit of brainroam; write it again with brainroam audit")
