@@ -47,6 +47,15 @@ def place(tmp_path_factory):
     return place
 
 
+def test_a_fit_in_memory_leaves_alone_a_folder_named_like_the_work_of_one_on_disk(place, tmp_path):
+    mine = tmp_path / "model.work" / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    done = run("fit", place / "train.npz", "--method", "fc-ridge", "--budget", "fast", "--out", tmp_path / "model")
+    assert done.exit_code == 0, done.output
+    assert mine.read_text() == "mine"
+
+
 def test_the_model_says_what_it_is(place):
     header = json.loads((place / "model" / "model.json").read_text())
     assert header["method"] == "core"

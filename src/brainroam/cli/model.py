@@ -73,7 +73,8 @@ def fit(
     path = save_method(out, selected.fit(cohort, seed), cohort, seed)
     for note in getattr(selected.model_, "notes_", []):
         typer.echo(f"note: {note}")
-    shutil.rmtree(work, ignore_errors=True)
+    if memory is not None:  # else a folder of that name is somebody's own
+        shutil.rmtree(work, ignore_errors=True)
     people = f"{len(cohort)} people of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
 
