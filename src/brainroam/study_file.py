@@ -5,6 +5,7 @@ file is said at once, with the line, the key, what was expected and, for an unkn
 """
 
 import difflib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -112,7 +113,7 @@ def read_study(path: str | Path) -> Study:
 
 def _parse(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     """The content of the file, and the line on which each key stands."""
-    if not _is_file(path):
+    if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
         raise UsageError(f"{path} does not exist; brainroam init FOLDER writes one")
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -153,19 +154,12 @@ def _in_words(error: Any, lines: dict[str, int]) -> str:
     return f"{where}: {name!r} should be {expected}, not {error['input']!r}{quotes}"
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long for one
-        return False
-
-
 def _resolved(study: Study, home: Path) -> dict[str, Any]:
     """The entries that are paths, as seen from here."""
     update: dict[str, Any] = {"out": str(home / expanded(study.out))}
     if study.data != SYNTHETIC:
         update["data"] = str(home / expanded(study.data))
-    if study.atlas is not None and _is_file(home / study.atlas):
+    if study.atlas is not None and os.path.isfile(home / study.atlas):
         update["atlas"] = str(home / study.atlas)
     if "participants" in study.options:
         update["options"] = {**study.options, "participants": str(home / str(study.options["participants"]))}

@@ -1,7 +1,6 @@
 """What every command that reads data has in common: DATA and how to read it."""
 
 import inspect
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from brainroam.errors import UsageError, unknown
+from brainroam.evaluation.naming import json_or_text
 
 if TYPE_CHECKING:
     from brainroam.cohort import Cohort
@@ -175,7 +175,4 @@ def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=flag)
-    try:
-        return name, json.loads(value.lower() if value in ("True", "False") else value)
-    except (ValueError, RecursionError):
-        return name, value
+    return name, json_or_text(value.lower() if value in ("True", "False") else value)

@@ -40,7 +40,7 @@ def parse_name(text: str) -> tuple[str, dict[str, Any]]:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key.isidentifier() or key in parameters:
             raise UsageError(f"{part!r} in {text!r} is not one more NAME=VALUE; write it as core[budget=20]")
-        parameters[key] = _value(value)
+        parameters[key] = json_or_text(value)
     return name.strip(), parameters
 
 
@@ -55,7 +55,8 @@ def full_name(method: str, parameters: Mapping[str, Any]) -> str:
     return f"{method}[{','.join(f'{key}={_text(value)}' for key, value in sorted(parameters.items()))}]"
 
 
-def _value(text: str) -> Any:
+def json_or_text(text: str) -> Any:
+    """The value that a text is in JSON, else the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -64,6 +65,6 @@ def _value(text: str) -> Any:
 
 def _text(value: Any) -> str:
     """Text bare where it reads back as itself, anything else as JSON."""
-    if isinstance(value, str) and _value(value) == value:
+    if isinstance(value, str) and json_or_text(value) == value:
         return value
     return json.dumps(value, separators=(",", ":"))

@@ -246,6 +246,9 @@ class StoredProfiles(Profiles):
 class Shelf(dict):
     """A dictionary whose values lie on disk, for this process alone.
 
+    They are pickled, which nothing that comes from outside ever is: this process wrote them, in a folder that only its
+    user may open.
+
     >>> shelf = Shelf(Path(tempfile.mkdtemp()))
     >>> shelf["world"] = [1, 2]
     >>> shelf["world"]

@@ -6,6 +6,7 @@ is a dataclass stands for that class's fields, so that readers share groups of o
 """
 
 import inspect
+import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
@@ -98,7 +99,7 @@ def load_cohort(
     ['03']
     """
     path = expanded(path)
-    if not _exists(path):
+    if not os.path.exists(path):  # unlike the path's own method it never raises, however long the name
         raise ReaderError(f"{path} does not exist")
     name = detect(path) if reader == "auto" else reader
     if name not in READERS:
@@ -114,13 +115,6 @@ def load_cohort(
             request = replace(request, sites=published.sites, all_sites=False)
     cohort = READERS[name].read(path, request, **_keywords(name, given))
     return cohort.exclude_missing(max_missing_rois)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name that is too long, a folder that may not be looked into
-        return False
 
 
 def reader_options(name: str) -> list[str]:
