@@ -19,20 +19,20 @@ from common import growth, people, race, seconds
 from threadpoolctl import threadpool_limits
 
 from brainroam.baselines.core_methods import Core
+from brainroam.cliques import Cliques
 from brainroam.connectivity import edge_pairs
-from brainroam.gate import PathwayGraph, propagate
-from brainroam.linegraph import line_graph
+from brainroam.gate import propagate
+from brainroam.linegraph import LineGraph, line_graph
 
 BATCH, HIDDEN = 32, 16
 
 
-def random_graph(size: int, n_rois: int = 116) -> PathwayGraph:
+def random_graph(size: int, n_rois: int = 116) -> LineGraph:
     """The line graph of some random edges."""
     rng = np.random.default_rng(0)
     pairs = edge_pairs(n_rois)
     pairs = pairs[np.sort(rng.choice(len(pairs), size, replace=False))]
-    graph = line_graph(pairs, rng.normal(size=size))
-    return PathwayGraph.from_arrays(graph.prior, graph.propagation, np.ones(size))
+    return line_graph(pairs, rng.normal(size=size))
 
 
 def there_and_back(product, nodes: torch.Tensor) -> torch.Tensor:
@@ -45,7 +45,8 @@ def there_and_back(product, nodes: torch.Tensor) -> torch.Tensor:
 def bench_propagation(size: int) -> None:
     """sum_q A~_pq x_q of a batch of people, and its gradient."""
     graph = random_graph(size)
-    dense, sparse = graph.propagation.to_dense(), graph.propagation
+    dense = torch.tensor(graph.propagation.toarray(), dtype=torch.float32)
+    sparse = dense.to_sparse_csr()
     nodes = torch.randn(size, BATCH, HIDDEN, requires_grad=True)
 
     def by_dense(x: torch.Tensor) -> torch.Tensor:
@@ -54,7 +55,7 @@ def bench_propagation(size: int) -> None:
     def by_torch_sparse(x: torch.Tensor) -> torch.Tensor:
         return torch.sparse.mm(sparse, x.reshape(size, -1))
 
-    ours = partial(propagate, graph.propagation)
+    ours = partial(propagate, Cliques.of(graph))
     for other in (by_dense, by_torch_sparse):
         torch.testing.assert_close(ours(nodes).reshape(size, -1), other(nodes), atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(there_and_back(ours, nodes), there_and_back(other, nodes), atol=1e-5, rtol=1e-4)
@@ -73,8 +74,8 @@ def bench_growth(sizes: tuple[int, ...] = (800, 1600, 3000)) -> None:
     """With the non-zeros of A~."""
     graphs = [random_graph(size) for size in sizes]
     nodes = [torch.randn(size, BATCH, HIDDEN) for size in sizes]
-    calls = [partial(propagate, graph.propagation, x) for graph, x in zip(graphs, nodes, strict=True)]
-    growth("propagation", "non-zeros", [graph.propagation.values().numel() for graph in graphs], calls, repeats=9)
+    calls = [partial(propagate, Cliques.of(graph), x) for graph, x in zip(graphs, nodes, strict=True)]
+    growth("propagation", "non-zeros", [graph.propagation.nnz for graph in graphs], calls, repeats=9)
 
 
 def bench_fold() -> None:

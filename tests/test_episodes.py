@@ -45,7 +45,7 @@ def content(pathways):
     parts = [
         *pathways.deconfounder.state().values(),
         *(scaffold.edges, scaffold.contrast, scaffold.consensus, scaffold.sign_consistency, scaffold.stability),
-        *(graph.prior, graph.propagation.data, graph.propagation.indices),
+        *(graph.prior, graph.root, *graph.cliques),
         *(pathways.orientation, pathways.centre, pathways.scale, pathways.skip),
         *(pathways.lead.edges, pathways.lead.weights, *pathways.lead.deconfounder.state().values()),
     ]

@@ -30,7 +30,7 @@ def episode(people=20, n=8, seed=0, signal=1.0):
     return Episode(
         torch.tensor(features, dtype=torch.float32),
         torch.tensor(labels, dtype=torch.float32),
-        PathwayGraph.from_arrays(graph.prior, graph.propagation, np.ones(n) / n),
+        PathwayGraph.of(graph, np.ones(n) / n),
     )
 
 

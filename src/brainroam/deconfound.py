@@ -119,11 +119,23 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
             Where the fits of the very same site data are remembered between calls.
         """
         edges = np.asarray(edges, dtype=float)
+        self.fit_sites(edges, covariates, site, y, memo)
+        self.residuals_ = self.site_residuals(edges, np.arange(len(edges)))
+        return self
+
+    def fit_sites(
+        self,
+        edges: np.ndarray,
+        covariates: pd.DataFrame | np.ndarray | None,
+        site: Sequence[str] | np.ndarray | None,
+        y: Sequence[int] | np.ndarray | None = None,
+        memo: Memo | None = None,
+    ) -> Self:
+        """What `fit` gives, but for ``residuals_``, which take as much memory as the edges."""
         fitted_on = self._people_to_fit(edges, y)
         raw, place = self._begin(covariates, site, len(edges))
         here = {name: fitted_on & (place == name) for name in self.sites_}
         self._finish([self._fit_site(edges[people], raw[people], memo or Memo()) for people in here.values()])
-        self.residuals_ = self.site_residuals(edges, np.arange(len(edges)))
         return self
 
     def join(

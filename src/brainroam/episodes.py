@@ -65,6 +65,7 @@ class Worlds:
         self.sizes = max(map(len, self._scaffolds.values())), max(map(len, leads), default=0)
         self.evidence = evidence.gathered(list(self._scaffolds.values()), leads)
         self._pathways: MutableMapping[World, Pathways] = evidence.shelf()
+        self._graphs: MutableMapping[World, PathwayGraph] = evidence.shelf()
 
     def scaffold(self, left_out: World = EVERYBODY) -> Scaffold:
         """The scaffold of one world."""
@@ -123,9 +124,15 @@ class Worlds:
         return Episode(
             torch.as_tensor(features, device=self.device),
             self._labels(people),
-            path_graph(pathways, self.device),
+            self._graph(left_out),
             self._beside(pathways, people, residual),
         )
+
+    def _graph(self, left_out: World) -> PathwayGraph:
+        """The network's view of a world, which several episodes share."""
+        if left_out not in self._graphs:
+            self._graphs[left_out] = path_graph(self.pathways(left_out), self.device)
+        return self._graphs[left_out]
 
     def _labels(self, people: np.ndarray) -> Tensor:
         return torch.as_tensor(self.evidence.y[people], dtype=torch.float32, device=self.device)
@@ -153,4 +160,4 @@ class Worlds:
 
 def path_graph(pathways: Pathways, device: str = "cpu") -> PathwayGraph:
     """The network's view of a set of pathways."""
-    return PathwayGraph.from_arrays(pathways.graph.prior, pathways.graph.propagation, pathways.skip, device)
+    return PathwayGraph.of(pathways.graph, pathways.skip, device)

@@ -17,42 +17,35 @@ Nodes share all weights; nothing here knows how many there are or which regions 
 reads any scaffold, which is what episodic training needs.
 """
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
+
+from brainroam.cliques import Cliques
+from brainroam.linegraph import LineGraph
 
 EPS = 1e-8
 
 
 @dataclass(frozen=True)
 class PathwayGraph:
-    """What the network knows of a scaffold: prior (N,), sparse symmetric propagation (N, N), skip weights (N,)."""
+    """What the network knows of a scaffold: prior (N,), propagation by cliques, skip weights (N,)."""
 
     prior: Tensor
-    propagation: Tensor
+    propagation: Cliques
     skip: Tensor
 
     @classmethod
-    def from_arrays(
-        cls, prior: np.ndarray, propagation: sparse.csr_array, skip: np.ndarray, device: str = "cpu"
+    def of(
+        cls, graph: LineGraph, skip: np.ndarray, device: str = "cpu", dtype: torch.dtype = torch.float32
     ) -> "PathwayGraph":
-        """Move the numpy and scipy arrays of one scaffold to torch."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse")  # that CSR is in beta, on every start
-            matrix = torch.sparse_csr_tensor(
-                torch.as_tensor(propagation.indptr, dtype=torch.int64),
-                torch.as_tensor(propagation.indices, dtype=torch.int64),
-                torch.as_tensor(propagation.data, dtype=torch.float32),
-                size=propagation.shape,
-                device=device,
-            )
-        return cls(_tensor(prior, device), matrix, _tensor(skip, device))
+        """Move the arrays of one scaffold to torch."""
+        prior, weights = (torch.as_tensor(array, dtype=dtype, device=device) for array in (graph.prior, skip))
+        return cls(prior, Cliques.of(graph, device, dtype), weights)
 
 
 @dataclass(frozen=True)
@@ -171,10 +164,10 @@ class GatedNetwork(nn.Module):
 
 
 class _Propagate(torch.autograd.Function):
-    """Sparse A~ times nodes; A~ is symmetric, so its own product carries the gradient back."""
+    """A~ times nodes; A~ is symmetric, so its own product carries the gradient back."""
 
     @staticmethod
-    def forward(ctx, matrix: Tensor, flat: Tensor) -> Tensor:
+    def forward(ctx, matrix: Cliques, flat: Tensor) -> Tensor:
         ctx.matrix = matrix
         return matrix @ flat
 
@@ -183,7 +176,7 @@ class _Propagate(torch.autograd.Function):
         return None, ctx.matrix @ gradient.contiguous()
 
 
-def propagate(matrix: Tensor, nodes: Tensor) -> Tensor:
+def propagate(matrix: Cliques, nodes: Tensor) -> Tensor:
     """sum_q A~_pq x_q for nodes (N, B, C)."""
     return _Propagate.apply(matrix, nodes.reshape(len(nodes), -1)).reshape(nodes.shape)
 
@@ -192,7 +185,3 @@ def _linear_of_both(linear: nn.Linear, one: Tensor, other: Tensor) -> Tensor:
     """linear([one, other]) without copying the two side by side; ``other`` may be the same for all nodes."""
     of_one, of_other = linear.weight.split([one.shape[-1], other.shape[-1]], dim=1)
     return functional.linear(one, of_one, linear.bias) + functional.linear(other, of_other)
-
-
-def _tensor(array: np.ndarray, device: str) -> Tensor:
-    return torch.as_tensor(np.asarray(array), dtype=torch.float32, device=device)

@@ -5,7 +5,7 @@
     A^    = A + I,   D = diag(A^ 1),         A~  = D^-1/2 A^ D^-1/2
 
 Two distinct edges share at most one region, so the graph is a disjoint sum of cliques, one per region: it is built
-from the incidence lists in time proportional to its non-zeros and never exists as a dense matrix.
+from the incidence lists in time proportional to its non-zeros, and neither A nor A~ is kept as a matrix.
 """
 
 from dataclasses import dataclass
@@ -24,15 +24,31 @@ class LineGraph:
     ----------
     prior : ndarray of shape (M_S,)
         mu0, the standardised size of the consensus contrast.
-    propagation : scipy.sparse CSR array of shape (M_S, M_S)
-        A~, symmetric, eigenvalues in (-1, 1].
+    cliques : list of ndarray
+        The scaffold edges that end at each region, for regions where some do.
+    root : ndarray of shape (M_S,)
+        The diagonal of D^-1/2.
     """
 
     prior: np.ndarray
-    propagation: sparse.csr_array
+    cliques: list[np.ndarray]
+    root: np.ndarray
 
     def __len__(self) -> int:
         return len(self.prior)
+
+    def weights(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """A~_pq of scaffold edges that share a region, or are the same."""
+        return _similarity(self.prior, p, q) * self.root[p] * self.root[q]
+
+    @property
+    def propagation(self) -> sparse.csr_array:
+        """A~ (M_S, M_S), symmetric, eigenvalues in (-1, 1]; put together when asked for, since it can be large."""
+        p = np.concatenate([np.repeat(clique, len(clique)) for clique in self.cliques])
+        q = np.concatenate([np.tile(clique, len(clique)) for clique in self.cliques])
+        neighbours, everyone = p != q, np.arange(len(self))
+        p, q = np.concatenate([p[neighbours], everyone]), np.concatenate([q[neighbours], everyone])
+        return sparse.csr_array((self.weights(p, q), (p, q)), shape=(len(self), len(self)))
 
 
 def line_graph(pairs: np.ndarray, consensus: np.ndarray) -> LineGraph:
@@ -53,22 +69,21 @@ def line_graph(pairs: np.ndarray, consensus: np.ndarray) -> LineGraph:
     """
     size = np.abs(np.asarray(consensus, dtype=float))
     prior = (size - size.mean()) / (size.std() + EPS)
-    p, q = _neighbours(np.asarray(pairs))
-    weight = np.exp(-np.abs(prior[p] - prior[q]) / (np.ptp(prior) + EPS))
-    n = len(prior)
-    adjacency = sparse.csr_array((weight, (p, q)), shape=(n, n)) + sparse.eye_array(n, format="csr")
-    root = 1 / np.sqrt(adjacency.sum(axis=1))
-    propagation = (sparse.diags_array(root) @ adjacency @ sparse.diags_array(root)).tocsr()
-    propagation.sort_indices()
-    return LineGraph(prior, propagation)
+    cliques = _cliques(np.asarray(pairs))
+    degree = np.ones(len(prior))
+    for clique in cliques:
+        degree[clique] += _similarity(prior, clique[:, None], clique).sum(axis=1) - 1  # not to itself
+    return LineGraph(prior, cliques, 1 / np.sqrt(degree))
 
 
-def _neighbours(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All ordered pairs (p, q), p != q, of edges that share a region: every region contributes a clique."""
+def _similarity(prior: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """A^_pq of edges that share a region, or are the same."""
+    return np.exp(-np.abs(prior[p] - prior[q]) / (np.ptp(prior) + EPS))
+
+
+def _cliques(pairs: np.ndarray) -> list[np.ndarray]:
+    """The edges at each region."""
     region = pairs.T.reshape(-1)
     edge = np.tile(np.arange(len(pairs)), 2)
     order = np.argsort(region, kind="stable")
-    cliques = np.split(edge[order], np.flatnonzero(np.diff(region[order])) + 1)
-    p = np.concatenate([np.repeat(clique, len(clique)) for clique in cliques])
-    q = np.concatenate([np.tile(clique, len(clique)) for clique in cliques])
-    return p[p != q], q[p != q]
+    return np.split(edge[order], np.flatnonzero(np.diff(region[order])) + 1)

@@ -18,7 +18,7 @@ graph stays the paper's.
 """
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -157,10 +157,9 @@ class Evidence:
     ) -> None:
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         self.lead: Evidence | None = None
-        self.deconfounder = deconfounder.fit(edges, covariates, site, y, memo)
-        self.residuals = self.deconfounder.residuals_
+        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, memo)
         self.sites = sites_with_both_classes(y, site)
-        self.contrast = site_contrasts(self.residuals, y, site, self.sites, memo)
+        self.contrast = np.concatenate([site_contrasts(*self._people_of([e]), [e], memo) for e in self.sites])
         self.pairs = edge_pairs(n_rois_of(edges.shape[1]))
 
     def scaffold(
@@ -172,13 +171,17 @@ class Evidence:
         bootstrap: str = "sites",
         seed: int = 0,
     ) -> Scaffold:
-        """The scaffold these sites alone give."""
-        if bootstrap != "sites":
-            here = np.isin(self.site, sites)
-            people = self.residuals[here], self.y[here], self.site[here]
-            return extract_scaffold(*people, tau_percentile, eta, zeta, bootstrap, random_state=seed)
-        rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
-        return select_scaffold(self.contrast[rows], [self.sites[row] for row in rows], tau_percentile, eta, zeta)
+        """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
+        thresholds = tau_percentile, eta, zeta
+        if bootstrap == "sites":
+            rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
+            found = select_scaffold(self.contrast[rows], [self.sites[row] for row in rows], *thresholds)
+        else:
+            found = extract_scaffold(*self._people_of(sites), *thresholds, bootstrap, random_state=seed)
+        if len(found.sites) == len(self.sites):
+            return found
+        nothing = np.empty(0)
+        return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
 
     def gathered(self, scaffolds: Sequence[Scaffold], leads: Sequence[Scaffold]) -> "Evidence":
         """The same evidence, ready to read people on the edges of these scaffolds of both kinds."""
@@ -192,8 +195,8 @@ class Evidence:
         return self.edges[np.ix_(people, edges)]
 
     def residuals_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """r_site of some people on some edges."""
-        return self.residuals[np.ix_(people, edges)]
+        """r_site of some people on some edges; computed when asked for, since of all edges they are large."""
+        return self.deconfounder.site_residuals(self.values_of(people, edges), positions(people), edges)
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people (a mask), as many at a time as memory allows: everybody."""
@@ -253,6 +256,11 @@ class Evidence:
         _fill(columns, (x / spread for x in residuals))
         return spread
 
+    def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """r_site on all edges, labels and sites of the people of some sites."""
+        here = np.flatnonzero(np.isin(self.site, sites))
+        return self.deconfounder.site_residuals(self.edges[here], here), self.y[here], self.site[here]
+
     def _frozen(self, here: np.ndarray) -> SiteDeconfounder:
         """The deconfounder that knows the sites of these people only."""
         if self.deconfounder.pooled:
@@ -283,6 +291,11 @@ def profiles_of(cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: n
         [edges, window, stride, np.array(cohort.series_digests)],
         lambda: Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist()),
     )
+
+
+def positions(people: np.ndarray) -> np.ndarray:
+    """People given as a mask or by position, by position."""
+    return np.flatnonzero(people) if people.dtype == bool else people
 
 
 class _Batches:

@@ -9,7 +9,7 @@ import pickle
 import tempfile
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from brainroam.memo import Memo
 from brainroam.outofcore.passes import signal_of, write_columns, write_profiles
 from brainroam.outofcore.plan import Plan, Stages, plan_for
 from brainroam.outofcore.stream import Crew, StreamedEvidence, carry_out
-from brainroam.pathways import Evidence, Profiles, evidence_of, profiles_of
+from brainroam.pathways import Evidence, Profiles, evidence_of, positions, profiles_of
 from brainroam.scaffold import Scaffold, edges_of
 from brainroam.sealed import content_hash
 from brainroam.store import CohortStore
@@ -173,14 +173,10 @@ class StoredEvidence(Evidence):
         bootstrap: str = "sites",
         seed: int = 0,
     ) -> Scaffold:
-        """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
+        """The scaffold these sites alone give."""
         if bootstrap != "sites":
             raise UsageError(f"bootstrap={bootstrap} resamples people, so it needs memory for all; use bootstrap=sites")
-        found = super().scaffold(sites, tau_percentile, eta, zeta)
-        if set(found.sites) == set(self.sites):
-            return found
-        nothing = np.empty(0)
-        return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
+        return super().scaffold(sites, tau_percentile, eta, zeta)
 
     def gathered(self, scaffolds: Sequence[Scaffold], leads: Sequence[Scaffold]) -> "StoredEvidence":
         """The same with the columns of these scaffolds."""
@@ -203,15 +199,11 @@ class StoredEvidence(Evidence):
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people on some edges."""
-        return self._narrow.rows(_positions(people))[:, np.searchsorted(self._edges, edges)]
-
-    def residuals_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """r_site of some people on some edges."""
-        return self.deconfounder.site_residuals(self.values_of(people, edges), _positions(people), edges)
+        return self._narrow.rows(positions(people))[:, np.searchsorted(self._edges, edges)]
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people, a few at a time."""
-        places = _positions(people)
+        places = positions(people)
         return [places[start : start + AT_A_TIME] for start in range(0, len(places), AT_A_TIME)]
 
     def shelf(self) -> dict:
@@ -302,7 +294,3 @@ def _narrow_matrix(plan: Plan, name: str, width: int, *settings: np.ndarray) -> 
     """A matrix of few columns, all in one block, so that a person's are one piece; found again by its settings."""
     folder = plan.work / f"{name}-{content_hash([array.tolist() for array in settings])[:16]}"
     return EdgeMatrix(folder, len(plan.rows), width, plan.batch, max(width, 1))
-
-
-def _positions(people: np.ndarray) -> np.ndarray:
-    return np.flatnonzero(people) if people.dtype == bool else people
