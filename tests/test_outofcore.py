@@ -200,6 +200,17 @@ def test_on_dask_the_same_bytes(store, tmp_path, small_parts):
     assert np.array_equal(alone.contrast, on_dask.contrast) and len(alone.scaffold()) == len(on_dask.scaffold())
 
 
+def test_what_lay_in_the_work_folder_before_is_left_alone(store, tmp_path, small_parts):
+    evidence = stream_evidence(store, tmp_path, stages=PEARSON)
+    mine = evidence.plan.work.parent / "thesis.txt"
+    mine.write_text("do not delete")
+    evidence.discard_work()
+    assert mine.exists() and not evidence.plan.work.exists()
+    mine.unlink()
+    evidence.discard_work()
+    assert not mine.parent.exists()
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")
 def test_killed_and_started_again(store, tmp_path):
     code = (

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,10 @@ class StreamedEvidence:
         return select_scaffold(self.contrast, self.sites, tau_percentile, eta, zeta)
 
     def discard_work(self) -> None:
-        """Delete what was kept for resuming."""
-        shutil.rmtree(self.plan.work.parent, ignore_errors=True)
+        """Delete what was kept for resuming, and the folder around it unless something else is in it."""
+        shutil.rmtree(self.plan.work, ignore_errors=True)
+        with suppress(OSError):
+            self.plan.work.parent.rmdir()
 
 
 def stream_evidence(
