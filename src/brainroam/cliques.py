@@ -11,6 +11,7 @@ arithmetic than the non-zeros of A~ ask for, in the dense products that processo
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,18 +26,20 @@ WIDER = 1.25  # and then up to 1.25 times that size, and so on
 
 @dataclass(frozen=True)
 class Cliques:
-    """A~ of N pathways: blocks (k, size, size) for each size, and which pathway stands in which of their R rows.
+    """A~ of N pathways.
 
     Attributes
     ----------
-    members : Tensor of shape (R,)
-        The pathway in every row of every block; anyone in the rows that were filled up.
+    blocks : tuple of Tensor of shape (k, size, size)
+        For each size, the k blocks of that size.
+    members : tuple of Tensor of shape (k * size,)
+        The pathway in every row of these blocks; anyone in the rows that were filled up.
     places : Tensor of shape (N, 2)
-        The two rows of every pathway.
+        The two rows of every pathway, counted through all blocks.
     """
 
     blocks: tuple[Tensor, ...]
-    members: Tensor
+    members: tuple[Tensor, ...]
     places: Tensor
 
     @classmethod
@@ -51,24 +54,18 @@ class Cliques:
             members.append(clique.reshape(-1))
             own.append(inside.reshape(-1))
         row = np.flatnonzero(np.concatenate(own))
-        member = np.concatenate(members)
-        places = row[np.argsort(member[row], kind="stable")].reshape(-1, 2)
-        return cls(tuple(blocks), torch.as_tensor(member, device=device), torch.as_tensor(places, device=device))
+        places = row[np.argsort(np.concatenate(members)[row], kind="stable")].reshape(-1, 2)
+        on_device = partial(torch.as_tensor, device=device)
+        return cls(tuple(blocks), tuple(map(on_device, members)), on_device(places))
 
     def __matmul__(self, flat: Tensor) -> Tensor:
-        """A~ times a matrix (N, k)."""
-        rows = flat.index_select(0, self.members)
-        spread = torch.empty_like(rows)
-        for block, (before, after) in zip(self.blocks, self._parts(rows, spread), strict=True):
-            torch.bmm(block, before, out=after)
+        """A~ times a matrix (N, columns)."""
+        spread, stop = flat.new_empty(sum(map(len, self.members)), flat.shape[1]), 0
+        for block, members in zip(self.blocks, self.members, strict=True):
+            start, stop = stop, stop + len(members)
+            rows = flat.index_select(0, members).view(*block.shape[:2], -1)
+            torch.bmm(block, rows, out=spread[start:stop].view_as(rows))
         return functional.embedding_bag(self.places, spread, mode="sum")
-
-    def _parts(self, *matrices: Tensor) -> Iterator[list[Tensor]]:
-        """The rows of each size, block by block (k, size, columns)."""
-        stop = 0
-        for block in self.blocks:
-            start, stop = stop, stop + block.shape[0] * block.shape[1]
-            yield [matrix[start:stop].view(*block.shape[:2], -1) for matrix in matrices]
 
 
 def _by_size(cliques: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
