@@ -1,6 +1,6 @@
 """Do the intervals cover, does the test hold its level?
 
-    python -m tests.evaluation.coverage_study [N_STUDIES]
+    python -m tests.evaluation.coverage_study [N_STUDIES [N_SITES ...]]
 
 Two kinds of simulated studies. In the first, sites are independent: their true logit AUC is normal around logit(0.7)
 with standard deviation tau, and scores are binormal, controls N(0, 1), cases N(d, 1) with d = sqrt(2) Phi^-1(AUC). In
@@ -183,25 +183,26 @@ def trained_aucs(
     return np.array([np.mean(a[:, None] > b) for a, b in zip(cases, controls, strict=True)])
 
 
-def main(n_studies: int = 1000) -> None:
+def main(n_studies: int = 1000, *sites: int) -> None:
+    sites = sites or (5, 10, 20)
     print(f"{n_studies} studies per row, about 22 people per class and site; simulation error of 0.95: ", end="")
     print(f"{np.sqrt(0.95 * 0.05 / n_studies):.3f}\n\nindependent sites: coverage of 95 % intervals")
     print("sites   tau  next site  textbook  pooled  bootstrap  site's own")
-    for n_sites in (5, 10, 20):
+    for n_sites in sites:
         for tau in (0.0, 0.2, 0.4, 0.7):
             c = next_site_coverage(n_studies, n_sites, tau)
             print(f"{n_sites:5d}  {tau:4.1f}  {c['next_site']:9.3f} {c['textbook']:9.3f} {c['pooled']:7.3f}", end="")
             print(f"  {c['bootstrap']:9.3f}  {c['site']:10.3f}", flush=True)
     print("\ntrained on the other sites: coverage of 95 % intervals")
     print("sites  signal   tau  mean AUC  correlation of sites  next site  pooled  bootstrap")
-    for n_sites in (5, 10, 20):
+    for n_sites in sites:
         for signal, tau in ((0.0, 0.0), (0.5, 0.0), (0.5, 0.5), (1.0, 0.0), (1.0, 1.0)):
             c = trained_coverage(n_studies, n_sites, signal, tau)
             print(f"{n_sites:5d}  {signal:6.1f}  {tau:4.1f}  {c['auc']:8.3f}  {c['correlation']:20.3f}", end="")
             print(f"  {c['next_site']:9.3f} {c['pooled']:7.3f}  {c['bootstrap']:9.3f}", flush=True)
     print("\ntwo methods, trained on the other sites, equally good: rejection at 5 %")
     print("sites  signal  features  sign flips alone  left_out_test")
-    for n_sites in (5, 10, 20):
+    for n_sites in sites:
         for signal, n_features in ((0.0, 50), (0.5, 50), (1.0, 50), (0.0, 5), (0.5, 5)):
             r = trained_level(n_studies, n_sites, signal, n_features)
             print(
@@ -210,7 +211,7 @@ def main(n_studies: int = 1000) -> None:
             )
     print("\ntwo methods at independent sites: rejection at 5 %, coverage of the interval of their difference")
     print("sites   tau   gap  rejected  bootstrap")
-    for n_sites in (6, 10, 20):
+    for n_sites in sites:
         for tau, gap in ((0.0, 0.0), (0.3, 0.0), (0.3, 0.4)):
             r = paired_behaviour(n_studies, n_sites, tau, gap)
             print(f"{n_sites:5d}  {tau:4.1f}  {gap:4.1f}  {r['rejected']:8.3f}  {r['covered']:9.3f}", flush=True)
