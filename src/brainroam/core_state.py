@@ -23,6 +23,7 @@ from brainroam.persist import describe_atlas, load_model, part, save_model
 from brainroam.scaffold import Scaffold
 
 KIND = "CoreClassifier"
+NONE = np.empty(0)
 
 
 def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
@@ -60,6 +61,7 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     """The fitted classifier that `core_state` described; ``parameters`` are those it was made with."""
     clf = CoreClassifier(**parameters)
     facts = json.loads(state["facts"].tobytes())
+    _require_shapes(state, facts["n_rois"], len(facts["sites"]), channels=3 if clf.profiles else 1)
     scaffold = Scaffold(**part(state, "scaffold"), tau=facts["tau"], sites=tuple(facts["sites"]))
     deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
     lead = part(state, "lead")
@@ -80,6 +82,25 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     clf.network_.load_state_dict({name: torch.tensor(value) for name, value in part(state, "network").items()})
     clf.network_.eval()
     return clf
+
+
+def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:
+    """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
+    n_edges, n_nodes, n_beside = len(edge_pairs(n_rois)), state["scaffold.edges"].size, state.get("lead.edges", NONE).size
+    every, nodes, beside = (n_edges,), (n_nodes,), (n_beside,)
+    shapes = {
+        "calibration": (2,),
+        "scaffold.edges": nodes,
+        "scaffold.contrast": (n_sites, n_edges),
+        **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
+        **dict.fromkeys(("pathways.centre", "pathways.scale"), (n_nodes, channels)),
+        "pathways.skip": nodes,
+        **dict.fromkeys(("lead.edges", "lead.weights"), beside),
+        **dict.fromkeys(("deconfounder.mean_intercept", "lead.mean_intercept"), every),
+    }
+    for name, shape in shapes.items():
+        if name in state and state[name].shape != shape:
+            raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")
 
 
 def save_core(clf: CoreClassifier, path: str | Path, atlas: Atlas | None = None) -> Path:

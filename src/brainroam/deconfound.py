@@ -229,6 +229,9 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         """Restore what `state` returned; only `transform` works afterwards."""
         self.mean_intercept_, self.mean_coef_ = state["mean_intercept"], state["mean_coef"]
         self.encoder_, self.notes_ = CovariateEncoder().load_state(state["covariates"]), list[str]()
+        shape = len(self.encoder_.names_), len(self.mean_intercept_)
+        if self.mean_coef_.shape != shape:
+            raise ValueError(f"mean_coef has the shape {self.mean_coef_.shape}, not {shape}")
         return self
 
     def _fit_site(self, values: np.ndarray, raw: np.ndarray, memo: Memo) -> SiteFit:

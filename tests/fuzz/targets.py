@@ -3,11 +3,12 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tests.fuzz.commands import build_home, run_command, spoil_data
 from tests.fuzz.mutate import mutated, mutated_values
 
 from brainroam.cohort import Cohort
@@ -222,14 +223,14 @@ def build_store(root: Path) -> None:
     write_store(root / "cohort.zarr", cohort.table, cohort.series, cohort.atlas)
 
 
-def build_model(root: Path) -> None:
+def build_model(root: Path, method: str = "fc-ridge") -> None:
     """A fitted method."""
     from brainroam.baselines.registry import method_info
     from brainroam.baselines.saved import save_method
     from brainroam.baselines.selection import Selected
 
     cohort = model_cohort()
-    save_method(root / "model", Selected(method_info("fc-ridge"), "default").fit(cohort), cohort)
+    save_method(root / "model", Selected(method_info(method), "fast").fit(cohort), cohort)
 
 
 @cache
@@ -337,7 +338,9 @@ TARGETS = {
         Target("store-npz", build_npz, reading("store", "cohort.npz")),
         Target("store-zarr", build_store, reading("store", "cohort.zarr"), spoil_sealed),
         Target("model", build_model, read_model, spoil_model),
+        Target("model-core", partial(build_model, method="core"), read_model, spoil_model),
         Target("runs", build_runs, read_runs, spoil_sealed),
         Target("study", build_study, read_study_file),
+        Target("command-line", build_home, run_command, spoil_data),
     )
 }
