@@ -23,7 +23,6 @@ from brainroam.persist import describe_atlas, load_model, part, save_model
 from brainroam.scaffold import Scaffold
 
 KIND = "CoreClassifier"
-NONE = np.empty(0)
 
 
 def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
@@ -86,14 +85,14 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
 
 def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:
     """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
-    n_edges, n_nodes, n_beside = len(edge_pairs(n_rois)), state["scaffold.edges"].size, state.get("lead.edges", NONE).size
-    every, nodes, beside = (n_edges,), (n_nodes,), (n_beside,)
+    every, nodes = (len(edge_pairs(n_rois)),), (state["scaffold.edges"].size,)
+    beside = (state["lead.edges"].size,) if "lead.edges" in state else ()
     shapes = {
         "calibration": (2,),
         "scaffold.edges": nodes,
-        "scaffold.contrast": (n_sites, n_edges),
+        "scaffold.contrast": (n_sites, *every),
         **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
-        **dict.fromkeys(("pathways.centre", "pathways.scale"), (n_nodes, channels)),
+        **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
         "pathways.skip": nodes,
         **dict.fromkeys(("lead.edges", "lead.weights"), beside),
         **dict.fromkeys(("deconfounder.mean_intercept", "lead.mean_intercept"), every),
