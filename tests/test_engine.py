@@ -172,3 +172,27 @@ def test_a_worker_that_cannot_start(monkeypatch):
 
 def exit_at_once(*arguments):
     sys.exit(3)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals as POSIX has them")
+def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path):
+    """It reaches every process of a terminal, those too that are still importing what they need."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import time\n"
+        "from brainroam import engine\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        "        list(engine.map(pow, [2, 3], 10, jobs=2))\n"
+        "    except KeyboardInterrupt:\n"
+        "        raise SystemExit(130)\n"
+        "print('born', flush=True)\n"
+        "time.sleep(1)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout.readline() == "born\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")

@@ -134,7 +134,7 @@ class _Worker:
         self.process = self.CONTEXT.Process(target=_work, args=(other, function, shared), daemon=True)
         self.hand: list[Any] = []
         self.ended = False
-        with sending():
+        with sending(), _interrupts_wait():
             self.process.start()
         other.close()  # so that the end of the process is the end of the pipe
 
@@ -163,6 +163,19 @@ class _Worker:
         """Let the process end."""
         self.connection.close()
         self.process.join()
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C waits, and a process started now does not hear it: it would die in the middle of its imports."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
