@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml")
 SYNTHETIC = "synthetic"
+OPENING = (
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.FlowSequenceStartToken,
+)
+CLOSING = yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken
+DEEPEST = 20  # a study needs three
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -102,7 +110,9 @@ def read_study(path: str | Path) -> Study:
     brainroam.errors.UsageError: .../study.yaml, line 2: unknown key 'methds'; did you mean 'methods'? ...
     """
     path = expanded(path)
-    content, lines = _parse(path)
+    if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
+        raise UsageError(f"{path} does not exist; brainroam init FOLDER writes one")
+    content, lines = read_yaml(path, "lines of 'key: value', beginning with data: FOLDER")
     try:
         study = Study.model_validate(content)
     except ValidationError as error:
@@ -111,22 +121,16 @@ def read_study(path: str | Path) -> Study:
     return study.model_copy(update=_resolved(study, path.parent))
 
 
-def _parse(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """The content of the file, and the line on which each key stands."""
-    if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
-        raise UsageError(f"{path} does not exist; brainroam init FOLDER writes one")
+def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """The content of a file made by people, and the line on which each key stands; ``expected`` says what it holds."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        repeats = any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
+        repeats = _repeats(text)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except (
-        yaml.YAMLError,
-        ValueError,
-        RecursionError,
-    ) as error:  # dates and numbers that are none, nesting without end
+    except (yaml.YAMLError, ValueError) as error:  # also dates and numbers that are none
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         reason = getattr(error, "problem", None) or str(error)
@@ -134,8 +138,19 @@ def _parse(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     if repeats:  # a few lines of aliases of aliases stand for more text than fits into memory
         raise UsageError(f"{path} uses * to repeat something; write it out, or put quotes around it if it is text")
     if not isinstance(content, dict):
-        raise UsageError(f"{path} should be lines of 'key: value', beginning with data: FOLDER")
+        raise UsageError(f"{path} should be {expected}")
     return content, {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+
+
+def _repeats(text: str) -> bool:
+    """Whether an alias is used; nesting without end, for which the parser takes the square of its depth, is no YAML."""
+    depth, repeats = 0, False
+    for token in yaml.scan(text):
+        depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
+        if depth > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        repeats |= isinstance(token, yaml.AliasToken)
+    return repeats
 
 
 def _in_words(error: Any, lines: dict[str, int]) -> str:

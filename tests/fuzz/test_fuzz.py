@@ -102,6 +102,7 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     [
         f"{BOMB}sites: *a8",
         "sites: " + "[" * 5000,
+        "methods: " + "{" * 50_000,
         "seeds: " + "9" * 20_000,
         "out: 2001-99-99",
         "out: ~nobody-of-that-name/x",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from brainroam.cohort import Cohort
 
 PANEL = "Where to run"
+QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
 Jobs = Annotated[
     int | None, typer.Option(help="Tasks at a time, each on one core (1).", min=1, metavar="N", rich_help_panel=PANEL)
 ]
@@ -65,27 +66,16 @@ class Place:
         from brainroam.engine_dask import Dask
         from brainroam.extras import extra
         from brainroam.store import is_store
+        from brainroam.study_file import read_yaml
 
         extra("dask", "distributed")
         store = Path(data) if is_store(data) else None
-        resources = _resources(self.cluster_config) if self.cluster_config else {}
+        resources = read_yaml(self.cluster_config, QUEUE_FILE)[0] if self.cluster_config else {}
         dask = Dask(self.scheduler, self.cluster, resources, folder=out, store=store)
         if self.dry_run:
             typer.echo(dask.job_script().strip())
             raise typer.Exit
         return dask
-
-
-def _resources(path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path} cannot be read as YAML: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"{path} should hold lines like 'memory: 8GB', one for each thing to ask the queue for")
-    return content
 
 
 @takes_data
