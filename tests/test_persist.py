@@ -227,6 +227,18 @@ def test_a_state_with_parts_missing_is_named(cohort, tmp_path):
             load_core(tmp_path / "model")
 
 
+def test_arrays_that_do_not_belong_together_are_refused(cohort):
+    clf = CoreClassifier(hidden=4, budget=3, tau_percentile=60, epochs=1)
+    state = core_state(clf.fit_cohort(cohort, cohort.covariates(["age"])))
+    assert "lead.weights" in state
+    for name, value in state.items():
+        for wrong in (np.zeros((2, 2)), value.ravel()[:1], np.array(0.5)):
+            with pytest.raises((LookupError, TypeError, ValueError, RuntimeError)):  # which loading puts into words
+                core_from_state({**state, name: wrong.astype(value.dtype)}, **clf.get_params())
+            if value.size == 1:
+                break  # a bias of one number: any one number will do
+
+
 @pytest.mark.parametrize("name", ["core", "core-no-tp", "fc-ridge", "log-ridge", "confounds"])
 def test_every_kind_of_method_round_trips(cohort, tmp_path, name):
     fixed = {"budget": 3, "tau_percentile": 60, "hidden": 4, "epochs": 1} if name.startswith("core") else {}
