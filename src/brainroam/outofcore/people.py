@@ -164,20 +164,6 @@ class StoredEvidence(Evidence):
         self._edges: np.ndarray
         self._narrow: EdgeMatrix
 
-    def scaffold(
-        self,
-        sites: Sequence[str],
-        tau_percentile: float,
-        eta: float,
-        zeta: float,
-        bootstrap: str = "sites",
-        seed: int = 0,
-    ) -> Scaffold:
-        """The scaffold these sites alone give."""
-        if bootstrap != "sites":
-            raise UsageError(f"bootstrap={bootstrap} resamples people, so it needs memory for all; use bootstrap=sites")
-        return super().scaffold(sites, tau_percentile, eta, zeta)
-
     def gathered(self, scaffolds: Sequence[Scaffold], leads: Sequence[Scaffold]) -> "StoredEvidence":
         """The same with the columns of these scaffolds."""
         ready = self._on(edges_of(scaffolds))
@@ -209,6 +195,9 @@ class StoredEvidence(Evidence):
     def shelf(self) -> dict:
         """A dictionary on disk."""
         return Shelf(self._plan.work)
+
+    def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        raise UsageError("a bootstrap that resamples people needs memory for all of them; use bootstrap=sites")
 
     def _on(self, edges: np.ndarray) -> "StoredEvidence":
         ready, plan = copy(self), self._plan
