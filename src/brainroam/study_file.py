@@ -29,7 +29,7 @@ OPENING = (
 )
 CLOSING = yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken
 DEEPEST = 20  # a study needs three
-Count = Annotated[int, Field(ge=1, strict=True)]
+Count = Annotated[int, Field(ge=1, le=1000, strict=True)]
 
 
 class Study(BaseModel):

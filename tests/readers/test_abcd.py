@@ -125,3 +125,18 @@ def test_tables_that_are_missing_or_double(tree):
     table.unlink()
     with pytest.raises(ReaderError, match=r"mh_p_ksads_ss\.csv is not in"):
         load_cohort(tree)
+
+
+def test_an_age_that_is_no_number_is_named_with_the_person(tree):
+    table = next(p for name in ("abcd_lt01.txt", "abcd_y_lt.csv") for p in tree.rglob(name))
+    table.write_text(table.read_text().replace("120", "ten", 1))
+    with pytest.raises(ReaderError, match=r"sub-NDARINVBBB, column 'interview_age' holds 'ten', which is no number"):
+        load_cohort(tree)
+
+
+def test_an_interview_without_baseline_rows_labels_nobody(tree):
+    table = next(p for name in ("abcd_ksad01.txt", "mh_p_ksads_ss.csv") for p in tree.rglob(name))
+    table.write_text(table.read_text().replace(BASE, "2_year_follow_up_y_arm_1"))
+    with pytest.raises(ReaderError, match="no baseline row in"):
+        load_cohort(tree)
+    assert load_cohort(tree, require_label=False).table["label"].isna().all()

@@ -33,7 +33,8 @@ Out = Annotated[
 STANDARD: dict[str, Any] = {"methods": STANDARD_METHODS, "seeds": 1, "budget": "full", "jobs": 1}
 HeldOut = Annotated[str | None, typer.Option(help="Hold out only these, with commas between.", metavar="A,B")]
 Seeds = Annotated[
-    int | None, typer.Option(help="Runs of each random method, averaged inside a site (1).", min=1, metavar="N")
+    int | None,
+    typer.Option(help="Runs of each random method, averaged inside a site (1).", min=1, max=1000, metavar="N"),
 ]
 Budget = Annotated[
     str | None,
@@ -133,7 +134,7 @@ def cv(
     options: dict[str, Any],
     methods: Methods = None,
     folds: Annotated[int, typer.Option(help="Parts the people are dealt into.", min=2, metavar="N")] = 5,
-    repeats: Annotated[int, typer.Option(help="How often they are dealt.", min=1, metavar="N")] = 1,
+    repeats: Annotated[int, typer.Option(help="How often they are dealt.", min=1, max=1000, metavar="N")] = 1,
 ) -> "Results":
     """In-distribution folds: some people of every site are held out, so every site is known.
 

@@ -107,7 +107,8 @@ def _roster(folder: Path, request: Request) -> Roster:
 
 def _label(answers: pd.DataFrame) -> pd.DataFrame:
     """The rule of the module's first lines."""
-    told = answers.replace("", "blank").agg("/".join, axis=1)
+    rows = ["/".join(cell or "blank" for cell in row) for row in answers.to_numpy()]
+    told = pd.Series(rows, answers.index, dtype=str)
     none_ever = (answers == "0").all(axis=1)
     label = none_ever.map({True: 0.0, False: float("nan")}).mask(answers[KSADS[0]] == "1", 1.0)
     return pd.DataFrame({"label": label, "unlabelled": "KSADS ADHD (present/past/remission/unspecified) is " + told})

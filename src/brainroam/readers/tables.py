@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_integer
 
 from brainroam.errors import ReaderError, listed
 from brainroam.readers.series import check_archive, refusing
@@ -81,8 +82,9 @@ def numbers(values: pd.Series, source: object) -> pd.Series:
     strange = parsed.isna() & ~is_empty(values)
     if strange.any():
         row = strange.idxmax()
+        where = f"line {row + 2}" if is_integer(row) else row  # some tables are by person
         raise ReaderError(
-            f"{source}, line {int(row) + 2}, column {values.name!r} holds {values[row]!r}, which is no number; "
+            f"{source}, {where}, column {values.name!r} holds {values[row]!r}, which is no number; "
             "correct it, or leave the cell empty if it is unknown"
         )
     return parsed.mask(parsed.isin(SENTINELS) | ~np.isfinite(parsed))
