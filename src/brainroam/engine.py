@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -101,9 +102,11 @@ def on_one_core(function: Callable, shared: Any, task: Any) -> Any:
 
 
 def _side_by_side(function: Callable, waiting: deque, shared: Any, jobs: int) -> Generator[tuple[Any, Any], None, None]:
-    started = [_Worker(function, shared) for _ in range(jobs)]
-    workers = {worker.connection: worker for worker in started}
+    workers: dict[Connection, _Worker] = {}
     try:
+        for _ in range(jobs):
+            worker = _Worker(function, shared)
+            workers[worker.connection] = worker
         while workers:
             for connection in wait(list(workers)):
                 worker = workers.pop(connection)  # type: ignore[call-overload]
@@ -171,6 +174,7 @@ def _interrupts_wait() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # a process of Python's own, which would be started now and end the waiting
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -197,8 +201,8 @@ def _work(connection: Connection, function: Callable, shared: Any) -> None:
     """What a worker process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    connection.send(None)
-    with suppress(EOFError, OSError):
+    with suppress(EOFError, OSError):  # the parent has ended
+        connection.send(None)
         while True:
             connection.send(attempt(_unpacked, function, shared, connection.recv_bytes()))
 
