@@ -10,7 +10,13 @@ import sys
 from pathlib import Path
 
 TAKES_ABIDE = ("bench_baselines", "bench_network", "bench_reading", "bench_stages", "bench_study")
-SHORTER = {"bench_baselines": ["--epochs", "1"], "bench_cost_model": ["--quick"], "bench_engine": ["--repeats", "1"]}
+SHORTER = {
+    "bench_baselines": ["--epochs", "1"],
+    "bench_cost_model": ["--quick"],
+    "bench_engine": ["--repeats", "1"],
+    "bench_fit": ["--people", "300", "--rois", "116"],
+    "bench_scale": ["--people", "250,500,1000", "--rois", "200"],
+}
 
 for script in sorted(Path(__file__).parent.glob("bench_*.py")):
     print(f"== {script.stem}", flush=True)
