@@ -295,3 +295,12 @@ def test_json_nested_too_deep_is_a_refusal_or_no_sidecar(tmp_path):
     np.savez(tmp_path / "cohort.npz", header=np.array(deep), data=np.ones(1), coords=np.ones(1))
     with pytest.raises(ReaderError):
         load_cohort(tmp_path / "cohort.npz")
+
+
+def test_more_repeats_than_anybody_can_run_are_refused(tmp_path):
+    from typer.testing import CliRunner
+
+    from brainroam.cli import app
+
+    done = CliRunner().invoke(app, ["cv", "nowhere", "--repeats", "9" * 400, "--out", str(tmp_path / "runs")])
+    assert done.exit_code == 2 and "--repeats" in done.output
