@@ -1,6 +1,7 @@
 """Out of core: the in-memory result, in blocks, on any engine, killed and started again, within a stated memory."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from brainroam.connectivity import edges
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.edge_matrix import EdgeMatrix
 from brainroam.errors import BrainroamError, DataError, UsageError
-from brainroam.outofcore import Stages, stream_evidence
+from brainroam.outofcore import Stages, discard_work, stream_evidence
 from brainroam.outofcore import plan as plans
 from brainroam.persist import load_model
 from brainroam.scaffold import extract_scaffold
@@ -201,14 +202,16 @@ def test_on_dask_the_same_bytes(store, tmp_path, small_parts):
 
 
 def test_what_lay_in_the_work_folder_before_is_left_alone(store, tmp_path, small_parts):
-    evidence = stream_evidence(store, tmp_path, stages=PEARSON)
-    mine = evidence.plan.work.parent / "thesis.txt"
+    begun = [stream_evidence(store, tmp_path, stages=stages).plan.work for stages in (PEARSON, Stages())]
+    work = tmp_path / "work"
+    mine = work / "thesis" / "chapter.txt"
+    mine.parent.mkdir()
     mine.write_text("do not delete")
-    evidence.discard_work()
-    assert mine.exists() and not evidence.plan.work.exists()
-    mine.unlink()
-    evidence.discard_work()
-    assert not mine.parent.exists()
+    discard_work(work)
+    assert mine.exists() and not any(folder.exists() for folder in begun)
+    shutil.rmtree(mine.parent)
+    discard_work(work)
+    assert not work.exists()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")

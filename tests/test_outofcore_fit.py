@@ -176,7 +176,11 @@ def test_killed_and_started_again(store, tmp_path):
     last = start(tmp_path / "torn")
     lines = [line for line in last.communicate()[1].splitlines() if "contrasts" in line]
     assert last.returncode == 0 and len(lines) == 60 - kept
+    mine = tmp_path / "whole.work" / "thesis.txt"
+    mine.parent.mkdir()
+    mine.touch()
     assert start(tmp_path / "whole").wait() == 0
     for name in ("model.safetensors", "model.json"):
         assert (tmp_path / "torn" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["torn", "whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["torn", "whole", "whole.work"]
+    assert list(mine.parent.iterdir()) == [mine]  # what is somebody's own stays

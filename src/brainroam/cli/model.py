@@ -1,6 +1,5 @@
 """Commands about one model: fit it, predict with it, look into it."""
 
-import shutil
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -73,8 +72,10 @@ def fit(
     path = save_method(out, selected.fit(cohort, seed), cohort, seed)
     for note in getattr(selected.model_, "notes_", []):
         typer.echo(f"note: {note}")
-    if memory is not None:  # else a folder of that name is somebody's own
-        shutil.rmtree(work, ignore_errors=True)
+    if memory is not None:
+        from brainroam.outofcore import discard_work
+
+        discard_work(work)
     people = f"{len(cohort)} people of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
 

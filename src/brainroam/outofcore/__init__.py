@@ -12,7 +12,7 @@ Finished parts are kept, checked, until the result is written: a command that wa
 """
 
 from brainroam.outofcore.people import StoredCohort, open_cohort
-from brainroam.outofcore.plan import Stages
+from brainroam.outofcore.plan import Stages, discard_work
 from brainroam.outofcore.stream import THRESHOLDS, StreamedEvidence, save_scaffold, stream_evidence
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Stages",
     "StoredCohort",
     "StreamedEvidence",
+    "discard_work",
     "open_cohort",
     "save_scaffold",
     "stream_evidence",

@@ -121,7 +121,7 @@ def open_cohort(
     store : path
         A chunked store, see `brainroam.store`.
     work : path
-        A folder for what is finished; delete it when the model is saved.
+        A folder for what is finished; `discard_work` empties it when the model is saved.
     memory : float
         Bytes that all processes together may use.
     sites, max_missing_rois

@@ -1,6 +1,8 @@
 """What to compute out of core, for whom, and in parts of which size."""
 
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +20,7 @@ from brainroam.store import CohortStore
 PROCESS_BYTES = 300e6  # Python with its libraries, measured; every process has its own
 MOST_PEOPLE, MOST_EDGES = 128, 1024  # per task: more would not be faster, only later to resume
 EDGE_COPIES = 2.5  # of a batch's edge values while they are computed
+DIGITS = 16  # of the hash that is the name of a plan's folder
 BLOCK_COPIES, SITE_COPIES = 3.5, 11.0  # of a block's values while it is worked on: of everybody's, of one site's
 
 
@@ -129,8 +132,16 @@ def plan_for(store: CohortStore, rows: np.ndarray, work: Path, memory: float, st
     """The plan for these people; the same settings find the same folder below ``work`` again."""
     batch, block = _parts(store, rows, memory, stages, jobs)
     settings = [store.manifest_hash, rows.tolist(), repr(stages), batch, block]
-    folder = work.absolute() / content_hash(settings)[:16]
+    folder = work.absolute() / content_hash(settings)[:DIGITS]
     return Plan(store.path.absolute(), store.manifest_hash, folder, tuple(rows.tolist()), stages, batch, block)
+
+
+def discard_work(work: Path) -> None:
+    """Delete what any plan keeps below ``work`` for resuming, and the folder itself unless something else is in it."""
+    for folder in work.glob("[0-9a-f]" * DIGITS):
+        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        work.rmdir()
 
 
 def without_signal(plan: Plan, excluded: pd.DataFrame) -> tuple[Plan, pd.DataFrame]:

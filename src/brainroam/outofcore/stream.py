@@ -1,8 +1,6 @@
 """Stages 1 and 2 of CORE in two passes over a store."""
 
-import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from brainroam.errors import BrainroamError
 from brainroam.evaluation.progress import show_progress
 from brainroam.evaluation.tables import write_csv
 from brainroam.outofcore.passes import read_result, write_contrasts, write_edges
-from brainroam.outofcore.plan import Plan, Stages, make_plan, without_signal
+from brainroam.outofcore.plan import Plan, Stages, discard_work, make_plan, without_signal
 from brainroam.persist import describe_atlas, save_model
 from brainroam.scaffold import Scaffold, select_scaffold, sites_with_both_classes
 
@@ -52,12 +50,6 @@ class StreamedEvidence:
     def scaffold(self, tau_percentile: float = 80, eta: float = 0.75, zeta: float = 0.70) -> Scaffold:
         """The scaffold, as `brainroam.scaffold.extract_scaffold` gives it in memory."""
         return select_scaffold(self.contrast, self.sites, tau_percentile, eta, zeta)
-
-    def discard_work(self) -> None:
-        """Delete what was kept for resuming, and the folder around it unless something else is in it."""
-        shutil.rmtree(self.plan.work, ignore_errors=True)
-        with suppress(OSError):
-            self.plan.work.parent.rmdir()
 
 
 def stream_evidence(
@@ -167,7 +159,7 @@ def save_scaffold(out: str | Path, evidence: StreamedEvidence, scaffold: Scaffol
     save_model(out / "evidence", header, arrays | deconfounder)
     write_csv(out / "excluded.csv", evidence.excluded)
     path = write_csv(out / "scaffold.csv", table)
-    evidence.discard_work()
+    discard_work(plan.work.parent)
     return path
 
 
