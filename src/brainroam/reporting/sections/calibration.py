@@ -62,10 +62,12 @@ def _people(data: ReportData) -> pd.DataFrame:
 
 def _panels(people: pd.DataFrame, sites: list[str]) -> Figure:
     n_rows = -(-len(sites) // COLUMNS)
+    n_columns = -(-len(sites) // n_rows)  # rows of about the same length
     figure = Figure((7.6, 1.75 * n_rows + 0.5), layout="constrained")
-    grid = figure.subplots(n_rows, COLUMNS, sharex=True, sharey=True, squeeze=False)
-    for axes in grid.flat[len(sites) :]:
+    grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    for axes, above in zip(grid.flat[len(sites) :], grid.flat[len(sites) - n_columns :], strict=False):
         axes.set_axis_off()
+        above.tick_params(labelbottom=True)
     for site, axes in zip(sites, grid.flat, strict=False):
         of_site = people[people["site"] == site]
         label, probability = of_site["label"].to_numpy(), of_site["probability"].to_numpy()
