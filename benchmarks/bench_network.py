@@ -18,6 +18,7 @@ import torch
 from common import growth, people, race, seconds
 from threadpoolctl import threadpool_limits
 
+from brainroam import make_cohort
 from brainroam.baselines.core_methods import Core
 from brainroam.cliques import Cliques
 from brainroam.connectivity import edge_pairs
@@ -91,6 +92,12 @@ def bench_fold() -> None:
     )
 
 
+def bench_sites(sizes: tuple[int, ...] = (4, 8, 16), per_site: int = 15) -> None:
+    """A fit of CORE, tuning included, as a study gains sites of the same size."""
+    cohorts = [make_cohort(n_sites=n, n_per_site=per_site, n_rois=60) for n in sizes]
+    growth("core", f"sites of {per_site} people", sizes, [partial(Core().fit, cohort) for cohort in cohorts], repeats=1)
+
+
 def bench_start(repeats: int = 5) -> None:
     """Processor time of `brainroam --help` and `brainroam check`."""
     data = ["--atlas", "aal", "--max-missing-rois", "1"]
@@ -118,5 +125,6 @@ if __name__ == "__main__":
         for scaffold_size in (800, 3000):
             bench_propagation(scaffold_size)
         bench_growth()
+        bench_sites()
         bench_start()
         bench_fold()
