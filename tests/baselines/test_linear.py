@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.svm import SVC
 from sklearn.metrics import roc_auc_score
 
 from brainroam import ChampionClassifier, make_cohort
@@ -33,14 +34,18 @@ def differences(score):
 
 
 @pytest.mark.parametrize(
-    ("classifier", "strength", "reference"),
-    [("ridge", 3.0, RidgeClassifier(alpha=3.0)), ("logistic", 0.5, LogisticRegression(C=0.5, tol=1e-8, max_iter=5000))],
+    ("classifier", "strength", "reference", "tolerance"),
+    [
+        ("ridge", 3.0, RidgeClassifier(alpha=3.0), 1e-10),
+        ("logistic", 0.5, LogisticRegression(C=0.5, tol=1e-8, max_iter=5000), 2e-4),
+        ("svm", 0.5, SVC(kernel="linear", C=0.5), 2e-2),
+    ],
 )
-def test_rotation_gives_the_scores_of_scikit_learn_on_all_edges(cohort, classifier, strength, reference):
+def test_the_scores_of_scikit_learn_on_all_edges(cohort, classifier, strength, reference, tolerance):
     ours = LinearMethod("pearson", classifier, strength).fit(cohort).score(cohort)
     edges = pearson_edges(cohort.series)
     theirs = reference.fit(edges, cohort.labels).decision_function(edges)
-    np.testing.assert_allclose(differences(ours), differences(theirs), atol=2e-4)
+    np.testing.assert_allclose(differences(ours), differences(theirs), atol=tolerance)
 
 
 def test_scores_do_not_move_with_the_share_of_cases(cohort):

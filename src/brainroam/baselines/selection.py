@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
 
 from brainroam.baselines.base import Method, MethodInfo
 from brainroam.calibration import Calibration, calibrate
@@ -54,6 +55,7 @@ class Selected(Method):
         except TypeError as error:
             raise UsageError(f"{info.name} cannot be made with {listed(fixed)}: {error}") from error
 
+    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Choose on inner sites, then refit on everybody."""
         y, site = cohort.labels, cohort.table["site"].to_numpy()
@@ -67,6 +69,7 @@ class Selected(Method):
         self.calibration_ = calibrate(self.inner_scores_, y, site)
         return self
 
+    @threadpool_limits.wrap(limits=1)
     def score(self, cohort: Cohort) -> np.ndarray:
         """Scores of the refitted model."""
         return self.model_.score(cohort)
