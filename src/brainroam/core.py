@@ -21,22 +21,33 @@ from brainroam.cohort import Cohort, anonymous_cohort, two_classes
 from brainroam.covariates import as_table
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.episodes import EVERYBODY, Worlds
-from brainroam.errors import DataError, EmptyScaffoldError, listed, unknown
+from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed, unknown
 from brainroam.frozen import Covariates, FrozenCore, Series, Times, refuse_empty
 from brainroam.gate import GatedNetwork
 from brainroam.inner import Choice, Trial, choose_epochs
 from brainroam.pathways import Evidence, evidence_of, profiles_of
 from brainroam.scaffold import distinct_thresholds
+from brainroam.settings import require_settings
 from brainroam.training import (
     AnyEpisode,
     Schedule,
     UnreadEpisode,
     build_network,
     predict_logits,
+    require_device,
     train_network,
     training_epochs,
 )
 
+POSITIVE = (
+    "temperature",
+    "huber_k",
+    "huber_delta",
+    "budget",
+    "inner_sites",
+    "window_seconds",
+    "stride_seconds",
+)
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
 
@@ -384,6 +395,12 @@ class CoreClassifier(FrozenCore):
         return ~short
 
     def _check_parameters(self) -> None:
+        require_settings(type(self).__name__, type(self), self.get_params(deep=False))
+        for name in POSITIVE:
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UsageError(f"{name} must be larger than 0, not {value}")
+        require_device(self.device)
         choices = {
             "train": ("episodic", "joint"),
             "train_residual": ("agnostic", "site"),

@@ -28,7 +28,7 @@ import pandas as pd
 from brainroam.cohort import Cohort
 from brainroam.connectivity import cohort_edges, edge_pairs, n_rois_of
 from brainroam.deconfound import SiteDeconfounder
-from brainroam.errors import EmptyScaffoldError, unknown
+from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.linegraph import LineGraph, line_graph
 from brainroam.memo import Memo
 from brainroam.profile import temporal_descriptors
@@ -344,6 +344,8 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.nd
     >>> bool(w[0] == w.max())
     True
     """
+    if not penalties or min(penalties) <= 0:
+        raise UsageError(f"a ridge needs penalties larger than 0, not {', '.join(map(str, penalties)) or 'none'}")
     by_feature = x.shape[1] < len(x)
     gram = x.T @ x if by_feature else x @ x.T
     size = max(float(np.trace(gram)) / len(x), EPS)

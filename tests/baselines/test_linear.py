@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.svm import SVC
 from sklearn.metrics import roc_auc_score
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from brainroam import ChampionClassifier, make_cohort
 from brainroam.baselines.base import MethodInfo
 from brainroam.baselines.champion import READERS, SHRINKAGE, Champion, discriminant_weights
 from brainroam.baselines.combat import combat
-from brainroam.baselines.linear import LinearMethod
+from brainroam.baselines.linear import EdgeReader, LinearMethod
 from brainroam.baselines.registry import method_info, register
 from brainroam.baselines.selection import Selected, inner_folds
 from brainroam.baselines.site_ridge import SiteRidge
@@ -177,6 +178,22 @@ def test_a_method_that_needs_two_sites_is_tuned_on_people_where_only_two_are_lef
     assert len(list(inner_folds(two, "full", 0))) == 2
     assert len(list(inner_folds(two, "full", 0, least_sites=2))) == 5
     assert np.isfinite(Selected(method_info("scaffold-ridge"), "default").fit(two).inner_scores_).all()
+
+
+@pytest.mark.parametrize("make", [Champion, lambda: Selected(method_info("fc-ridge"), "fast")])
+def test_linear_methods_compute_on_one_core(cohort, monkeypatch, make):
+    """Threads add up in another order, and on small matrices they only wait for each other."""
+    threads = []
+    for reader in (SiteRidge, EdgeReader):
+
+        def watched(self, people, read=reader.score):
+            threads.extend(pool["num_threads"] for pool in threadpool_info())
+            return read(self, people)
+
+        monkeypatch.setattr(reader, "score", watched)
+    with threadpool_limits(2):
+        make().fit(cohort).score(cohort)
+    assert threads and set(threads) == {1}
 
 
 def test_two_methods_cannot_share_a_name():

@@ -321,7 +321,7 @@ def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort
         (["tangent-rigde"], {}, "did you mean 'tangent-ridge'"),
         (["fc-ridge", "fc-ridge"], {}, "fc-ridge is named twice"),
         (["fc-ridge[strength=1]", "fc-ridge"], {"parameters": {"strength": 1}}, r"strength=1\] is named twice"),
-        (["fc-ridge[stength=1]"], {}, "cannot be made with stength"),
+        (["fc-ridge[stength=1]"], {}, "unknown setting of fc-ridge .stength.; did you mean .strength."),
         (["fc-ridge[strength=1"], {}, "lacks its closing bracket"),
         (["inside"], {}, "nothing to say about a site it has never seen; use cv"),
         ([], {}, "no method was named"),

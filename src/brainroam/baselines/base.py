@@ -5,6 +5,7 @@ a time. It never sees the site names, labels or statistics of the people it scor
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,6 +13,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.cohort import Cohort
+from brainroam.errors import UsageError, listed
+from brainroam.settings import require_settings
 
 
 class Method(ABC):
@@ -95,3 +98,11 @@ class MethodInfo:
     in_distribution_only: bool = False
     stochastic: bool = True
     least_sites: int = 0
+
+    def require(self, settings: Mapping[str, Any]) -> None:
+        """Refuse settings that the method cannot be made with, before anything is computed."""
+        require_settings(self.name, self.make, settings)
+        try:
+            self.make(**settings)
+        except TypeError as error:
+            raise UsageError(f"{self.name} cannot be made with {listed(settings)}: {error}") from error

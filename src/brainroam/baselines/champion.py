@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from brainroam.baselines.base import Method, MethodInfo
 from brainroam.baselines.explained import linear_explanation
@@ -68,6 +69,7 @@ class Champion(Method):
     def __init__(self, covariates: Sequence[str] = ("age", "sex")) -> None:
         self.covariates = covariates
 
+    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Weigh the readers on inner held-out sites, then fit them on everybody."""
         folds = list(inner_folds(cohort, "full", seed))
@@ -77,6 +79,7 @@ class Champion(Method):
         self.readers_ = {name: self._reader(name).fit(cohort) for name in READERS}
         return self
 
+    @threadpool_limits.wrap(limits=1)
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of all readers."""
         return np.column_stack([reader.score(cohort) for reader in self.readers_.values()]) @ self.weights_

@@ -17,6 +17,7 @@ from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 from brainroam.core import CoreClassifier
 from brainroam.core_state import core_from_state, core_state
+from brainroam.settings import require_settings
 from brainroam.training import predict_logits
 
 COVARIATES = ("age", "sex")
@@ -49,7 +50,7 @@ class Core(Method):
 
     def __init__(self, covariates: tuple[str, ...] = COVARIATES, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
-        CoreClassifier(**parameters)  # so that a parameter that does not exist is named before anything is computed
+        require_settings("core", CoreClassifier, parameters)
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""

@@ -30,6 +30,7 @@ from brainroam.baselines.layers import Head, Network
 from brainroam.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.persist import part
+from brainroam.training import require_device
 
 CHUNK = 32  # people scored at once: bounds memory, changes no score
 
@@ -82,6 +83,11 @@ class DeepMethod(Method):
     batch_size: int = 64
     device: str = "cpu"
 
+    def __post_init__(self) -> None:
+        for name in ("dropout", "density", "keep", "prior"):
+            if not 0 <= getattr(self, name, 0) <= 1:
+                raise UsageError(f"{name} must lie between 0 and 1, not be {getattr(self, name):g}")
+
     @abstractmethod
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """The tensors the network takes, one row per person, each a function of that person alone."""
@@ -116,6 +122,7 @@ class DeepMethod(Method):
         """Learn from the training people; keep the validation people's scores after each epoch."""
         if self.epochs < 1:
             raise UsageError(f"epochs must be at least 1, got {self.epochs}")
+        require_device(self.device)
         if len(set(cohort.labels)) < 2:
             raise DataError("all training people have the same label; give people with and without the condition")
         self.shape_ = Shape.of(cohort)

@@ -19,8 +19,10 @@ from brainroam.baselines.explained import linear_explanation
 from brainroam.baselines.features import EdgeFeatures
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
+from brainroam.errors import UsageError, unknown
 from brainroam.pathways import EPS, ridge_weights
 
+CLASSIFIERS = ("ridge", "logistic", "svm")
 ROTATED = {
     "logistic": lambda strength: LogisticRegression(C=strength, tol=1e-6, max_iter=5000),
     "svm": lambda strength: SVC(kernel="linear", C=strength),
@@ -76,6 +78,10 @@ class LinearMethod(EdgeReader):
     """
 
     def __init__(self, kind: str = "pearson", classifier: str = "ridge", strength: float = 1.0) -> None:
+        if classifier not in CLASSIFIERS:
+            raise unknown("classifier", classifier, CLASSIFIERS)
+        if not strength > 0:
+            raise UsageError(f"strength must be larger than 0, not {strength}")
         self.kind, self.classifier, self.strength = kind, classifier, strength
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from brainroam.baselines.base import Method, MethodInfo
 from brainroam.calibration import Calibration, calibrate
 from brainroam.cohort import Cohort
-from brainroam.errors import UsageError, listed, unknown
+from brainroam.errors import unknown
 from brainroam.persist import part
 
 RULE = "inner-loso-auc"
@@ -50,10 +50,7 @@ class Selected(Method):
         if budget not in BUDGETS:
             raise unknown("budget", budget, BUDGETS)
         self.info, self.budget, self.fixed = info, budget, fixed
-        try:
-            info.make(**fixed)
-        except TypeError as error:
-            raise UsageError(f"{info.name} cannot be made with {listed(fixed)}: {error}") from error
+        info.require(fixed)
 
     @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:

@@ -7,7 +7,7 @@ from brainroam.baselines.base import MethodInfo
 from brainroam.baselines.registry import method_info
 from brainroam.baselines.selection import BUDGETS
 from brainroam.cohort import Cohort
-from brainroam.errors import UsageError, listed, unknown
+from brainroam.errors import UsageError, unknown
 from brainroam.evaluation.naming import full_name, parse_name
 from brainroam.evaluation.runs import RunSpec, people_hash, plain, table_hash
 from brainroam.evaluation.splits import UNITS, Fold
@@ -72,10 +72,7 @@ def _configured(
             raise UsageError(f"{name} is named twice; name every method once")
         if info.in_distribution_only and protocol != "cv":
             raise UsageError(f"{name} has nothing to say about a {UNITS[protocol]} it has never seen; use cv for it")
-        try:
-            info.make(**fixed)
-        except TypeError as error:
-            raise UsageError(f"{method} cannot be made with {listed(fixed)}: {error}") from error
+        info.require(fixed)
         found[name] = info, fixed
     if not found:
         raise UsageError("no method was named; `brainroam methods` lists them")

@@ -1,0 +1,67 @@
+"""Settings that people type, held against the parameters they are for.
+
+The annotation of a parameter says what kind of value it takes, and a positive default that it is no negative number;
+a whole number is then at least 1. What a value means beyond that is checked by whoever reads it.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from brainroam.errors import UsageError, unknown
+
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "null"}
+
+
+def require_settings(what: str, make: Callable, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that ``make`` has no parameter for, or whose values it cannot take.
+
+    >>> class Reader:
+    ...     def __init__(self, hidden: int = 16, strength: float = 1.0, seed: int | None = None) -> None: ...
+    >>> require_settings("reader", Reader, {"hidden": 8, "strength": 2})
+    >>> require_settings("reader", Reader, {"hidden": "many"})
+    Traceback (most recent call last):
+    brainroam.errors.UsageError: reader: hidden must be a whole number, at least 1, not 'many'
+    """
+    parameters = inspect.signature(make, eval_str=True).parameters
+    named = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    for name, value in settings.items():
+        if name in named:
+            _require(what, parameters[name], value)
+        elif len(named) == len(parameters):
+            raise unknown(f"setting of {what}", name, named)
+
+
+def _require(what: str, parameter: inspect.Parameter, value: Any) -> None:
+    hint, default = parameter.annotation, parameter.default
+    least = None
+    if isinstance(default, int | float) and not isinstance(default, bool) and default > 0:
+        least = 1 if hint is int else 0
+    if not _fits(value, hint) or (least is not None and isinstance(value, Real) and float(value) < least):
+        bound = "" if least is None else f", at least {least}"
+        raise UsageError(f"{what}: {parameter.name} must be {_in_words(hint)}{bound}, not {value!r}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if origin in (Sequence, tuple):
+        return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
+    if hint is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if hint is float:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(hint, type) or hint not in WORDS or isinstance(value, hint)
+
+
+def _in_words(hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_in_words(one) for one in inner)
+    if origin in (Sequence, tuple):
+        return f"a list like [{', '.join([_in_words(inner[0])] * 2)}]"
+    return WORDS.get(hint, str(hint))
