@@ -195,6 +195,20 @@ def test_sizes():
             size_in_bytes(text)
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("eta=x", "eta must be a number"),
+        ("robust=1", "robust must be true or false"),
+        ("huber_k=0", "huber_k must be larger than 0"),
+        ("deconfounding=none", "unknown deconfounding 'none'"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(store, tmp_path, setting, message):
+    result = run("scaffold", store, "--out", tmp_path / "out", "--set", setting)
+    assert result.exit_code and message in result.stderr and "Traceback" not in result.stderr
+
+
 def test_on_dask_the_same_bytes(store, tmp_path, small_parts):
     alone = stream_evidence(store, tmp_path / "alone", stages=PEARSON)
     on_dask = stream_evidence(store, tmp_path / "dask", stages=PEARSON, jobs=2, engine="dask")

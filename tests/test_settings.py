@@ -29,6 +29,7 @@ def cohort_file(tmp_path_factory):
         ("core", "inner_sites=0", "inner_sites must be larger than 0"),
         ("core", "budget=-3", "budget must be larger than 0"),
         ("core", "temperature=0", "temperature must be larger than 0"),
+        ("core", "max_epochs=-1", "max_epochs must be a whole number, at least 0, not -1"),
         ("core", "gated=maybe", "gated must be true or false"),
         ("core", "tau_percentile=high", "tau_percentile must be a number or a list"),
         ("core", "tau_percentile=[80,200]", "tau_percentile must lie between 0 and 100"),

@@ -41,8 +41,6 @@ from brainroam.training import (
 
 POSITIVE = (
     "temperature",
-    "huber_k",
-    "huber_delta",
     "budget",
     "inner_sites",
     "window_seconds",

@@ -1,7 +1,8 @@
 """Settings that people type, held against the parameters they are for.
 
 The annotation of a parameter says what kind of value it takes, and a positive default that it is no negative number;
-a whole number is then at least 1. What a value means beyond that is checked by whoever reads it.
+a whole number is then at least 1, but for epochs, of which there may be none. What a value means beyond that is checked
+by whoever reads it.
 """
 
 import inspect
@@ -39,7 +40,7 @@ def _require(what: str, parameter: inspect.Parameter, value: Any) -> None:
     hint, default = parameter.annotation, parameter.default
     least = None
     if isinstance(default, int | float) and not isinstance(default, bool) and default > 0:
-        least = 1 if hint is int else 0
+        least = 1 if hint is int and "epoch" not in parameter.name else 0
     if not _fits(value, hint) or (least is not None and isinstance(value, Real) and float(value) < least):
         bound = "" if least is None else f", at least {least}"
         raise UsageError(f"{what}: {parameter.name} must be {_in_words(hint)}{bound}, not {value!r}")

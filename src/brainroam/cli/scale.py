@@ -136,7 +136,8 @@ def scaffold(
     [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
     """
     where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
-    from brainroam.outofcore import THRESHOLDS, Stages, save_scaffold, stream_evidence
+    from brainroam.outofcore import THRESHOLDS, Stages, StreamedEvidence, save_scaffold, stream_evidence
+    from brainroam.settings import require_settings
 
     _require_store(source)
     given = dict(parse_option(text, "--set") for text in settings or ())
@@ -144,13 +145,14 @@ def scaffold(
     for name in given:
         if name not in known | THRESHOLDS:
             raise unknown("setting", name, sorted(known | THRESHOLDS))
-    stages = Stages(
-        max_missing_rois=source.max_missing_rois, **{name: given[name] for name in known.intersection(given)}
-    )
+    of_stages, thresholds = ({name: given[name] for name in names & set(given)} for names in (known, THRESHOLDS))
+    require_settings("scaffold", Stages, of_stages)
+    require_settings("scaffold", StreamedEvidence.scaffold, thresholds)
+    stages = Stages(max_missing_rois=source.max_missing_rois, **of_stages)
     evidence = stream_evidence(
         source.data, out, size_in_bytes(memory), stages, source.sites or None, jobs or 1, where, progress=not quiet()
     )
-    found = evidence.scaffold(**{name: given[name] for name in THRESHOLDS.intersection(given)})
+    found = evidence.scaffold(**thresholds)
     path = save_scaffold(out, evidence, found)
     for note in evidence.deconfounder.notes_:
         typer.echo(f"note: {note}")

@@ -13,7 +13,7 @@ import pandas as pd
 from brainroam.connectivity import edge_pairs, edges
 from brainroam.deconfound import SiteDeconfounder
 from brainroam.edge_matrix import EdgeMatrix
-from brainroam.errors import DataError, ReaderError, UsageError, listed
+from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
 from brainroam.sealed import content_hash
 from brainroam.store import CohortStore
 
@@ -37,6 +37,10 @@ class Stages:
     deconfounding: str = "site"
     fit_on: str = "all"
     max_missing_rois: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.deconfounding not in ("site", "pooled"):
+            raise unknown("deconfounding", self.deconfounding, ["site", "pooled"])
 
     def edge_values(self, series: Sequence[np.ndarray]) -> np.ndarray:
         """Edge values (n, M)."""
