@@ -158,7 +158,7 @@ def test_coordinates_come_from_the_atlas():
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--set", "budgt=3"], 2, "unexpected keyword argument 'budgt'"),
+        (["--set", "budgt=3"], 2, "unknown setting of core 'budgt'; did you mean 'budget'?"),
         (["--set", "budget"], 2, "not KEY=VALUE"),
         (["--set", "budget=4000"], 1, "gate budget K = 4000 exceeds"),
         (["--set", "window=4000", "--set", "budget=3"], 1, "fewer volumes than one window of 4000"),

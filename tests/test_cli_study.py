@@ -132,13 +132,29 @@ def test_methods_are_listed():
     assert "Dadi" in tangent["citation"] and tangent["grid"]["strength"][0] == 1000
 
 
+def test_the_settings_of_a_method_are_listed_and_can_be_set_as_shown(tmp_path):
+    shown = json.loads(run("methods", "core-paper", "--json").stdout)
+    assert shown["settings"]["hidden"] == {"default": 64, "takes": "a whole number"}  # its own, not those of core
+    assert shown["settings"]["window_seconds"] == {"default": None, "takes": "a number or null"}
+    assert "random_state" not in shown["settings"]  # the seed has an option of its own
+    text = run("methods", "fc-ridge").stdout
+    assert "strength    500.0    a number" in text and "--set 'strength=500.0'" in text
+    done = run(
+        "loso", "synthetic", *SMALL, "--methods", "fc-ridge[strength=500.0]", "--out", tmp_path, "--budget", "fast"
+    )
+    assert done.exit_code == 0
+    assert "setting" not in run("methods", "majority").stdout
+    missing = run("methods", "cor")
+    assert missing.exit_code == 2 and "did you mean 'core'" in missing.stderr
+
+
 @pytest.mark.parametrize(
     ("methods", "code", "words"),
     [
         ("tangent-rigde", 2, "did you mean 'tangent-ridge'"),
         ("fc-ridge,fc-ridge", 2, "fc-ridge is named twice"),
         ("site-only", 2, "use cv for it"),
-        ("fc-ridge[strngth=1]", 2, "unexpected keyword argument 'strngth'"),
+        ("fc-ridge[strngth=1]", 2, "unknown setting of fc-ridge 'strngth'; did you mean 'strength'?"),
     ],
 )
 def test_methods_that_cannot_be_run(tmp_path, methods, code, words):

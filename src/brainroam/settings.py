@@ -27,13 +27,32 @@ def require_settings(what: str, make: Callable, settings: Mapping[str, Any]) -> 
     Traceback (most recent call last):
     brainroam.errors.UsageError: reader: hidden must be a whole number, at least 1, not 'many'
     """
-    parameters = inspect.signature(make, eval_str=True).parameters
-    named = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    named = settings_of(make)
     for name, value in settings.items():
         if name in named:
-            _require(what, parameters[name], value)
-        elif len(named) == len(parameters):
+            _require(what, named[name], value)
+        elif len(named) == len(inspect.signature(make).parameters):
             raise unknown(f"setting of {what}", name, named)
+
+
+def settings_of(make: Callable) -> dict[str, inspect.Parameter]:
+    """The named parameters of a callable."""
+    parameters = inspect.signature(make, eval_str=True).parameters
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD}
+
+
+def in_words(hint: Any) -> str:
+    """What kind of value an annotation stands for.
+
+    >>> in_words(int | None), in_words(Sequence[float])
+    ('a whole number or null', 'a list like [a number, a number]')
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(in_words(one) for one in inner)
+    if origin in (Sequence, tuple):
+        return f"a list like [{', '.join([in_words(inner[0])] * 2)}]"
+    return WORDS.get(hint, "anything")
 
 
 def _require(what: str, parameter: inspect.Parameter, value: Any) -> None:
@@ -43,7 +62,7 @@ def _require(what: str, parameter: inspect.Parameter, value: Any) -> None:
         least = 1 if hint is int and "epoch" not in parameter.name else 0
     if not _fits(value, hint) or (least is not None and isinstance(value, Real) and float(value) < least):
         bound = "" if least is None else f", at least {least}"
-        raise UsageError(f"{what}: {parameter.name} must be {_in_words(hint)}{bound}, not {value!r}")
+        raise UsageError(f"{what}: {parameter.name} must be {in_words(hint)}{bound}, not {value!r}")
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -57,12 +76,3 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     return not isinstance(hint, type) or hint not in WORDS or isinstance(value, hint)
-
-
-def _in_words(hint: Any) -> str:
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_in_words(one) for one in inner)
-    if origin in (Sequence, tuple):
-        return f"a list like [{', '.join([_in_words(inner[0])] * 2)}]"
-    return WORDS.get(hint, str(hint))

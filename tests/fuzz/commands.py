@@ -11,7 +11,14 @@ from typing import Any
 
 from tests.fuzz.mutate import NAMES, NUMBERS, TOKENS, mutated
 
-RIGHT = {"data": "cohort.npz", "runs": "runs", "model": "model", "study": "study.yaml", "folder": "."}
+RIGHT = {
+    "data": "cohort.npz",
+    "runs": "runs",
+    "model": "model",
+    "study": "study.yaml",
+    "folder": ".",
+    "name": "core",
+}
 LEFT_OUT = ("demo", "fetch")
 SHORT = {  # given after everything else: then a command that gets through to the end is soon there
     "loso": ["--methods", "majority", "--budget", "fast"],

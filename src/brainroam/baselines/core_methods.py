@@ -4,6 +4,7 @@
 reading of the paper: Pearson edges, joint training on site residuals, no orientation, no skip connection.
 """
 
+import inspect
 from functools import partial
 from typing import Any, Self
 
@@ -17,10 +18,11 @@ from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 from brainroam.core import CoreClassifier
 from brainroam.core_state import core_from_state, core_state
-from brainroam.settings import require_settings
+from brainroam.settings import settings_of
 from brainroam.training import predict_logits
 
 COVARIATES = ("age", "sex")
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 PAPER = {
     "kind": "pearson",
     "robust": False,
@@ -43,14 +45,19 @@ class Core(Method):
     covariates : tuple of str
         Columns of the cohort's table to remove.
     **parameters
-        Of `CoreClassifier`.
+        Of `CoreClassifier`, but for the seed.
     """
 
     selects_scaffold = True
+    __signature__ = inspect.Signature(
+        [
+            inspect.Parameter("covariates", _KEYWORD, default=COVARIATES, annotation=tuple[str, ...]),
+            *(p.replace(kind=_KEYWORD) for name, p in settings_of(CoreClassifier).items() if name != "random_state"),
+        ]
+    )
 
     def __init__(self, covariates: tuple[str, ...] = COVARIATES, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
-        require_settings("core", CoreClassifier, parameters)
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from inspect import Parameter
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +18,7 @@ from brainroam.evaluation.compare import Comparison, summarise
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.runs import plain
 from brainroam.evaluation.splits import UNITS
+from brainroam.settings import in_words, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +54,7 @@ def show_comparison(comparison: Comparison, json: bool) -> None:
 def show_methods(infos: Sequence[MethodInfo], json: bool) -> None:
     """Print what the registry knows."""
     if json:
-        fields = ("name", "summary", "citation", "needs", "grid", "stochastic", "in_distribution_only")
-        print_json(plain([{name: getattr(info, name) for name in fields} for info in infos]))
+        print_json([_known_of(info) for info in infos])
         return
     table = _table("method", "what it does, needs and cites")
     for info in infos:
@@ -60,6 +62,42 @@ def show_methods(infos: Sequence[MethodInfo], json: bool) -> None:
         about = Text.assemble(info.summary, needs, (f"\n{info.citation}" if info.citation else "", "dim"))
         table.add_row(Text(info.name, style="bold"), about)
     Console(highlight=False).print(table)
+
+
+def show_settings(info: MethodInfo, json: bool) -> None:
+    """Print what the registry knows of one method, and what can be set."""
+    settings = {name: (_default(p), in_words(p.annotation)) for name, p in settings_of(info.make).items()}
+    if json:
+        shown = {name: {"default": default, "takes": takes} for name, (default, takes) in settings.items()}
+        print_json(_known_of(info) | {"settings": shown})
+        return
+    show_methods([info], json)
+    if not settings:
+        return
+    table = _table("setting", "default", "takes")
+    for name, (default, takes) in settings.items():
+        table.add_row(Text(name, style="bold"), Text(_typed(default)), Text(takes))
+    name, (default, _) = next(reversed(settings.items()))
+    example = f"{name}={_typed(default)}"
+    console = Console(highlight=False)
+    console.print()
+    console.print(table)
+    how = f"brainroam fit DATA --method {info.name} --set '{example}'; in a study --methods '{info.name}[{example}]'"
+    console.print(f"\n{how}", style="dim", markup=False)
+
+
+def _known_of(info: MethodInfo) -> dict[str, Any]:
+    fields = ("name", "summary", "citation", "needs", "grid", "stochastic", "in_distribution_only")
+    return plain({name: getattr(info, name) for name in fields})
+
+
+def _default(parameter: Parameter) -> Any:
+    return None if parameter.default is parameter.empty else plain(parameter.default)
+
+
+def _typed(value: Any) -> str:
+    """A value as it is typed."""
+    return value if isinstance(value, str) else dumps(value)
 
 
 def _print_summary(console: Console, summary: "pd.DataFrame") -> None:

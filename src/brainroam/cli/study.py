@@ -198,12 +198,18 @@ def compare(
         show_comparison(comparison, json)
 
 
-def methods(json: Json = False) -> None:
-    """List the methods: names, what they do and need, whom to cite.
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show this one and its settings.", metavar="[NAME]")] = None,
+    json: Json = False,
+) -> None:
+    """List the methods: names, what they do and need, whom to cite; of one of them also the settings.
 
-    [bold]Example:[/bold] brainroam methods --json
+    [bold]Example:[/bold] brainroam methods core
     """
     from brainroam.baselines.registry import method_info, method_names
-    from brainroam.cli.show_study import show_methods
+    from brainroam.cli.show_study import show_methods, show_settings
 
-    show_methods([method_info(name) for name in method_names()], json)
+    if name is None:
+        show_methods([method_info(name) for name in method_names()], json)
+    else:
+        show_settings(method_info(name), json)
