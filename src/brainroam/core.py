@@ -398,6 +398,8 @@ class CoreClassifier(FrozenCore):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"{name} must be larger than 0, not {value}")
+        if self.epochs is not None and self.epochs < 0:
+            raise UsageError(f"epochs must be at least 0, not {self.epochs}")
         require_device(self.device)
         choices = {
             "train": ("episodic", "joint"),

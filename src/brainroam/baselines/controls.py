@@ -16,6 +16,7 @@ from brainroam.baselines.base import Method, MethodInfo
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 from brainroam.covariates import CovariateEncoder
+from brainroam.errors import UsageError
 
 
 class Majority(Method):
@@ -44,6 +45,8 @@ class Confounds(Method):
     """Logistic regression on covariates alone; a missing one stands at the training mean."""
 
     def __init__(self, covariates: tuple[str, ...] = ("age", "sex", "mean_fd")) -> None:
+        if not covariates:
+            raise UsageError("there must be at least one covariate")
         self.covariates = covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:

@@ -24,7 +24,7 @@ from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
 from brainroam.connectivity import cohort_edges
 from brainroam.deconfound import SiteDeconfounder
-from brainroam.errors import EmptyScaffoldError
+from brainroam.errors import EmptyScaffoldError, UsageError
 from brainroam.pathways import EPS, LEAD_SHARE, ridge_weights
 from brainroam.persist import part
 from brainroam.scaffold import select_scaffold, site_contrasts, sites_with_both_classes
@@ -68,6 +68,8 @@ class SiteRidge(Method):
         may_be_empty: bool = False,
         covariates: Sequence[str] = ("age", "sex"),
     ) -> None:
+        if not shrinkages:
+            raise UsageError("there must be at least one shrinkage")
         self.kind, self.shrinkages, self.robust, self.scaffold = kind, shrinkages, robust, scaffold
         self.penalties, self.tau_percentile, self.eta, self.zeta = penalties, tau_percentile, eta, zeta
         self.lead_lag, self.may_be_empty, self.covariates = lead_lag, may_be_empty, covariates
