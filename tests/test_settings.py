@@ -6,8 +6,9 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.baselines.registry import method_info, method_names
+from brainroam.baselines.selection import Selected
 from brainroam.cli import app
-from brainroam.errors import UsageError
+from brainroam.errors import BrainroamError, UsageError
 from brainroam.settings import require_settings
 
 
@@ -47,6 +48,8 @@ def cohort_file(tmp_path_factory):
         ("fc-ridge", "strength=0", "strength must be larger than 0"),
         ("fc-ridge", "classifier=oracle", "unknown classifier 'oracle'"),
         ("gcn", "dropout=3", "dropout must lie between 0 and 1"),
+        ("disc", "edge_width=1", "disc cannot work with edge_width=1: "),
+        ("deci", "weight_decay=-1", "deci cannot work with weight_decay=-1: "),
         ("gcn", "device=abacus", "nothing can be computed on the device 'abacus' here"),
     ],
 )
@@ -55,6 +58,15 @@ def test_a_setting_that_cannot_be_is_refused_in_plain_words(cohort_file, tmp_pat
     result = CliRunner().invoke(app, command, env={"COLUMNS": "500"})
     assert result.exit_code == 2 and not (tmp_path / "model").exists()
     assert message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_scores_that_are_no_numbers_are_named_as_such(monkeypatch):
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=0)
+    monkeypatch.setattr(
+        "brainroam.baselines.linear.EdgeReader.score", lambda self, people: np.full(len(people), np.nan)
+    )
+    with pytest.raises(BrainroamError, match="fc-ridge lost itself in training"):
+        Selected(method_info("fc-ridge")).fit(cohort)
 
 
 def test_a_study_refuses_it_before_the_first_run(cohort_file, tmp_path):

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from brainroam.baselines.base import Method, MethodInfo
 from brainroam.calibration import Calibration, calibrate
 from brainroam.cohort import Cohort
-from brainroam.errors import unknown
+from brainroam.errors import BrainroamError, unknown
 from brainroam.persist import part
 
 RULE = "inner-loso-auc"
@@ -101,6 +101,11 @@ class Selected(Method):
                 model.fit(cohort.subset(train), seed, validation=inner)
                 path = model.validation_path_
                 paths.append(model.score(inner)[None] if path is None else path)
+                if not np.isfinite(paths[-1]).all():
+                    raise BrainroamError(
+                        f"{self.info.name} lost itself in training: its scores are no numbers; "
+                        "try a smaller learning rate or fewer layers"
+                    )
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))

@@ -9,12 +9,15 @@ import typer
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, cohort_on_disk
 from brainroam.cli.study import Budget, Settings
-from brainroam.errors import UsageError
+from brainroam.errors import BrainroamError, UsageError
 from brainroam.evaluation.naming import parse_name
 from brainroam.files import expanded
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from brainroam.baselines.selection import Selected
+    from brainroam.cohort import Cohort
 
 Memory = Annotated[
     str | None,
@@ -69,7 +72,7 @@ def fit(
     selected = Selected(info, budget or (source.study.budget if source.study else "full"), **fixed)
     show_excluded(cohort.excluded)
     start = perf_counter()
-    path = save_method(out, selected.fit(cohort, seed), cohort, seed)
+    path = save_method(out, _fitted(selected, cohort, seed), cohort, seed)
     for note in getattr(selected.model_, "notes_", []):
         typer.echo(f"note: {note}")
     if memory is not None:
@@ -138,6 +141,17 @@ def explain(
         typer.echo(path)
     if len(explanation.pathways):
         typer.echo(f"{len(explanation.pathways)} pathways of {header['method']}, ranked by {KINDS[explanation.kind]}")
+
+
+def _fitted(selected: "Selected", cohort: "Cohort", seed: int) -> "Selected":
+    """Kinds and sizes of settings are checked before; that some do not go together, only the method finds out."""
+    try:
+        return selected.fit(cohort, seed)
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        if not selected.fixed or isinstance(error, BrainroamError):
+            raise
+        settings = ", ".join(f"{name}={value}" for name, value in selected.fixed.items())
+        raise UsageError(f"{selected.info.name} cannot work with {settings}: {error}") from error
 
 
 def _save(table: "pd.DataFrame", path: Path) -> Path:
