@@ -7,6 +7,8 @@ everybody and then forgotten leaves no trace, so let your procedure begin with t
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from threadpoolctl import threadpool_limits
+
 from brainroam.audit.candidates import Candidate, Procedure, candidate
 from brainroam.audit.data import confounds_only, duplicates, site_decodability
 from brainroam.audit.finding import Audit, Check
@@ -23,6 +25,7 @@ DEFAULT_METHODS = ("fc-ridge",)
 PERMUTATIONS = 19  # the fewest with which p can reach 0.05
 
 
+@threadpool_limits.wrap(limits=1)  # the same verdict on any number of cores
 def audit(
     cohort: Cohort,
     methods: Sequence[str | MethodInfo | type[Method] | Procedure] = DEFAULT_METHODS,
