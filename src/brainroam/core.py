@@ -27,7 +27,7 @@ from brainroam.gate import GatedNetwork
 from brainroam.inner import Choice, Trial, choose_epochs
 from brainroam.pathways import Evidence, evidence_of, profiles_of
 from brainroam.scaffold import distinct_thresholds
-from brainroam.settings import require_settings
+from brainroam.settings import require_positive, require_settings
 from brainroam.training import (
     AnyEpisode,
     Schedule,
@@ -39,13 +39,7 @@ from brainroam.training import (
     training_epochs,
 )
 
-POSITIVE = (
-    "temperature",
-    "budget",
-    "inner_sites",
-    "window_seconds",
-    "stride_seconds",
-)
+POSITIVE = ("temperature", "budget", "inner_sites", "window_seconds", "stride_seconds")
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
 
@@ -394,10 +388,7 @@ class CoreClassifier(FrozenCore):
 
     def _check_parameters(self) -> None:
         require_settings(type(self).__name__, type(self), self.get_params(deep=False))
-        for name in POSITIVE:
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise UsageError(f"{name} must be larger than 0, not {value}")
+        require_positive(**{name: getattr(self, name) for name in POSITIVE})
         if self.epochs is not None and self.epochs < 0:
             raise UsageError(f"epochs must be at least 0, not {self.epochs}")
         require_device(self.device)

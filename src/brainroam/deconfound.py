@@ -24,10 +24,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.covariates import CovariateEncoder, as_table
-from brainroam.errors import DataError, UsageError, unknown
+from brainroam.errors import DataError, unknown
 from brainroam.huber import HUBER_K, huber_mean, huber_regression
 from brainroam.memo import Memo
 from brainroam.persist import part
+from brainroam.settings import require_positive
 from brainroam.site_fit import SiteFit
 
 POOLED = "(pooled)"
@@ -132,10 +133,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         memo: Memo | None = None,
     ) -> Self:
         """What `fit` gives, but for ``residuals_``, which take as much memory as the edges."""
-        for name in ("huber_k", "huber_delta"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UsageError(f"{name} must be larger than 0, not {value}")
+        require_positive(huber_k=self.huber_k, huber_delta=self.huber_delta)
         fitted_on = self._people_to_fit(edges, y)
         raw, place = self._begin(covariates, site, len(edges))
         here = {name: fitted_on & (place == name) for name in self.sites_}

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from brainroam.errors import EmptyScaffoldError, UsageError, unknown
+from brainroam.errors import EmptyScaffoldError, unknown
 from brainroam.huber import huber_mean
 from brainroam.memo import Memo
+from brainroam.settings import require_between
 from brainroam.stability import hierarchical_stability, site_stability
 
 
@@ -152,8 +153,7 @@ def select_scaffold(
 
     A scaffold of fewer sites needs only their rows of ``contrast``: this makes episodes and inner validation cheap.
     """
-    if not 0 <= tau_percentile <= 100:
-        raise UsageError(f"tau_percentile must lie between 0 and 100, not be {tau_percentile:g}")
+    require_between(0, 100, tau_percentile=tau_percentile)
     consensus = median_over_sites(contrast)
     kappa = sign_consistency(contrast, consensus)
     pi = site_stability(contrast, consensus) if stability is None else stability

@@ -35,6 +35,30 @@ def require_settings(what: str, make: Callable, settings: Mapping[str, Any]) -> 
             raise unknown(f"setting of {what}", name, named)
 
 
+def require_positive(**settings: float | None) -> None:
+    """Refuse numbers that are not larger than 0; None is no number.
+
+    >>> require_positive(strength=0)
+    Traceback (most recent call last):
+    brainroam.errors.UsageError: strength must be larger than 0, not 0
+    """
+    for name, value in settings.items():
+        if value is not None and not value > 0:
+            raise UsageError(f"{name} must be larger than 0, not {value}")
+
+
+def require_between(low: float, high: float, **settings: float) -> None:
+    """Refuse numbers outside of two bounds, which are allowed themselves.
+
+    >>> require_between(0, 1, dropout=3)
+    Traceback (most recent call last):
+    brainroam.errors.UsageError: dropout must lie between 0 and 1, not be 3
+    """
+    for name, value in settings.items():
+        if not low <= value <= high:
+            raise UsageError(f"{name} must lie between {low:g} and {high:g}, not be {value:g}")
+
+
 def settings_of(make: Callable) -> dict[str, inspect.Parameter]:
     """The named parameters of a callable."""
     parameters = inspect.signature(make, eval_str=True).parameters

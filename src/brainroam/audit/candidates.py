@@ -100,9 +100,8 @@ def candidate(method: str | MethodInfo | type[Method] | Procedure) -> Candidate:
         info = method_info(name)
         if info.in_distribution_only:
             raise UsageError(f"{name} has nothing to say about a site it has never seen; there is nothing to audit")
-        made = MethodCandidate(info, fixed)
-        Selected(info, "fast", **fixed)  # names a parameter that does not exist before anything is computed
-        return made
+        info.require(fixed)
+        return MethodCandidate(info, fixed)
     if isinstance(method, MethodInfo):
         return MethodCandidate(method)
     if isinstance(method, type) and issubclass(method, Method):

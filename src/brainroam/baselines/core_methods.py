@@ -58,6 +58,7 @@ class Core(Method):
 
     def __init__(self, covariates: tuple[str, ...] = COVARIATES, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
+        CoreClassifier(**parameters)  # so that a parameter that does not exist is named before anything is computed
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""

@@ -30,6 +30,7 @@ from brainroam.baselines.layers import Head, Network
 from brainroam.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.persist import part
+from brainroam.settings import require_between
 from brainroam.training import require_device
 
 CHUNK = 32  # people scored at once: bounds memory, changes no score
@@ -84,9 +85,8 @@ class DeepMethod(Method):
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for name in ("dropout", "density", "keep", "prior"):
-            if not 0 <= getattr(self, name, 0) <= 1:
-                raise UsageError(f"{name} must lie between 0 and 1, not be {getattr(self, name):g}")
+        shares = ("dropout", "density", "keep", "prior")
+        require_between(0, 1, **{name: getattr(self, name) for name in shares if hasattr(self, name)})
 
     @abstractmethod
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:

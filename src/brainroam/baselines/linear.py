@@ -19,8 +19,9 @@ from brainroam.baselines.explained import linear_explanation
 from brainroam.baselines.features import EdgeFeatures
 from brainroam.baselines.registry import register
 from brainroam.cohort import Cohort
-from brainroam.errors import UsageError, unknown
+from brainroam.errors import unknown
 from brainroam.pathways import EPS, ridge_weights
+from brainroam.settings import require_positive
 
 CLASSIFIERS = ("ridge", "logistic", "svm")
 ROTATED = {
@@ -80,8 +81,7 @@ class LinearMethod(EdgeReader):
     def __init__(self, kind: str = "pearson", classifier: str = "ridge", strength: float = 1.0) -> None:
         if classifier not in CLASSIFIERS:
             raise unknown("classifier", classifier, CLASSIFIERS)
-        if not strength > 0:
-            raise UsageError(f"strength must be larger than 0, not {strength}")
+        require_positive(strength=strength)
         self.kind, self.classifier, self.strength = kind, classifier, strength
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:

@@ -10,7 +10,7 @@ from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, cohort_on_disk
 from brainroam.cli.study import Budget, Settings
 from brainroam.errors import BrainroamError, UsageError
-from brainroam.evaluation.naming import parse_name
+from brainroam.evaluation.naming import as_typed, parse_name
 from brainroam.files import expanded
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _fitted(selected: "Selected", cohort: "Cohort", seed: int) -> "Selected":
     except (ArithmeticError, RuntimeError, ValueError) as error:
         if not selected.fixed or isinstance(error, BrainroamError):
             raise
-        settings = ", ".join(f"{name}={value}" for name, value in selected.fixed.items())
+        settings = ", ".join(f"{name}={as_typed(value)}" for name, value in selected.fixed.items())
         raise UsageError(f"{selected.info.name} cannot work with {settings}: {error}") from error
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from inspect import Parameter
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from brainroam.baselines.base import MethodInfo
 from brainroam.cli.show import print_json
 from brainroam.errors import visible
 from brainroam.evaluation.compare import Comparison, summarise
+from brainroam.evaluation.naming import as_typed, full_name
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.runs import plain
 from brainroam.evaluation.splits import UNITS
@@ -76,14 +76,14 @@ def show_settings(info: MethodInfo, json: bool) -> None:
         return
     table = _table("setting", "default", "takes")
     for name, (default, takes) in settings.items():
-        table.add_row(Text(name, style="bold"), Text(_typed(default)), Text(takes))
+        table.add_row(Text(name, style="bold"), Text(as_typed(default)), Text(takes))
     name, (default, _) = next(reversed(settings.items()))
-    example = f"{name}={_typed(default)}"
     console = Console(highlight=False)
     console.print()
     console.print(table)
-    how = f"brainroam fit DATA --method {info.name} --set '{example}'; in a study --methods '{info.name}[{example}]'"
-    console.print(f"\n{how}", style="dim", markup=False)
+    model = f"brainroam fit DATA --method {info.name} --set '{name}={as_typed(default)}'"
+    study = f"in a study --methods '{full_name(info.name, {name: default})}'"
+    console.print(f"\n{model}; {study}", style="dim", markup=False)
 
 
 def _known_of(info: MethodInfo) -> dict[str, Any]:
@@ -93,11 +93,6 @@ def _known_of(info: MethodInfo) -> dict[str, Any]:
 
 def _default(parameter: Parameter) -> Any:
     return None if parameter.default is parameter.empty else plain(parameter.default)
-
-
-def _typed(value: Any) -> str:
-    """A value as it is typed."""
-    return value if isinstance(value, str) else dumps(value)
 
 
 def _print_summary(console: Console, summary: "pd.DataFrame") -> None:

@@ -52,7 +52,7 @@ def full_name(method: str, parameters: Mapping[str, Any]) -> str:
     """
     if not parameters:
         return method
-    return f"{method}[{','.join(f'{key}={_text(value)}' for key, value in sorted(parameters.items()))}]"
+    return f"{method}[{','.join(f'{key}={as_typed(value)}' for key, value in sorted(parameters.items()))}]"
 
 
 def json_or_text(text: str) -> Any:
@@ -63,7 +63,7 @@ def json_or_text(text: str) -> Any:
         return text
 
 
-def _text(value: Any) -> str:
+def as_typed(value: Any) -> str:
     """Text bare where it reads back as itself, anything else as JSON."""
     if isinstance(value, str) and json_or_text(value) == value:
         return value
