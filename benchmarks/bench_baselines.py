@@ -41,8 +41,8 @@ def measure(name: str, data: Path | None, epochs: int) -> Cost:
     """The cost of one method, in a fresh process."""
     import torch
 
-    from brainroam.baselines.registry import method_info
-    from brainroam.baselines.selection import inner_folds
+    from brainroam.methods.registry import method_info
+    from brainroam.methods.tuning import inner_folds
 
     torch.set_num_threads(1)
     cohort, info = training_people(data), method_info(name)
@@ -68,8 +68,8 @@ def _peak_megabytes() -> float:
 
 def deep_methods() -> list[str]:
     """CORE, and every method trained by the shared loop."""
-    from brainroam.baselines.deep import DeepMethod
-    from brainroam.baselines.registry import method_info, method_names
+    from brainroam.methods.deep.base import DeepMethod
+    from brainroam.methods.registry import method_info, method_names
 
     makes = {name: method_info(name).make for name in method_names()}
     deep = [name for name, make in makes.items() if isinstance(make, type) and issubclass(make, DeepMethod)]

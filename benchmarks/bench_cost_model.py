@@ -21,8 +21,8 @@ from bench_scale import make_store
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
-from brainroam.outofcore.passes import write_contrasts, write_edges
-from brainroam.outofcore.plan import Stages, make_plan, without_signal
+from brainroam.execution.out_of_core.passes import write_contrasts, write_edges
+from brainroam.execution.out_of_core.plan import Stages, make_plan, without_signal
 
 GRID = [  # people, regions, volumes
     (150, 80, 100),

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from brainroam import engine, make_cohort
-from brainroam.engine_dask import SETTINGS, Dask, extra
+from brainroam.execution.dask_engine import SETTINGS, Dask, extra
 
 
 def correlate(cohort, task: int) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from bench_scale import make_store
 from common import tree_megabytes
 
-from brainroam.persist import load_model
+from brainroam.utils.model_files import load_model
 
 
 def fit(store: Path, out: Path, options: list[str]) -> None:

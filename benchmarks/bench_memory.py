@@ -10,7 +10,7 @@ import sys
 import time
 
 from brainroam import make_cohort
-from brainroam.baselines.core_methods import Core
+from brainroam.methods.core import Core
 
 
 def peak_gigabytes() -> float:

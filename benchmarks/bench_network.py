@@ -19,11 +19,11 @@ from common import growth, people, race, seconds
 from threadpoolctl import threadpool_limits
 
 from brainroam import make_cohort
-from brainroam.baselines.core_methods import Core
-from brainroam.cliques import Cliques
-from brainroam.connectivity import edge_pairs
-from brainroam.gate import propagate
-from brainroam.linegraph import LineGraph, line_graph
+from brainroam.core.connectivity import edge_pairs
+from brainroam.core.gate import propagate
+from brainroam.core.linegraph import LineGraph, line_graph
+from brainroam.core.propagation import RoiCliques
+from brainroam.methods.core import Core
 
 BATCH, HIDDEN = 32, 16
 
@@ -55,7 +55,7 @@ def bench_propagation(size: int) -> None:
     def by_torch_sparse(x: torch.Tensor) -> torch.Tensor:
         return torch.sparse.mm(sparse, x.reshape(size, -1)).reshape(x.shape)
 
-    ours = partial(propagate, Cliques.of(graph))
+    ours = partial(propagate, RoiCliques.of(graph))
     for other in (by_dense, by_torch_sparse):
         torch.testing.assert_close(ours(nodes), other(nodes), atol=1e-5, rtol=1e-4)
         mine, theirs = (there_and_back(product, nodes, gradient) for product in (ours, other))
@@ -75,7 +75,7 @@ def bench_growth(sizes: tuple[int, ...] = (800, 1600, 3000)) -> None:
     """With the non-zeros of A~."""
     graphs = [random_graph(size) for size in sizes]
     nodes = [torch.randn(size, BATCH, HIDDEN) for size in sizes]
-    calls = [partial(propagate, Cliques.of(graph), x) for graph, x in zip(graphs, nodes, strict=True)]
+    calls = [partial(propagate, RoiCliques.of(graph), x) for graph, x in zip(graphs, nodes, strict=True)]
     growth("propagation", "non-zeros", [graph.propagation.nnz for graph in graphs], calls, repeats=9)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from common import abide_root
 
-from brainroam.readers.series import read_series
+from brainroam.data.readers.series import read_series
 
 
 def bench_reading(root: Path, repeats: int = 7, n_files: int = 100) -> float:

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from common import tree_megabytes
 
-from brainroam.store import write_store
+from brainroam.data.store import write_store
 
 N_SITES = 10
 N_NETWORKS = 12

@@ -15,12 +15,17 @@ from sklearn.covariance import EmpiricalCovariance
 from statsmodels.api import RLM
 from statsmodels.robust.norms import HuberT
 
-from brainroam.connectivity import TangentEdges, cohort_edges, edge_pairs, nilearn_order, pearson_edges
-from brainroam.deconfound import SiteDeconfounder
-from brainroam.huber import huber_regression
-from brainroam.profile import temporal_descriptors
-from brainroam.scaffold import extract_scaffold, median_over_sites, site_contrasts, sites_with_both_classes
-from brainroam.stability import site_stability
+from brainroam.core.connectivity import TangentEdges, cohort_edges, edge_pairs, nilearn_order, pearson_edges
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.huber import huber_regression
+from brainroam.core.profile import temporal_descriptors
+from brainroam.core.scaffold import (
+    extract_scaffold,
+    median_over_sites,
+    site_contrasts,
+    site_stability,
+    sites_with_both_classes,
+)
 
 WINDOW, STRIDE = 30, 5
 

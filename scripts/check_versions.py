@@ -22,7 +22,7 @@ budget: fast
 SHIPPED = """
 from importlib.resources import files
 import brainroam
-from brainroam.atlas import load_atlas
+from brainroam.data.atlas import load_atlas
 assert (files(brainroam) / "py.typed").is_file()
 assert len(load_atlas("aal")) == 116 and len(load_atlas("cc200")) == 200
 """

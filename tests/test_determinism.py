@@ -64,7 +64,7 @@ def test_the_audit_is_the_same_for_the_same_seed(tmp_path):
 @pytest.mark.skipif("not __import__('torch').cuda.is_available()", reason="there is no GPU here")
 def test_a_gpu_scores_within_the_tolerance():
     from brainroam import CoreClassifier, make_cohort
-    from brainroam.core_state import core_from_state, core_state
+    from brainroam.core.saving import core_from_state, core_state
 
     people = make_cohort(n_sites=3, n_per_site=12, n_rois=10)
     settings = {"budget": 2, "hidden": 4, "max_epochs": 2, "tau_percentile": 50, "eta": 0.6}

@@ -20,8 +20,8 @@ import typer
 import yaml
 
 from brainroam.cli import app
-from brainroam.study_file import Study
-from brainroam.synthetic import make_cohort
+from brainroam.data.study_file import Study
+from brainroam.data.synthetic import make_cohort
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -9,16 +9,17 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from brainroam.baselines.registry import method_info
-from brainroam.baselines.saved import load_method, save_method
-from brainroam.baselines.selection import Selected
 from brainroam.cli import app
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers import load_cohort
+from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, ReaderError, visible
 from brainroam.evaluation.runner import evaluate
-from brainroam.evaluation.tables import csv_lines, read_table
-from brainroam.readers import load_cohort
-from brainroam.synthetic import make_cohort
+from brainroam.evaluation.tables import read_table
+from brainroam.methods.registry import method_info
+from brainroam.methods.saving import load_method, save_method
+from brainroam.methods.tuning import Selected
+from brainroam.utils.csv_text import csv_lines
 
 FORMULAS = ["=1+1", "+1", "-2+3", "@SUM(A1)", "=cmd|' /C calc'!A0", "'quoted", '=HYPERLINK("http://x")']
 
@@ -90,7 +91,7 @@ class _nothing:
 def test_a_matlab_object_is_refused(tmp_path):
     from scipy.io import savemat
 
-    from brainroam.readers.series import read_mat
+    from brainroam.data.readers.series import read_mat
 
     savemat(tmp_path / "x.mat", {"x": {"field": np.ones((3, 3))}})
     with pytest.raises(ReaderError, match="no numbers"):
@@ -108,7 +109,7 @@ def test_extra_files_in_a_model_are_reported_and_not_read(tmp_path, cohort):
 
 
 def test_a_model_that_names_something_else_than_a_method_is_refused(tmp_path, cohort):
-    from brainroam.persist import load_model, save_model
+    from brainroam.utils.model_files import load_model, save_model
 
     folder = save_method(tmp_path / "model", Selected(method_info("fc-ridge"), "default").fit(cohort), cohort)
     header, arrays = load_model(folder)
@@ -185,7 +186,7 @@ def test_visible_leaves_what_people_write():
 
 
 def test_a_zip_bomb_as_a_cohort_is_not_unpacked(tmp_path, cohort, monkeypatch):
-    monkeypatch.setattr("brainroam.readers.series.MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr("brainroam.data.readers.series.MAX_UNPACKED", 1_000_000)
     file = cohort.save(tmp_path / "c.npz")
     with zipfile.ZipFile(file) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}

@@ -15,10 +15,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Bunch
 
 from brainroam import ChampionClassifier, CoreClassifier, make_cohort
-from brainroam.connectivity import edges_to_matrix, pearson_edges
-from brainroam.deconfound import SiteDeconfounder
+from brainroam.core.connectivity import edges_to_matrix, pearson_edges
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.data.readers.bunch import cohort_from_bunch
 from brainroam.errors import DataError
-from brainroam.interop import AucScorer, cohort_from_bunch, write_relmats
+from brainroam.evaluation.scorer import AucScorer
+from brainroam.report.relmats import write_relmats
 
 
 @pytest.fixture(scope="module")

@@ -7,26 +7,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from brainroam.baselines.champion import ChampionClassifier as ChampionClassifier
-    from brainroam.cohort import Cohort as Cohort
-    from brainroam.core import CoreClassifier as CoreClassifier
+    from brainroam.core.classifier import CoreClassifier as CoreClassifier
+    from brainroam.core.deconfound import SiteDeconfounder as SiteDeconfounder
+    from brainroam.data.cohort import Cohort as Cohort
+    from brainroam.data.readers import load_cohort as load_cohort
+    from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.runner import evaluate as evaluate
-    from brainroam.readers import load_cohort as load_cohort
-    from brainroam.reporting.build import report as report
-    from brainroam.synthetic import make_cohort as make_cohort
+    from brainroam.methods.champion import ChampionClassifier as ChampionClassifier
+    from brainroam.report.build import report as report
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "ChampionClassifier": "baselines.champion",
-    "Cohort": "cohort",
-    "CoreClassifier": "core",
+    "ChampionClassifier": "methods.champion",
+    "Cohort": "data.cohort",
+    "CoreClassifier": "core.classifier",
+    "SiteDeconfounder": "core.deconfound",
     "compare": "evaluation.runner",
     "evaluate": "evaluation.runner",
-    "load_cohort": "readers",
-    "make_cohort": "synthetic",
-    "report": "reporting.build",
+    "load_cohort": "data.readers",
+    "make_cohort": "data.synthetic",
+    "report": "report.build",
 }
 __all__ = list(_HOME)
 

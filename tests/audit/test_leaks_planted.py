@@ -10,13 +10,13 @@ from sklearn.preprocessing import StandardScaler
 from brainroam.audit import audit
 from brainroam.audit.candidates import candidate
 from brainroam.audit.leaks import leak_checks
-from brainroam.baselines.base import MethodInfo
-from brainroam.baselines.linear import LinearMethod
-from brainroam.cohort import Cohort
-from brainroam.connectivity import cohort_edges
+from brainroam.core.connectivity import cohort_edges
+from brainroam.data.cohort import Cohort
+from brainroam.data.synthetic import make_cohort
 from brainroam.errors import UsageError
-from brainroam.evaluation.metrics import auc
-from brainroam.synthetic import make_cohort
+from brainroam.evaluation.stats.metrics import auc
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.linear import LinearMethod
 
 
 @cache

@@ -13,8 +13,14 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import norm, t
 
-from brainroam.evaluation.meta import logit_auc, pool_auc, tau2_reml
-from brainroam.evaluation.paired import bootstrap_limits, kernel, left_out_test, sign_flip_test, two_level_bootstrap
+from brainroam.evaluation.stats.meta import logit_auc, pool_auc, tau2_reml
+from brainroam.evaluation.stats.paired import (
+    bootstrap_limits,
+    kernel,
+    left_out_test,
+    sign_flip_test,
+    two_level_bootstrap,
+)
 
 MEAN = logit(0.7)
 

@@ -16,12 +16,12 @@ import pandas as pd
 from brainroam import make_cohort
 from brainroam.audit.candidates import candidate
 from brainroam.audit.shuffle import held_out_scores, permuted_within_site
-from brainroam.cohort import Cohort
-from brainroam.evaluation.evidence import Evidence, gather
-from brainroam.evaluation.meta import pool_auc
-from brainroam.evaluation.naming import split_names
-from brainroam.evaluation.paired import left_out_test
-from brainroam.readers import load_cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers import load_cohort
+from brainroam.evaluation.stats.meta import pool_auc
+from brainroam.evaluation.stats.paired import left_out_test
+from brainroam.evaluation.stats.site_scores import Evidence, gather
+from brainroam.methods.naming import split_names
 
 LINEAR = (
     "fc-ridge,fc-logistic,fc-svm,tangent-ridge,tangent-logistic,log-ridge,scaffold-ridge,combat-ridge,confounds,"

@@ -1,6 +1,6 @@
 """With labels permuted within site no method may find anything; permuted_study.py counts over many permutations.
 
-The deep baselines are tested so with a few epochs in tests/baselines/test_deep_methods.py.
+The deep baselines are tested so with a few epochs in tests/methods/test_deep_methods.py.
 """
 
 import pandas as pd
@@ -8,8 +8,8 @@ from permuted_study import evidence, intervals, rejections
 
 from brainroam import evaluate, make_cohort
 from brainroam.audit.shuffle import permuted_within_site
-from brainroam.baselines.registry import method_info, method_names
-from brainroam.evaluation.compare import summarise
+from brainroam.evaluation.stats.compare import summarise
+from brainroam.methods.registry import method_info, method_names
 
 SETTINGS = {"core": "[budget=4,max_epochs=2,hidden=8]", "core-paper": "[budget=4,max_epochs=2,hidden=8]"}
 

@@ -13,16 +13,16 @@ import pandas as pd
 import pytest
 
 import brainroam
-from brainroam.baselines import registry
-from brainroam.baselines.base import Method, MethodInfo
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
 from brainroam.evaluation import runner
-from brainroam.evaluation.folder import RunsFolder
+from brainroam.evaluation.run_records import read_run_file, write_checksummed
 from brainroam.evaluation.runner import compare, evaluate, load_runs
-from brainroam.evaluation.runs import read_sealed, write_sealed
+from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.tables import read_table
-from brainroam.synthetic import make_cohort
+from brainroam.methods import registry
+from brainroam.methods.base import Method, MethodInfo
 
 TABLES = ("scores.csv", "predictions.csv")
 
@@ -289,12 +289,12 @@ def test_a_damaged_plan_is_refused_by_readers_and_written_again_by_its_command(c
 def test_a_file_with_a_right_checksum_and_wrong_content_is_refused(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
     file = sorted((tmp_path / "runs").iterdir())[0]
-    content = read_sealed(file)
+    content = read_run_file(file)
     for wrong in ({"status": "done"}, {"status": "dreamt"}, {**content, "predictions": {"subject": 3}}):
-        write_sealed(file, {"spec": content["spec"], **wrong})
+        write_checksummed(file, {"spec": content["spec"], **wrong})
         with pytest.warns(UserWarning, match="does not hold a whole run.*done again"):
             assert len(RunsFolder(tmp_path).runs) == 2
-    write_sealed(tmp_path / "study.json", {"manifest_hash": 3})
+    write_checksummed(tmp_path / "study.json", {"manifest_hash": 3})
     with pytest.raises(RunsError, match="does not hold the facts of a study"):
         RunsFolder(tmp_path)
 

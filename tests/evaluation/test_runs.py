@@ -11,22 +11,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.synthetic import make_cohort
 from brainroam.errors import RunsError, UsageError
-from brainroam.evaluation.naming import full_name, parse_name, split_names
-from brainroam.evaluation.runs import (
+from brainroam.evaluation.run_records import (
     RunSpec,
     people_hash,
     plain,
     read_run,
-    read_sealed,
+    read_run_file,
     table_hash,
+    write_checksummed,
     write_run,
-    write_sealed,
 )
 from brainroam.evaluation.splits import folds
-from brainroam.evaluation.tables import SCORES, csv_lines, frame, read_table
-from brainroam.synthetic import make_cohort
+from brainroam.evaluation.tables import SCORES, frame, read_table
+from brainroam.methods.naming import full_name, parse_name, split_names
+from brainroam.utils.csv_text import csv_lines
 
 SPEC = RunSpec("core", {"budget": 20, "kind": "log"}, "loso", "NYU", 0, "full", "p", "m", "t")
 RESULT = {
@@ -56,7 +57,7 @@ def test_the_hash_names_everything_and_nothing_else():
 
 
 def test_the_hash_is_the_same_in_another_process():
-    code = f"from brainroam.evaluation.runs import RunSpec; print({SPEC!r}.hash)"
+    code = f"from brainroam.evaluation.run_records import RunSpec; print({SPEC!r}.hash)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == SPEC.hash
 
@@ -101,15 +102,15 @@ def test_a_foreign_file(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(RunsError, match="cut short, or not a file of brainroam"):
-        read_sealed(path)
+        read_run_file(path)
 
 
 def test_a_file_of_a_later_version(tmp_path):
     path = tmp_path / "x.json"
-    write_sealed(path, {"a": 1})
+    write_checksummed(path, {"a": 1})
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 2}))
     with pytest.raises(RunsError, match="has schema 2; this version of brainroam reads 1"):
-        read_sealed(path)
+        read_run_file(path)
 
 
 def test_a_run_under_another_name_and_a_sealed_file_without_a_run(tmp_path):
@@ -117,7 +118,7 @@ def test_a_run_under_another_name_and_a_sealed_file_without_a_run(tmp_path):
     (tmp_path / f"{SPEC.hash}.json").rename(tmp_path / "abc.json")
     with pytest.raises(RunsError, match=r"holds another run than its name says: core.* at NYU, seed 0"):
         read_run(tmp_path / "abc.json")
-    write_sealed(tmp_path / "plan.json", {"command": "x"})
+    write_checksummed(tmp_path / "plan.json", {"command": "x"})
     with pytest.raises(RunsError, match="holds no run"):
         read_run(tmp_path / "plan.json")
     with pytest.raises(RunsError, match="cannot be read: No such file"):

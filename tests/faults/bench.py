@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from tests.faults import launcher
 
-from brainroam.cohort import Cohort
-from brainroam.synthetic import make_cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.synthetic import make_cohort
 
 METHODS = "fc-ridge,core[budget=6,max_epochs=3],majority"
 TABLES = ("scores.csv", "predictions.csv")  # grow by a run at a time: complete rows of finished runs at any moment

@@ -25,12 +25,12 @@ def warm_up() -> None:
     import torch  # noqa: F401
     import zarr  # noqa: F401
 
-    import brainroam.baselines.saved
-    import brainroam.check
     import brainroam.cli
-    import brainroam.outofcore
-    import brainroam.reporting.build  # noqa: F401
-    from brainroam.baselines.registry import method_info, method_names
+    import brainroam.data.check
+    import brainroam.execution.out_of_core
+    import brainroam.methods.saving
+    import brainroam.report.build  # noqa: F401
+    from brainroam.methods.registry import method_info, method_names
 
     for name in method_names():
         method_info(name)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from brainroam.cli import main
+from brainroam.data.readers.scratch import Scratch
+from brainroam.data.readers.text import Series
 from brainroam.errors import BrainroamError
-from brainroam.files import exchanged
-from brainroam.persist import load_model, save_model
-from brainroam.readers.spool import Spool
-from brainroam.readers.text import Series
+from brainroam.utils.files import exchanged
+from brainroam.utils.model_files import load_model, save_model
 
 ROOT = Path(__file__).resolve().parents[2]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kills, mounts and finds processes as Linux does")
@@ -52,7 +52,7 @@ def test_a_model_is_replaced_in_one_step(tmp_path, monkeypatch):
 
 
 def test_a_model_is_replaced_where_the_system_cannot_exchange(tmp_path, monkeypatch):
-    monkeypatch.setattr("brainroam.persist.exchanged", lambda *_: False)
+    monkeypatch.setattr("brainroam.utils.model_files.exchanged", lambda *_: False)
     for kind in ("old", "new"):
         save_model(tmp_path / "model", {"kind": kind}, {"x": np.zeros(2)})
     assert load_model(tmp_path / "model")[0]["kind"] == "new"
@@ -66,7 +66,7 @@ def test_what_does_not_exist_cannot_be_exchanged(tmp_path):
 @linux
 def test_a_full_disk_under_scratch_files_is_an_error_and_not_the_end(tmp_path):
     """Writing through a memory map to a full disk would end the process with a bus error."""
-    spool = Spool(tmp_path)
+    spool = Scratch(tmp_path)
     spool.keep(Series(np.ones((4, 3))))
     os.dup2(os.open("/dev/full", os.O_WRONLY), spool._file.fileno())
     with pytest.raises(BrainroamError, match="No space left"):

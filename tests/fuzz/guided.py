@@ -22,11 +22,11 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["brainroam"]):
+        from brainroam.data.readers.tables import read_table
+        from brainroam.data.readers.text import read_text
+        from brainroam.data.study_file import read_study
         from brainroam.errors import BrainroamError
-        from brainroam.evaluation.runs import read_run
-        from brainroam.readers.tables import read_table
-        from brainroam.readers.text import read_text
-        from brainroam.study_file import read_study
+        from brainroam.evaluation.run_records import read_run
     read = {"text": read_text, "table": read_table, "study": read_study, "run": read_run}[chosen.parser]
     file = Path(tempfile.mkdtemp(prefix="brainroam-guided-")) / FILES[chosen.parser]
 

@@ -11,9 +11,9 @@ import pandas as pd
 from tests.fuzz.commands import build_home, run_command, spoil_data
 from tests.fuzz.mutate import mutated, mutated_values
 
-from brainroam.cohort import Cohort
-from brainroam.readers import load_cohort
-from brainroam.synthetic import make_cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers import load_cohort
+from brainroam.data.synthetic import make_cohort
 
 RNG = np.random.default_rng(0)
 N_VOLUMES, N_ROIS = 12, 4
@@ -41,7 +41,7 @@ def spoil_sealed(file: Path, rng: random.Random) -> None:
         return spoil_bytes(file, rng)
     import json
 
-    from brainroam.sealed import write_sealed
+    from brainroam.utils.files import write_checksummed
 
     content = json.loads(file.read_bytes())
     if "checksum" not in content:
@@ -50,7 +50,7 @@ def spoil_sealed(file: Path, rng: random.Random) -> None:
     content = {key: value for key, value in content.items() if key not in ("schema", "checksum")}
     changed = mutated_values(content, rng)
     if isinstance(changed, dict):
-        write_sealed(file, changed)
+        write_checksummed(file, changed)
     else:
         file.write_text(json.dumps(changed))
     return None
@@ -216,7 +216,7 @@ def build_npz(root: Path) -> None:
 
 def build_store(root: Path) -> None:
     """A folder of `brainroam convert`."""
-    from brainroam.store import write_store
+    from brainroam.data.store import write_store
 
     root.mkdir(exist_ok=True)
     cohort = small_cohort()
@@ -225,9 +225,9 @@ def build_store(root: Path) -> None:
 
 def build_model(root: Path, method: str = "fc-ridge") -> None:
     """A fitted method."""
-    from brainroam.baselines.registry import method_info
-    from brainroam.baselines.saved import save_method
-    from brainroam.baselines.selection import Selected
+    from brainroam.methods.registry import method_info
+    from brainroam.methods.saving import save_method
+    from brainroam.methods.tuning import Selected
 
     cohort = model_cohort()
     save_method(root / "model", Selected(method_info(method), "fast").fit(cohort), cohort)
@@ -244,7 +244,7 @@ def spoil_model(file: Path, rng: random.Random) -> None:
     if rng.random() < 0.3:
         return spoil_bytes(file, rng)
     from brainroam.errors import BrainroamError
-    from brainroam.persist import load_model, save_model
+    from brainroam.utils.model_files import load_model, save_model
 
     header, arrays = load_model(file.parent)
     header = {k: v for k, v in header.items() if k not in ("sha256", "arrays_sha256", "schema", "versions")}
@@ -271,7 +271,7 @@ def spoil_model(file: Path, rng: random.Random) -> None:
 
 def read_model(root: Path, rng: random.Random) -> object:
     """Load it and predict with it."""
-    from brainroam.baselines.saved import load_method
+    from brainroam.methods.saving import load_method
 
     method, _ = load_method(root / "model", model_cohort())
     return method.probability(model_cohort())
@@ -304,7 +304,7 @@ def build_study(root: Path) -> None:
 
 def read_study_file(root: Path, rng: random.Random) -> object:
     """Read and validate."""
-    from brainroam.study_file import read_study
+    from brainroam.data.study_file import read_study
 
     return read_study(root / "study.yaml")
 

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from brainroam.data.readers import load_cohort
+from brainroam.data.readers.series import read_series
+from brainroam.data.readers.tables import read_table
+from brainroam.data.store import CohortStore, write_store
+from brainroam.data.study_file import read_study
+from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, ReaderError
-from brainroam.readers import load_cohort
-from brainroam.readers.series import read_series
-from brainroam.readers.tables import read_table
-from brainroam.store import CohortStore, write_store
-from brainroam.study_file import read_study
-from brainroam.synthetic import make_cohort
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -219,7 +219,7 @@ def test_a_table_with_a_header_of_very_many_columns():
 
 
 def test_a_spreadsheet_that_unpacks_to_very_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("brainroam.readers.series.MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr("brainroam.data.readers.series.MAX_UNPACKED", 1_000_000)
     pd.DataFrame({"participant_id": ["p"]}).to_excel(tmp_path / "x.xlsx", index=False)
     folder = tmp_path / "data"
     folder.mkdir()
@@ -284,8 +284,8 @@ def test_a_store_packed_in_another_way_is_refused(tmp_path):
 
 def test_json_nested_too_deep_is_a_refusal_or_no_sidecar(tmp_path):
     from brainroam.cli.options import parse_option
-    from brainroam.evaluation.naming import parse_name
-    from brainroam.readers.entities import sidecar_tr
+    from brainroam.data.readers.entities import sidecar_tr
+    from brainroam.methods.naming import parse_name
 
     deep = "[" * 100_000
     (tmp_path / "sub-1_task-rest_timeseries.json").write_text(deep)

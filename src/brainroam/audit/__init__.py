@@ -14,10 +14,10 @@ from brainroam.audit.data import confounds_only, duplicates, site_decodability
 from brainroam.audit.finding import Audit, Check
 from brainroam.audit.leaks import leak_checks
 from brainroam.audit.shuffle import mean_auc, permuted_within_site, shuffle_checks
-from brainroam.baselines.base import Method, MethodInfo
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.evaluation.progress import show_progress
+from brainroam.execution.progress import show_progress
+from brainroam.methods.base import Method, MethodInfo
 
 __all__ = ["Audit", "Check", "Procedure", "audit"]
 
@@ -53,7 +53,7 @@ def audit(
     --------
     >>> import brainroam
     >>> from sklearn.linear_model import RidgeClassifier
-    >>> from brainroam.connectivity import cohort_edges
+    >>> from brainroam.core.connectivity import cohort_edges
     >>> def scaled_on_everybody(cohort, train, test, seed):
     ...     edges = cohort_edges(cohort, "pearson")
     ...     edges = (edges - edges.mean(axis=0)) / edges.std(axis=0)

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from brainroam.baselines.base import Method, MethodInfo
-from brainroam.baselines.registry import method_info
-from brainroam.baselines.selection import Selected
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.evaluation.naming import full_name, parse_name
+from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.naming import full_name, parse_name
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import Selected
 
 Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarray]
 

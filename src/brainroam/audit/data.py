@@ -4,16 +4,16 @@ import numpy as np
 from sklearn.linear_model import RidgeClassifier
 
 from brainroam.audit.finding import Check
-from brainroam.baselines.features import EdgeFeatures
-from brainroam.baselines.linear import principal_axes
-from brainroam.check import find_duplicates
-from brainroam.cohort import Cohort
-from brainroam.connectivity import cohort_edges
-from brainroam.deconfound import SiteDeconfounder
+from brainroam.core.connectivity import cohort_edges
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.data.check import find_duplicates
+from brainroam.data.cohort import Cohort
 from brainroam.errors import listed
-from brainroam.evaluation.compare import summarise
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.splits import SiteStratifiedKFold
+from brainroam.evaluation.stats.compare import summarise
+from brainroam.methods.features import EdgeFeatures
+from brainroam.methods.linear import principal_axes
 
 CONFOUNDS = {"age": "age", "sex": "sex", "mean_fd": "motion", "n_timepoints": "scan length"}
 N_FOLDS = 3

@@ -15,7 +15,7 @@ import numpy as np
 
 from brainroam.audit.candidates import Candidate, Outcome
 from brainroam.audit.finding import Check
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision
@@ -26,7 +26,7 @@ def leak_checks(candidate: Candidate, cohort: Cohort, seed: int = 0) -> Iterator
     """Hold out one site, drawn by the seed, and change it in every way that must not matter.
 
     >>> from brainroam.audit.candidates import candidate
-    >>> from brainroam.synthetic import make_cohort
+    >>> from brainroam.data.synthetic import make_cohort
     >>> cohort = make_cohort(n_sites=3, n_per_site=12, n_rois=10)
     >>> [(check.name, check.passed) for check in leak_checks(candidate("fc-ridge"), cohort)]
     [('reproducible', True), ('single-subject', True), ('test-labels', True), ('corruption', True)]

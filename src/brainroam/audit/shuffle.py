@@ -7,10 +7,10 @@ from scipy.stats import t
 
 from brainroam.audit.candidates import Candidate
 from brainroam.audit.finding import Check
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import EmptyScaffoldError
-from brainroam.evaluation.metrics import auc
 from brainroam.evaluation.splits import folds
+from brainroam.evaluation.stats.metrics import auc
 
 LEVEL = 0.99  # of the interval that must hold 0.5: an honest method is accused once in two hundred audits
 NOTABLE = 0.05
@@ -19,7 +19,7 @@ NOTABLE = 0.05
 def permuted_within_site(cohort: Cohort, seed: int) -> Cohort:
     """The same people with labels permuted within each site; every site keeps its share of cases.
 
-    >>> from brainroam.synthetic import make_cohort
+    >>> from brainroam.data.synthetic import make_cohort
     >>> cohort = make_cohort(n_sites=2, n_per_site=8, n_rois=8)
     >>> shuffled = permuted_within_site(cohort, seed=0)
     >>> bool((shuffled.labels == cohort.labels).all()), shuffled.labels[:8].sum() == cohort.labels[:8].sum()

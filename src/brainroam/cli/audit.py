@@ -40,10 +40,10 @@ def audit(
     cohort = source.load()
     from brainroam.audit import audit as search
     from brainroam.cli.show import print_json
-    from brainroam.evaluation.folder import command_line
-    from brainroam.evaluation.naming import split_names
-    from brainroam.evaluation.runs import plain
-    from brainroam.files import write_text
+    from brainroam.evaluation.run_records import plain
+    from brainroam.evaluation.runs_folder import command_line
+    from brainroam.methods.naming import split_names
+    from brainroam.utils.files import write_text
 
     found = search(cohort, split_names(methods), permutations, seed, progress=True)
     content = plain({"command": command_line(), **found.to_dict()})

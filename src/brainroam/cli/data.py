@@ -21,8 +21,8 @@ def check(source: DataSource, json: Json = False) -> None:
     [bold]Example:[/bold] brainroam check ABIDE_pcp --atlas aal --preset paper
     """
     cohort = source.load(everybody=True)  # a mistyped path is answered before the heavy imports
-    from brainroam.check import check_cohort
     from brainroam.cli.show import print_json, show_check
+    from brainroam.data.check import check_cohort
 
     report = check_cohort(cohort, source.max_missing_rois)
     if json:
@@ -44,7 +44,7 @@ def fetch(
     """
     if dataset != "abide":
         raise unknown("dataset", dataset, ["abide"])
-    from brainroam.readers import fetch_abide
+    from brainroam.data.readers import fetch_abide
 
     typer.echo(f"fetched; now try: brainroam check {fetch_abide(out, roi_sets=atlas)}")
 
@@ -54,12 +54,12 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
 
     [bold]Example:[/bold] brainroam demo --out demo
     """
-    from brainroam.check import check_cohort
     from brainroam.cli.show import show_check
     from brainroam.cli.show_study import show_comparison
+    from brainroam.data.check import check_cohort
+    from brainroam.data.synthetic import make_cohort
     from brainroam.evaluation.runner import compare, evaluate
-    from brainroam.reporting.build import report
-    from brainroam.synthetic import make_cohort
+    from brainroam.report.build import report
 
     cohort = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
     path = cohort.save(out / "cohort.npz")

@@ -22,7 +22,7 @@ def export(
     """
     cohort = source.load(require_label=False)
     from brainroam.cli.show import show_excluded
-    from brainroam.interop import write_relmats
+    from brainroam.report.relmats import write_relmats
 
     show_excluded(cohort.excluded)
     typer.echo(f"{len(cohort)} matrices of {cohort.n_rois} regions: {write_relmats(cohort, out, kind)}")

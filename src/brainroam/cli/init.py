@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from brainroam.cli.options import parse_option
+from brainroam.data.study_file import STANDARD_METHODS
 from brainroam.errors import UsageError
-from brainroam.evaluation.naming import STANDARD_METHODS, split_names
+from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
-    from brainroam.guess import Guess, Question
+    from brainroam.data.detect import Guess, Question
 
 PANEL = "What cannot always be seen"
 COLUMN = {"metavar": "COLUMN", "rich_help_panel": PANEL}
@@ -63,7 +64,7 @@ def init(
     """
     if out.exists() and not force:
         raise UsageError(f"{out} exists already; edit it, or replace it with --force")
-    from brainroam.study_file import read_study
+    from brainroam.data.study_file import read_study
 
     columns = {"subject_col": subject, "site_col": site, "label_col": label, "age_col": age, "sex_col": sex}
     given = {
@@ -77,7 +78,7 @@ def init(
         **dict(parse_option(text) for text in option or ()),
     }
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
-    from brainroam.files import write_text
+    from brainroam.utils.files import write_text
 
     text = study_text(guess, Path(folder), out.parent, split_names(methods))
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
@@ -96,7 +97,7 @@ def init(
 
 def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
     """Guess, ask, and guess again until nothing is open; without a terminal, say which options would answer."""
-    from brainroam.guess import look
+    from brainroam.data.detect import look
 
     while (guess := look(folder, given)).questions:
         question = guess.questions[0]

@@ -10,14 +10,14 @@ from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, cohort_on_disk
 from brainroam.cli.study import Budget, Settings
 from brainroam.errors import BrainroamError, UsageError
-from brainroam.evaluation.naming import as_typed, parse_name
-from brainroam.files import expanded
+from brainroam.methods.naming import as_typed, parse_name
+from brainroam.utils.files import expanded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from brainroam.baselines.selection import Selected
-    from brainroam.cohort import Cohort
+    from brainroam.data.cohort import Cohort
+    from brainroam.methods.tuning import Selected
 
 Memory = Annotated[
     str | None,
@@ -56,10 +56,10 @@ def fit(
         raise UsageError("--jobs shares out the work of --memory; a fit in memory runs on one core")
     work = expanded(out).absolute().with_name(f"{expanded(out).name}.work")
     cohort = source.load() if memory is None else cohort_on_disk(source, work, memory, jobs or 1)
-    from brainroam.baselines.registry import method_info
-    from brainroam.baselines.saved import save_method
-    from brainroam.baselines.selection import Selected
     from brainroam.cli.show import show_excluded
+    from brainroam.methods.registry import method_info
+    from brainroam.methods.saving import save_method
+    from brainroam.methods.tuning import Selected
 
     if method is None:
         by_default = "core" if settings or memory else "champion"  # which reads all edges of everybody at once
@@ -76,7 +76,7 @@ def fit(
     for note in getattr(selected.model_, "notes_", []):
         typer.echo(f"note: {note}")
     if memory is not None:
-        from brainroam.outofcore import discard_work
+        from brainroam.execution.out_of_core import discard_work
 
         discard_work(work)
     people = f"{len(cohort)} people of {len(cohort.sites)} sites"
@@ -97,8 +97,8 @@ def predict(
     [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --out predictions.csv
     """
     cohort = source.load(require_label=False)
-    from brainroam.baselines.saved import load_method
     from brainroam.cli.show import show_excluded
+    from brainroam.methods.saving import load_method
 
     method, _ = load_method(model, cohort)
     table = cohort.table[["subject", "site"]]
@@ -127,10 +127,10 @@ def explain(
     [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation --subject 0051456
     """
     cohort = source.load(require_label=False)
-    from brainroam.baselines.saved import load_method
-    from brainroam.explain import KINDS, Explanation
-    from brainroam.reporting.brain.files import write_explanation
-    from brainroam.reporting.brain.person import write_person
+    from brainroam.methods.saving import load_method
+    from brainroam.report.brain.files import write_explanation
+    from brainroam.report.brain.person import write_person
+    from brainroam.report.explanation import KINDS, Explanation
 
     method, header = load_method(model, cohort)
     if subject is not None:
@@ -155,6 +155,6 @@ def _fitted(selected: "Selected", cohort: "Cohort", seed: int) -> "Selected":
 
 
 def _save(table: "pd.DataFrame", path: Path) -> Path:
-    from brainroam.evaluation.tables import write_csv
+    from brainroam.utils.csv_text import write_csv
 
     return write_csv(path, table)

@@ -10,11 +10,11 @@ import typer
 from typer.models import ArgumentInfo
 
 from brainroam.errors import UsageError, unknown
-from brainroam.evaluation.naming import json_or_text
+from brainroam.methods.naming import json_or_text
 
 if TYPE_CHECKING:
-    from brainroam.cohort import Cohort
-    from brainroam.study_file import Study
+    from brainroam.data.cohort import Cohort
+    from brainroam.data.study_file import Study
 
 SYNTHETIC = "synthetic"
 PANEL = "Reading the data"
@@ -75,7 +75,7 @@ class DataSource:
         limit = 1.0 if everybody else self.max_missing_rois
         if self.data == SYNTHETIC:
             return self._make().exclude_missing(limit)
-        from brainroam.readers import load_cohort
+        from brainroam.data.readers import load_cohort
 
         for name in RESERVED.intersection(self.options):
             raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
@@ -91,7 +91,7 @@ class DataSource:
         )
 
     def _make(self) -> "Cohort":
-        from brainroam.synthetic import make_cohort
+        from brainroam.data.synthetic import make_cohort
 
         if self.reader != "auto" or self.atlas or self.preset:
             raise UsageError("synthetic data are not read: --reader, --atlas and --preset do not apply")
@@ -109,7 +109,7 @@ def source_of(data: str, typed: dict[str, Any]) -> DataSource:
     """Where the data are; what is typed goes before what a study file says."""
     if not data.lower().endswith((".yaml", ".yml")):
         return DataSource(data, **typed)
-    from brainroam.study_file import read_study
+    from brainroam.data.study_file import read_study
 
     study = read_study(data)
     written = {name: value for name in FROM_STUDY if (value := getattr(study, name)) is not None}

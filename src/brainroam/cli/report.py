@@ -27,7 +27,7 @@ def report(
 
     [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
     """
-    from brainroam.reporting.build import report
+    from brainroam.report.build import report
 
     typer.echo(f"report: {report(runs, out, figures, method)}")
     if figures is not None:

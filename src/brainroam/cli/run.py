@@ -11,7 +11,7 @@ import typer
 from brainroam.cli.verbosity import quiet
 
 if TYPE_CHECKING:
-    from brainroam.evaluation.progress import Advance
+    from brainroam.execution.progress import Advance
 
 STAGES = ("check", "hold out sites", "compare", "report")
 
@@ -29,14 +29,14 @@ def run(
 
     [bold]Example:[/bold] brainroam run study.yaml --open
     """
-    from brainroam.study_file import read_study
+    from brainroam.data.study_file import read_study
 
     plan = read_study(study)
     out = Path(plan.out)
-    from brainroam.check import check_cohort
     from brainroam.cli.options import source_of
     from brainroam.cli.show import show_check
     from brainroam.cli.show_study import show_comparison
+    from brainroam.data.check import check_cohort
     from brainroam.evaluation.runner import compare, evaluate
 
     with Stages() as stages:
@@ -88,7 +88,7 @@ class Stages:
         from rich.console import Console
         from rich.progress import Progress, TextColumn
 
-        from brainroam.evaluation.progress import WHOLE_STUDY, time_columns
+        from brainroam.execution.progress import WHOLE_STUDY, time_columns
 
         self._console = Console(stderr=True, quiet=quiet(), highlight=False)
         self._live = self._console.is_terminal and not quiet()

@@ -11,10 +11,10 @@ import typer
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
-from brainroam.files import expanded, refuse_existing, workshop
+from brainroam.utils.files import expanded, refuse_existing, workshop
 
 if TYPE_CHECKING:
-    from brainroam.cohort import Cohort
+    from brainroam.data.cohort import Cohort
 
 PANEL = "Where to run"
 QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
@@ -56,17 +56,17 @@ class Place:
     dry_run: bool = False
 
     def prepared(self, data: str, out: Path) -> "str | Callable":
-        """The engine for `brainroam.engine.map`; with ``--dry-run`` the job script is printed instead and we stop."""
+        """The engine that runs the tasks; with ``--dry-run`` the job script is printed instead and we stop."""
         if self.scheduler and self.cluster:
             raise UsageError("--scheduler names a running cluster, --cluster asks for a new one; give one of them")
         if (self.cluster_config or self.dry_run) and not self.cluster:
             raise UsageError("--cluster-config and --dry-run are about a queue: name it with --cluster")
         if not (self.scheduler or self.cluster) and self.engine != "dask":
             return self.engine
-        from brainroam.engine_dask import Dask
-        from brainroam.extras import extra
-        from brainroam.store import is_store
-        from brainroam.study_file import read_yaml
+        from brainroam.data.store import is_store
+        from brainroam.data.study_file import read_yaml
+        from brainroam.execution.dask_engine import Dask
+        from brainroam.utils.optional import extra
 
         extra("dask", "distributed")
         store = Path(data) if is_store(data) else None
@@ -91,7 +91,7 @@ def convert(
     [bold]Example:[/bold] brainroam convert ABIDE_pcp --atlas aal --out abide.zarr
     """
     from brainroam.cli.show import show_excluded
-    from brainroam.store import write_store
+    from brainroam.data.store import write_store
 
     out = expanded(out)
     refuse_existing(out)
@@ -136,8 +136,8 @@ def scaffold(
     [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
     """
     where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
-    from brainroam.outofcore import THRESHOLDS, Stages, StreamedEvidence, save_scaffold, stream_evidence
-    from brainroam.settings import require_settings
+    from brainroam.execution.out_of_core import THRESHOLDS, Stages, StreamedEvidence, save_scaffold, stream_evidence
+    from brainroam.utils.parameters import require_settings
 
     _require_store(source)
     given = dict(parse_option(text, "--set") for text in settings or ())
@@ -162,7 +162,7 @@ def scaffold(
 
 def cohort_on_disk(source: DataSource, work: Path, memory: str, jobs: int) -> "Cohort":
     """The labelled people of a store, to be learned from within a memory."""
-    from brainroam.outofcore import open_cohort
+    from brainroam.execution.out_of_core import open_cohort
 
     limit = size_in_bytes(memory)
     _require_store(source)
@@ -172,7 +172,7 @@ def cohort_on_disk(source: DataSource, work: Path, memory: str, jobs: int) -> "C
 
 
 def _require_store(source: DataSource) -> None:
-    from brainroam.store import is_store
+    from brainroam.data.store import is_store
 
     if not is_store(source.data):
         raise UsageError(f"{source.data} is no store; make one with: brainroam convert {source.data} --out cohort.zarr")

@@ -14,7 +14,7 @@ from brainroam.errors import listed, visible
 if TYPE_CHECKING:
     import pandas as pd
 
-    from brainroam.check import CheckReport, Finding
+    from brainroam.data.check import CheckReport, Finding
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 

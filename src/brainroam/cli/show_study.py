@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from brainroam.baselines.base import MethodInfo
 from brainroam.cli.show import print_json
 from brainroam.errors import visible
-from brainroam.evaluation.compare import Comparison, summarise
-from brainroam.evaluation.naming import as_typed, full_name
+from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runner import Results
-from brainroam.evaluation.runs import plain
 from brainroam.evaluation.splits import UNITS
-from brainroam.settings import in_words, settings_of
+from brainroam.evaluation.stats.compare import Comparison, summarise
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.naming import as_typed, full_name
+from brainroam.utils.parameters import in_words, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,11 +10,12 @@ import typer
 from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_data
 from brainroam.cli.scale import Cluster, ClusterConfig, DryRun, EngineName, Jobs, Place, Scheduler
 from brainroam.cli.verbosity import quiet
+from brainroam.data.study_file import STANDARD_METHODS
 from brainroam.errors import unknown
-from brainroam.evaluation.naming import STANDARD_METHODS, split_names
+from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
-    from brainroam.cohort import Cohort
+    from brainroam.data.cohort import Cohort
     from brainroam.evaluation.runner import Results
 
 Runs = Annotated[Path, typer.Argument(help="A folder of runs.", metavar="RUNS")]
@@ -206,8 +207,8 @@ def methods(
 
     [bold]Example:[/bold] brainroam methods core
     """
-    from brainroam.baselines.registry import method_info, method_names
     from brainroam.cli.show_study import show_methods, show_settings
+    from brainroam.methods.registry import method_info, method_names
 
     if name is None:
         show_methods([method_info(name) for name in method_names()], json)

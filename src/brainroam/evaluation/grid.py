@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from brainroam.baselines.base import MethodInfo
-from brainroam.baselines.registry import method_info
-from brainroam.baselines.selection import BUDGETS
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError, unknown
-from brainroam.evaluation.naming import full_name, parse_name
-from brainroam.evaluation.runs import RunSpec, people_hash, plain, table_hash
+from brainroam.evaluation.run_records import RunSpec, people_hash, plain, table_hash
 from brainroam.evaluation.splits import UNITS, Fold
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.naming import full_name, parse_name
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import BUDGETS
 
 
 class Task(NamedTuple):

@@ -13,19 +13,19 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam import engine as engines
-from brainroam.baselines.selection import Selected
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import RunsError, listed, unknown
-from brainroam.evaluation.compare import Comparison, compare_methods
-from brainroam.evaluation.explained import kept_explanation
-from brainroam.evaluation.folder import RunsFolder
 from brainroam.evaluation.grid import Task, make_tasks
-from brainroam.evaluation.metrics import site_metrics
-from brainroam.evaluation.progress import View, show_progress
-from brainroam.evaluation.runs import RunSpec, plain
+from brainroam.evaluation.run_explanations import kept_explanation
+from brainroam.evaluation.run_records import RunSpec, plain
+from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.splits import UNITS, Fold, folds
+from brainroam.evaluation.stats.compare import Comparison, compare_methods
+from brainroam.evaluation.stats.metrics import site_metrics
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, prediction_rows, score_rows
+from brainroam.execution import engine as engines
+from brainroam.execution.progress import View, show_progress
+from brainroam.methods.tuning import Selected
 
 PACKAGES = ("brainroam", "nilearn", "numpy", "pandas", "scikit-learn", "scipy", "torch")
 
@@ -83,11 +83,11 @@ def evaluate(
     seeds : int
         Seeds 0, 1, ...; a method that is not random is run once, with seed 0.
     budget : {"full", "fast", "default"}
-        How every method is tuned, see `brainroam.baselines.selection`.
+        How every method is tuned, see `brainroam.methods.tuning`.
     out : path, optional
         The folder of runs; by default nothing is kept on disk.
     jobs, engine
-        How many runs at a time, each on one core, and where, see `brainroam.engine.map`.
+        How many runs at a time, each on one core, and where, see `brainroam.execution.engine.map`.
     parameters : dict, optional
         Fixed for every method, as if it stood in brackets.
     sites : sequence of str, optional

@@ -3,10 +3,10 @@
 from itertools import product
 from typing import Any
 
-from brainroam.cohort import Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
-from brainroam.evaluation.naming import full_name
 from brainroam.evaluation.runner import Results, evaluate
+from brainroam.methods.naming import full_name
 
 #: CORE and the paper's four ablations: without site-wise deconfounding, temporal profiles, prior guidance, gating.
 ABLATION = ("core", "core-no-cd", "core-no-tp", "core-no-pg", "core-no-sg")

@@ -13,16 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.evaluation.metrics import METRICS
-from brainroam.evaluation.runs import RunSpec
-from brainroam.files import write_text
+from brainroam.evaluation.run_records import RunSpec
+from brainroam.evaluation.stats.metrics import METRICS
 
 KEY = ("method", "protocol", "site", "seed")
 SCORES = (*KEY, "n", "n_cases", *METRICS, "threshold", "budget", "configuration")
 PREDICTIONS = (*KEY, "subject", "label", "score", "probability")
 TEXT = dict.fromkeys(("method", "protocol", "site", "budget", "configuration", "subject"), str)
-ACTIVE = frozenset("=+-@\t\r\n'")
-QUOTED = frozenset(',"\r\n')
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
@@ -46,24 +43,10 @@ def require_types(columns: Iterable[str], rows: Iterable[tuple]) -> None:
                 raise TypeError(f"{name} cannot be {value!r}")
 
 
-def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as CSV text.
-
-    >>> print(csv_lines([("=1+1", "A, B", 0.1, None)]), end="")
-    '=1+1,"A, B",0.1,
-    """
-    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
-
-
 def frame(columns: Iterable[str], rows: Iterable[tuple]) -> pd.DataFrame:
     """Rows as a table, numbers missing where nothing could be measured."""
     table = pd.DataFrame(list(rows), columns=list(columns))
     return table.astype({name: float for name in table if table[name].dtype == object and name not in TEXT})
-
-
-def write_csv(path: str | Path, table: pd.DataFrame) -> Path:
-    """Write a table with its header, and without its index."""
-    return write_text(path, csv_lines([table.columns, *table.itertuples(index=False)]))
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -72,11 +55,3 @@ def read_table(path: str | Path) -> pd.DataFrame:
     for name in TEXT.keys() & table:
         table[name] = table[name].str.removeprefix("'")
     return table
-
-
-def _cell(value: Any) -> str:
-    """One cell; Python's own csv module leaves a carriage return unquoted before 3.13."""
-    text = "" if value is None else str(value)
-    if isinstance(value, str) and text[:1] in ACTIVE:
-        text = f"'{text}"
-    return '"' + text.replace('"', '""') + '"' if QUOTED & set(text) else text

@@ -1,0 +1,1 @@
+"""CORE, one file per section of the paper, in its order (see docs/architecture.md)."""

@@ -1,0 +1,403 @@
+"""CORE: learn from several sites, predict at a site never seen. Composes the steps of the other files, nothing else.
+
+    series -> edges (connectivity) -> residuals (deconfound) -> scaffold -> profiles (profile) -> line graph (linegraph)
+           -> gated network (gate), trained on episodes (episodes, training) -> calibrated probability (calibration)
+
+Epochs, and the scaffold thresholds when several are given, are chosen by inner leave-one-site-out over the training
+sites; the out-of-site scores of that choice give the decision threshold and the calibration.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from brainroam.core.calibration import calibrate
+from brainroam.core.covariates import as_table
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.early_stopping import Choice, Trial, choose_epochs
+from brainroam.core.frozen import Covariates, FrozenCore, Series, Times, refuse_empty
+from brainroam.core.gate import GatedNetwork
+from brainroam.core.pathways import Evidence, evidence_of, profiles_of
+from brainroam.core.scaffold import distinct_thresholds
+from brainroam.core.site_folds import EVERYBODY, SiteFolds
+from brainroam.core.training import (
+    AnyEpisode,
+    Schedule,
+    UnreadEpisode,
+    build_network,
+    predict_logits,
+    require_device,
+    train_network,
+    training_epochs,
+)
+from brainroam.data.cohort import Cohort, anonymous_cohort, two_classes
+from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed, unknown
+from brainroam.utils.parameters import require_positive, require_settings
+
+POSITIVE = ("temperature", "budget", "inner_sites", "window_seconds", "stride_seconds")
+GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
+
+
+class CoreClassifier(FrozenCore):
+    """Cross-site OOD robust brain network classifier.
+
+    Parameters
+    ----------
+    kind : {"log", "pearson", "partial"}
+        Edge values of the static channel; ``"pearson"`` is the paper's.
+    shrinkage : float
+        Shrinkage of the log and partial edges.
+    robust : bool
+        Spatial-sign instead of Pearson correlations, so that single moments of motion do not dominate.
+    lead_lag : bool
+        Read reproducible lead-lag edges beside the pathways, see `brainroam.core.pathways`; needs a skip connection.
+        Beyond the paper.
+    window, stride : int
+        Sliding windows in volumes.
+    window_seconds, stride_seconds : float, optional
+        In seconds instead; then `fit` and `predict_proba` need ``tr``.
+    tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
+        Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses.
+    bootstrap : {"sites", "hierarchical"}
+        What the stability pi resamples.
+    budget : float, optional
+        K of the gate budget. By default the paper's 80, or half the scaffold where it has fewer than 160 edges.
+    budget_weight : float
+        gamma of the gate budget.
+    prior_strength, temperature : float
+        lambda and the gate's temperature.
+    hidden, layers : int
+        Width and depth of the network.
+    orient : bool
+        Multiply each pathway's static channel by the sign of its consensus contrast; False is the literal reading,
+        in which pathways stronger and weaker in patients cancel.
+    skip : {"ridge", "sum", "none"}
+        The linear reading that the network starts from.
+    train : {"episodic", "joint"}
+        Each site read on the pathways of the others, or everybody on the pathways they gave (the paper).
+    train_residual : {"agnostic", "site"}
+        Train on residuals of the frozen average deconfounder, as at inference, or of each site's own fit (the paper).
+    deconfounding : {"site", "pooled"}
+    profiles, gated : bool
+        Volatility and flexibility channels; subject-adaptive gates.
+    epochs : int, optional
+        A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.core.early_stopping`.
+    max_epochs, patience : int
+        Epochs at most, and epochs without improvement after which to stop looking.
+    inner_sites : int, optional
+        Hold out only so many training sites, drawn by the seed, to choose epochs and threshold; by default each once.
+    learning_rate, weight_decay, batch_size
+        Of Adam.
+    huber_k, huber_delta : float
+        Of the deconfounder.
+    fit_on : {"all", "controls"}
+        Whom the deconfounder learns from.
+    on_short : {"raise", "exclude"}
+        What to do with people of fewer volumes than a window: an error that names them, or leave them out of training
+        and read them later with their profiles at the training mean.
+    adapt : {None, "unlabelled"}
+        Centre the people of one call at their robust mean, as one new site. Transductive: a person's prediction then
+        depends on the others given with them, so never mix such results with strict ones.
+    device : str
+        A torch device.
+    random_state : int
+
+    Attributes
+    ----------
+    scaffold_, deconfounder_, pathways_
+        Steps 1 to 5 as learned from all training sites.
+    network_ : GatedNetwork
+    calibration_ : Calibration
+        Threshold and slope learned on inner held-out sites.
+    inner_scores_ : ndarray of shape (n,)
+        Out-of-site logit of each training person, NaN where their site could not be held out.
+    chosen_ : dict
+        Epochs and thresholds chosen, and the inner AUC of the choice.
+    notes_ : list of str
+        Every fallback that was taken.
+    classes_ : ndarray
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
+    >>> people = cohort.table
+    >>> clf = CoreClassifier(hidden=8, budget=4, max_epochs=2, tau_percentile=60)
+    >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
+    >>> clf.predict_proba(cohort.series[:2], covariates=people[["age", "sex"]][:2]).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        kind: str = "log",
+        shrinkage: float = 0.7,
+        robust: bool = True,
+        lead_lag: bool = True,
+        window: int = 30,
+        stride: int = 5,
+        window_seconds: float | None = None,
+        stride_seconds: float | None = None,
+        tau_percentile: float | Sequence[float] = 80,
+        eta: float | Sequence[float] = 0.75,
+        zeta: float = 0.70,
+        bootstrap: str = "sites",
+        budget: float | None = None,
+        budget_weight: float = 5e-4,
+        prior_strength: float = 1.0,
+        temperature: float = 1.0,
+        hidden: int = 16,
+        layers: int = 2,
+        orient: bool = True,
+        skip: str = "ridge",
+        train: str = "episodic",
+        train_residual: str = "agnostic",
+        deconfounding: str = "site",
+        profiles: bool = True,
+        gated: bool = True,
+        epochs: int | None = None,
+        max_epochs: int = 15,
+        patience: int = 3,
+        inner_sites: int | None = None,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 5e-4,
+        batch_size: int = 32,
+        huber_k: float = 1.345,
+        huber_delta: float | None = None,
+        fit_on: str = "all",
+        on_short: str = "raise",
+        adapt: str | None = None,
+        device: str = "cpu",
+        random_state: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.shrinkage = shrinkage
+        self.robust = robust
+        self.lead_lag = lead_lag
+        self.window = window
+        self.stride = stride
+        self.window_seconds = window_seconds
+        self.stride_seconds = stride_seconds
+        self.tau_percentile = tau_percentile
+        self.eta = eta
+        self.zeta = zeta
+        self.bootstrap = bootstrap
+        self.budget = budget
+        self.budget_weight = budget_weight
+        self.prior_strength = prior_strength
+        self.temperature = temperature
+        self.hidden = hidden
+        self.layers = layers
+        self.orient = orient
+        self.skip = skip
+        self.train = train
+        self.train_residual = train_residual
+        self.deconfounding = deconfounding
+        self.profiles = profiles
+        self.gated = gated
+        self.epochs = epochs
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.inner_sites = inner_sites
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.huber_k = huber_k
+        self.huber_delta = huber_delta
+        self.fit_on = fit_on
+        self.on_short = on_short
+        self.adapt = adapt
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        series: Series,
+        y: Sequence,
+        site: Sequence[str] | None = None,
+        covariates: Covariates = None,
+        tr: Times = None,
+    ) -> Self:
+        """Learn from labelled people of several sites.
+
+        Parameters
+        ----------
+        series : sequence of ndarray of shape (T_i, P)
+        y : sequence of n labels of two classes; the larger one is the condition
+        site : sequence of n site names
+        covariates : DataFrame or ndarray with n rows, optional
+        tr : sequence of n repetition times in seconds, needed with ``window_seconds``
+        """
+        if site is None:
+            raise DataError("CoreClassifier.fit needs the site of every person: fit(series, y, site=...)")
+        classes, labels = two_classes(y)
+        cohort = anonymous_cohort(series, labels, site, tr)
+        self.fit_cohort(cohort, as_table(covariates, len(cohort)))
+        self.classes_ = classes
+        return self
+
+    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
+    def fit_cohort(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
+        """As `fit`, for a cohort labelled 0 and 1; its subsets share what was computed for one person or site."""
+        self._check_parameters()
+        self.classes_, self.n_rois_ = np.array([0, 1]), cohort.n_rois
+        self.notes_: list[str] = []
+        kept = self._usable(cohort)
+        cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
+        y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
+        pooled = self.deconfounding == "pooled"
+        deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
+        evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust)
+        if self.lead_lag and self.skip != "none":
+            evidence.lead = evidence_of(cohort, covariates, clone(deconfounder), "lag")
+        one_class = sorted(set(site) - set(evidence.sites))
+        if one_class:
+            self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
+
+        best: tuple[SiteFolds, Choice | None] | None = None
+        grid = self._grid(len(evidence.sites))
+        for tau_percentile, eta in grid:
+            try:
+                worlds = self._worlds(evidence, cohort, tau_percentile, eta)
+            except EmptyScaffoldError as error:
+                if best is None and (tau_percentile, eta) == grid[-1]:
+                    raise
+                self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
+                continue
+            choice = self._choice(worlds)
+            if best is None or (choice and best[1] and choice.auc > best[1].auc):
+                best = worlds, choice
+                self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
+                self.chosen_ |= {"epochs": choice.epochs, "auc": choice.auc} if choice else {}
+        if best is None:
+            raise DataError("tau_percentile and eta need at least one value each")
+        self.inner_scores_ = np.full(len(kept), np.nan)
+        self.inner_scores_[kept] = self._finish(*best, y, site)
+        return self
+
+    def _worlds(self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
+        thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": self.zeta, "bootstrap": self.bootstrap}
+        worlds = SiteFolds(
+            evidence, thresholds | {"seed": self.random_state}, self.train_residual, self.orient, self.skip, self.device
+        )
+        size = len(worlds.scaffold())
+        if self.gated and self.budget is not None and self.budget > size:
+            raise EmptyScaffoldError(
+                f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
+                f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
+            )
+        evidence.require_memory(*worlds.sizes, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
+        if self.profiles:
+            window, stride = self._windows(cohort)
+            worlds.profiles = profiles_of(cohort, worlds.needed_edges(), window, stride)
+        return worlds
+
+    def _choice(self, worlds: SiteFolds) -> Choice | None:
+        """Epochs chosen by inner leave-one-site-out; None where no site can be held out."""
+        trials = [
+            Trial(name, network := self._network(), self._epochs(network, worlds, name), held_out)
+            for name, held_out in worlds.held_out(self._inner_sites(worlds.sites))
+        ]
+        if not trials:
+            return None
+        limit, must_earn = self._most_epochs(), self.skip != "none"
+        return choose_epochs(trials, limit, self.patience, must_earn, fixed=self.epochs is not None)
+
+    def _inner_sites(self, sites: Sequence[str]) -> list[str]:
+        if self.inner_sites is None or self.inner_sites >= len(sites):
+            return list(sites)
+        drawn = np.random.default_rng(self.random_state).choice(len(sites), self.inner_sites, replace=False)
+        return [sites[k] for k in sorted(drawn)]
+
+    def _finish(self, worlds: SiteFolds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
+        """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
+        epochs = choice.epochs if choice else self._most_epochs()
+        self.network_ = self._network()
+        episodes = self._episodes(worlds, EVERYBODY)
+        train_network(self.network_, episodes, epochs, self._schedule(worlds), self.random_state).eval()
+        self.set_pathways(worlds.pathways())
+        self.notes_ = self.deconfounder_.notes_ + self.notes_
+        if choice is None:
+            self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
+            scores = predict_logits(self.network_, worlds.joint()[0])
+        else:
+            scores = np.full(len(y), np.nan)
+            for name, logits in choice.logits.items():
+                scores[site == name] = logits
+            alone = [name for name in self._inner_sites(worlds.sites) if name not in choice.logits]
+            if alone:
+                self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
+        self.calibration_ = calibrate(scores, y, site)
+        return scores
+
+    def _epochs(self, network: GatedNetwork, worlds: SiteFolds, held_out: str) -> Iterator[int]:
+        """Training without one site, an epoch at a time."""
+        episodes = self._episodes(worlds, frozenset({held_out}))
+        return training_epochs(network, episodes, self._schedule(worlds), self.random_state)
+
+    def _episodes(self, worlds: SiteFolds, left_out: frozenset) -> list[AnyEpisode]:
+        episodes = worlds.training(left_out) if self.train == "episodic" else []
+        if not episodes:
+            if self.train == "episodic" and left_out == EVERYBODY:
+                self.notes_.append("too few sites for episodic training: trained jointly")
+            episodes = worlds.joint(left_out)
+        return episodes
+
+    def _network(self) -> GatedNetwork:
+        return build_network(
+            self.random_state,
+            self.device,
+            channels=3 if self.profiles else 1,
+            hidden=self.hidden,
+            layers=self.layers,
+            temperature=self.temperature,
+            prior_strength=self.prior_strength,
+            gated=self.gated,
+            skip=self.skip != "none",
+        )
+
+    def _gate_budget(self, worlds: SiteFolds) -> float:
+        return min(GATE_BUDGET, len(worlds.scaffold()) / 2) if self.budget is None else self.budget
+
+    def _schedule(self, worlds: SiteFolds) -> Schedule:
+        return Schedule(
+            self._gate_budget(worlds), self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size
+        )
+
+    def _most_epochs(self) -> int:
+        return self.max_epochs if self.epochs is None else self.epochs
+
+    def _grid(self, n_sites: int) -> list[tuple[float, float]]:
+        """Threshold pairs that differ in effect."""
+        etas = distinct_thresholds(n_sites, np.atleast_1d(self.eta).tolist())
+        return list(product(sorted(set(np.atleast_1d(self.tau_percentile).tolist())), etas))
+
+    def _usable(self, cohort: Cohort) -> np.ndarray:
+        """Which people to learn from."""
+        refuse_empty(cohort)
+        short = self._short(cohort, self._windows(cohort)[0]) & self.profiles
+        if short.any():
+            people = listed(cohort.table["subject"][short])
+            self.notes_.append(f"left out of training, fewer volumes than a window: {people}")
+        return ~short
+
+    def _check_parameters(self) -> None:
+        require_settings(type(self).__name__, type(self), self.get_params(deep=False))
+        require_positive(**{name: getattr(self, name) for name in POSITIVE})
+        if self.epochs is not None and self.epochs < 0:
+            raise UsageError(f"epochs must be at least 0, not {self.epochs}")
+        require_device(self.device)
+        choices = {
+            "train": ("episodic", "joint"),
+            "train_residual": ("agnostic", "site"),
+            "deconfounding": ("site", "pooled"),
+            "on_short": ("raise", "exclude"),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)

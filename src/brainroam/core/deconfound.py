@@ -1,0 +1,372 @@
+"""Site-aware deconfounding: per-site Huber regression of every edge on the covariates, and its frozen average.
+
+For each training site e and edge j, over the people of that site whose edge is present,
+
+    (b_ej, gamma_ej) = argmin_{b, g}  sum_i  Huber(r_ij - b - q~_i' g)
+
+    r_site = r - b_e - Gamma_e' q~                    residual of a training person, by their own site's fit
+    b_bar, Gamma_bar = plain means over the training sites
+    r_res  = r - b_bar - Gamma_bar' q~                residual of anybody else, without knowing the site
+
+A covariate that a site cannot estimate (everybody male: sex is collinear with the intercept) is left out there:
+its slope is averaged over the sites that can estimate it, and the site's intercept is moved to q~ = 0 with that
+average. Missing edges have weight 0. Every fallback is written into ``notes_``.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from brainroam.core.covariates import CovariateEncoder, as_table
+from brainroam.core.huber import HUBER_K, huber_mean, huber_regression
+from brainroam.core.site_fit import SiteFit
+from brainroam.errors import DataError, unknown
+from brainroam.utils.cache import Cache
+from brainroam.utils.model_files import part
+from brainroam.utils.parameters import require_positive
+
+POOLED = "(pooled)"
+MIN_TO_ADAPT = 10
+
+
+class SiteDeconfounder(TransformerMixin, BaseEstimator):
+    """Remove covariate effects from edges, site by site in training, site-agnostic afterwards.
+
+    Fit on training sites, apply to a site never seen, even to one person.
+
+    Parameters
+    ----------
+    huber_k : float
+        Huber threshold in robust standard deviations.
+    huber_delta : float, optional
+        A fixed threshold in edge units instead.
+    pooled : bool
+        One regression over all sites together (the paper's ablation "w/o CD").
+    fit_on : {"all", "controls"}
+        Whom the nuisance is estimated from; ``"controls"`` needs ``y`` in `fit`.
+
+    Attributes
+    ----------
+    sites_ : list of str
+    intercept_ : ndarray of shape (E, M)
+        Intercept of each site at q~ = 0; NaN where nobody of the site has the edge.
+    coef_ : ndarray of shape (E, d, M)
+        Slopes of each site; where a site cannot estimate one, the mean of the sites that can.
+    estimable_ : ndarray of shape (E, d, M)
+        Where ``coef_`` is the site's own estimate.
+    mean_intercept_ : ndarray of shape (M,)
+    mean_coef_ : ndarray of shape (d, M)
+    residuals_ : ndarray of shape (n, M)
+        r_site of the training people, NaN where the edge is missing.
+    encoder_ : CovariateEncoder
+    notes_ : list of str
+        Every fallback that was taken, in words.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> site = np.repeat(["A", "B"], 30)
+    >>> age = pd.DataFrame({"age": rng.uniform(10, 40, 60)})
+    >>> edges = 0.01 * age.to_numpy() + (site == "B")[:, None] + rng.normal(0, 0.05, (60, 3))
+    >>> deconfounder = SiteDeconfounder().fit(edges, age, site)
+    >>> deconfounder.coef_.shape, bool(abs(deconfounder.residuals_.mean()) < 0.01)
+    ((2, 1, 3), True)
+    >>> deconfounder.transform(edges[:1], age[:1]).shape
+    (1, 3)
+    """
+
+    def __init__(
+        self,
+        huber_k: float = HUBER_K,
+        huber_delta: float | None = None,
+        pooled: bool = False,
+        fit_on: str = "all",
+    ) -> None:
+        self.huber_k = huber_k
+        self.huber_delta = huber_delta
+        self.pooled = pooled
+        self.fit_on = fit_on
+
+    __metadata_request__fit: ClassVar = {"edges": UNUSED, "cache": UNUSED, "covariates": True, "site": True}
+    __metadata_request__transform: ClassVar = {"edges": UNUSED, "adapt": UNUSED, "columns": UNUSED, "covariates": True}
+
+    def fit(
+        self,
+        edges: np.ndarray,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        site: Sequence[str] | np.ndarray | None = None,
+        y: Sequence[int] | np.ndarray | None = None,
+        cache: Cache | None = None,
+    ) -> Self:
+        """Fit every site, then freeze the average.
+
+        Parameters
+        ----------
+        edges : ndarray of shape (n, M)
+            NaN where missing.
+        covariates : DataFrame or ndarray with n rows, optional
+            Numeric and categorical columns in any mix.
+        site : sequence of n site names
+            May be left out only with ``pooled=True``.
+        y : sequence of n labels, optional
+            Needed with ``fit_on="controls"``.
+        cache : Cache, optional
+            Where the fits of the very same site data are remembered between calls.
+        """
+        edges = np.asarray(edges, dtype=float)
+        self.fit_sites(edges, covariates, site, y, cache)
+        self.residuals_ = self.site_residuals(edges, np.arange(len(edges)))
+        return self
+
+    def fit_sites(
+        self,
+        edges: np.ndarray,
+        covariates: pd.DataFrame | np.ndarray | None,
+        site: Sequence[str] | np.ndarray | None,
+        y: Sequence[int] | np.ndarray | None = None,
+        cache: Cache | None = None,
+    ) -> Self:
+        """What `fit` gives, but for ``residuals_``, which take as much memory as the edges."""
+        require_positive(huber_k=self.huber_k, huber_delta=self.huber_delta)
+        fitted_on = self._people_to_fit(edges, y)
+        raw, place = self._begin(covariates, site, len(edges))
+        here = {name: fitted_on & (place == name) for name in self.sites_}
+        self._finish([self._fit_site(edges[people], raw[people], cache or Cache()) for people in here.values()])
+        return self
+
+    def join(
+        self,
+        parts: Sequence[dict[str, np.ndarray]],
+        covariates: pd.DataFrame | np.ndarray | None,
+        site: Sequence[str] | np.ndarray,
+    ) -> Self:
+        """What `fit` gives, but for ``residuals_``, from the `fits` of consecutive blocks of edges of these people."""
+        self._begin(covariates, site, len(site))
+        self._finish([SiteFit.joined([part(block, f"{e}") for block in parts]) for e in range(len(self.sites_))])
+        return self
+
+    def fits(self) -> dict[str, np.ndarray]:
+        """The regression of every site, as arrays for `join`."""
+        return {f"{e}.{name}": value for e, fit in enumerate(self._fits) for name, value in fit.state().items()}
+
+    def site_residuals(
+        self, values: np.ndarray, people: np.ndarray, columns: np.ndarray | slice = slice(None)
+    ) -> np.ndarray:
+        """r_site (n, k) of some of the people it was fitted on (by position), from their values on some edges."""
+        table, place = self._people
+        raw, place = self.encoder_.imputed(table.iloc[people]), place[people]
+        residuals = np.empty_like(values)
+        for name, fit in zip(self.sites_, self._fits, strict=True):
+            here = place == name
+            residuals[here] = values[here] - fit.intercept[columns] - raw[here] @ np.nan_to_num(fit.coef[:, columns])
+        return residuals
+
+    def fit_transform(
+        self,
+        edges: np.ndarray,
+        y: Sequence[int] | np.ndarray | None = None,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        site: Sequence[str] | np.ndarray | None = None,
+    ) -> np.ndarray:
+        """r_site of the training people, by the fit of their own site; arguments in the order pipelines give them.
+
+        Not the same as ``fit(...).transform(...)``, which reads the training people as if their site were unknown.
+        """
+        return self.fit(edges, covariates, site, y).residuals_
+
+    def transform(
+        self,
+        edges: np.ndarray,
+        covariates: pd.DataFrame | np.ndarray | None = None,
+        adapt: str | None = None,
+        columns: np.ndarray | slice = slice(None),
+    ) -> np.ndarray:
+        """r_res (n, M) of people of any site, known or not, one person at a time.
+
+        With ``adapt="unlabelled"`` the people given are taken for one new site and centred at their robust mean. That
+        is transductive: a person's residual then depends on the others. Fewer than ten people are not adapted.
+        ``columns`` says which edges are given, where they are not all.
+        """
+        check_is_fitted(self)
+        edges = np.asarray(edges, dtype=float)
+        intercept, coef = self.mean_intercept_[columns], self.mean_coef_[:, columns]
+        if edges.shape[1] != len(intercept):
+            raise DataError(f"fitted on {len(intercept)} edges, got {edges.shape[1]}: another atlas?")
+        q = self.encoder_.transform(as_table(covariates, len(edges)))
+        # Covariate by covariate, not a matrix product: BLAS may round a row differently alone than in a batch.
+        residual = edges - intercept
+        for k in range(q.shape[1]):
+            residual -= q[:, k, None] * coef[k]
+        return residual if adapt is None else _recentred(residual, adapt)
+
+    def restricted(self, sites: Sequence[str]) -> "SiteDeconfounder":
+        """The deconfounder these sites alone would have given, without fitting again.
+
+        Exact, because each site's fit is its own. Only the fit of a site where a covariate is missing still has it at
+        the mean of all training people, and levels seen at no other site keep their (empty) column.
+        """
+        check_is_fitted(self)
+        table, place = self._people
+        part = SiteDeconfounder(**self.get_params())
+        part.encoder_ = self.encoder_.restandardised(table[np.isin(place, sites)])
+        part.notes_, part.sites_ = self.notes_, list(sites)
+        part._average([self._fits[self.sites_.index(name)] for name in sites])
+        return part
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What `transform` needs, as arrays; names and levels of the covariates are JSON bytes."""
+        return {
+            "mean_intercept": self.mean_intercept_,
+            "mean_coef": self.mean_coef_,
+            "covariates": self.encoder_.state(),
+        }
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned; only `transform` works afterwards."""
+        self.mean_intercept_, self.mean_coef_ = state["mean_intercept"], state["mean_coef"]
+        self.encoder_, self.notes_ = CovariateEncoder().load_state(state["covariates"]), list[str]()
+        shape = len(self.encoder_.names_), len(self.mean_intercept_)
+        if self.mean_coef_.shape != shape:
+            raise ValueError(f"mean_coef has the shape {self.mean_coef_.shape}, not {shape}")
+        return self
+
+    def _fit_site(self, values: np.ndarray, raw: np.ndarray, cache: Cache) -> SiteFit:
+        """Robust regression of all edges of one site; a function of that site's people alone."""
+
+        def fit() -> SiteFit:
+            # Any scaling of the covariates gives the same fit; the site's own keeps it independent of the other sites.
+            centre, scale = raw.mean(axis=0), raw.std(axis=0)
+            scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
+            design = np.column_stack([np.ones(len(raw)), (raw - centre) / scale])
+            result = SiteFit(values.shape[1], raw.shape[1], len(raw))
+            for columns, kept, present in _estimable_groups(values, design):
+                part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
+                slope = part[1:] / scale[kept[1:] - 1, None]
+                intercept = part[0] - centre[kept[1:] - 1] @ slope
+                result.record(columns, kept, intercept, slope, np.column_stack([np.ones(len(raw)), raw])[present])
+            return result
+
+        return cache.get(("site fit", self.huber_k, self.huber_delta), [values, raw], fit)
+
+    def _begin(
+        self, covariates: pd.DataFrame | np.ndarray | None, site: Sequence[str] | np.ndarray | None, n_people: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Covariates in their own units and the place of everybody, which name the regressions to be fitted."""
+        if site is None and not self.pooled:
+            raise DataError("SiteDeconfounder.fit needs the site of every person (or pooled=True)")
+        place = np.full(n_people, POOLED) if self.pooled else np.asarray(site).astype(str)
+        if len(place) != n_people:
+            raise DataError(f"there are {n_people} people but {len(place)} sites")
+        table = as_table(covariates, n_people)
+        self.encoder_ = CovariateEncoder().fit(table)
+        self.sites_, self._people = sorted(set(place)), (table, place)
+        return self.encoder_.imputed(table), place
+
+    def _finish(self, fits: list[SiteFit]) -> None:
+        """Note what the sites could not estimate, and freeze their average."""
+        self.notes_ = self._missing_notes(self._people[0])
+        for name, fit in zip(self.sites_, fits, strict=True):
+            self.notes_ += fit.notes(name, self.encoder_.names_)
+        self._average(fits)
+
+    def _average(self, fits: list[SiteFit]) -> None:
+        """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
+        self._fits = fits
+        intercept, coef = self._by_site()
+        known = np.isfinite(intercept)
+        with np.errstate(invalid="ignore"):
+            self.mean_intercept_ = np.where(known, intercept, 0).sum(axis=0) / known.sum(axis=0)
+        self.mean_coef_ = coef.mean(axis=0)
+
+    def _by_site(self) -> tuple[np.ndarray, np.ndarray]:
+        """Intercepts (E, M) and slopes (E, d, M) of all sites, the mean slope where a site has none of its own."""
+        mean, std = self.encoder_.mean_, self.encoder_.std_
+        own, estimable = np.stack([fit.coef for fit in self._fits]), self.estimable_
+        usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
+        filled = [fit.filled(usual) for fit in self._fits]
+        # From the covariates' own units to q~ = (q - mean) / std.
+        coef = np.stack([coef * std[:, None] for _, coef in filled])
+        return np.stack([intercept + mean @ coef for intercept, coef in filled]), coef
+
+    # Put together when asked for, since CORE keeps a deconfounder for each of dozens of subsets of sites.
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Of each site (E, M)."""
+        return self._by_site()[0]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Slopes of each site (E, d, M)."""
+        return self._by_site()[1]
+
+    @property
+    def estimable_(self) -> np.ndarray:
+        """Which slopes are the site's own (E, d, M)."""
+        return np.isfinite(np.stack([fit.coef for fit in self._fits]))
+
+    def _people_to_fit(self, edges: np.ndarray, y: Sequence[int] | np.ndarray | None) -> np.ndarray:
+        if self.fit_on == "all":
+            return np.ones(len(edges), dtype=bool)
+        if self.fit_on != "controls":
+            raise unknown("fit_on", self.fit_on, ["all", "controls"])
+        if y is None:
+            raise DataError('fit_on="controls" needs the labels: fit(edges, covariates, site, y)')
+        return np.asarray(y) == 0
+
+    def _missing_notes(self, table: pd.DataFrame) -> list[str]:
+        """Which covariates are missing for how many of these people."""
+        counts = self.encoder_.missing(table).sum() if len(table.columns) else pd.Series(dtype=int)
+        return [
+            f"{name}: missing for {n} training people, who stand at the training mean"
+            for name, n in counts.items()
+            if n
+        ]
+
+
+def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:
+    if adapt != "unlabelled":
+        raise unknown("adapt", adapt, ["unlabelled"])
+    if len(residual) < MIN_TO_ADAPT:
+        warnings.warn(f"{len(residual)} people are too few to adapt to their site: read without adapting", stacklevel=3)
+        return residual
+    return residual - huber_mean(residual)
+
+
+def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Group the edges by the design columns their people can estimate: (edges, kept columns, people present)."""
+    missing = np.isnan(values)
+    patterns, member = np.unique(np.packbits(missing, axis=0), axis=1, return_inverse=True)
+    groups: dict[tuple, list[int]] = {}
+    kept_of: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
+    everybody = _independent_columns(design)
+    for pattern in range(patterns.shape[1]):
+        present = ~np.unpackbits(patterns[:, pattern], count=len(values)).astype(bool)
+        if not present.any():
+            continue
+        kept = _independent_columns(design[present])
+        # Edges that lose no covariate by their missing people share one batched fit; the others stand apart.
+        whole = np.array_equal(kept, everybody)
+        key = ("all",) if whole else (pattern,)
+        groups.setdefault(key, []).append(pattern)
+        kept_of[key] = (kept, np.ones(len(values), dtype=bool) if whole else present)
+    return [(np.flatnonzero(np.isin(member, found)), *kept_of[key]) for key, found in groups.items()]
+
+
+def _independent_columns(design: np.ndarray) -> np.ndarray:
+    """The intercept and each column the ones before do not determine; the intercept alone below d + 3 people."""
+    n, p = design.shape
+    kept = [0]
+    if n < p + 2:  # p = d + 1
+        return np.array(kept)
+    for k in range(1, p):
+        basis, _ = np.linalg.qr(design[:, kept])
+        rest = design[:, k] - basis @ (basis.T @ design[:, k])
+        if np.linalg.norm(rest) > 1e-8 * max(1.0, float(np.linalg.norm(design[:, k]))):
+            kept.append(k)
+    return np.array(kept)

@@ -1,0 +1,187 @@
+"""Prior-guided, subject-adaptive gating: which pathways carry messages, and what they say.
+
+For one person, with node features h0_p = [r, log(s + eps), log(f + eps)] (standardised), prior mu0 and propagation A~:
+
+    context    c      = phi( mean_p h0_p )
+    gate       g_p    = sigmoid( (psi([h0_p, c]) + lambda mu0_p) / temperature )
+    embedding  h_p    = W h0_p + w0                                   three channels to the hidden width, linear
+    layer l    h_p    = h_p + F_l( h_p, sum_q A~_pq g_q h_q )
+    readout    z      = sum_p g_p h_p / (sum_p g_p + eps)
+    logit             = rho(z)  [ + a sum_p g_p w_p r_p / mean_p g_p ]
+
+phi, psi, F_l and rho are two-layer perceptrons. The term in brackets is the skip connection: a linear reading of the
+static channel with weights w_p that were learned before (see `brainroam.core.pathways`). With it, rho and psi start at
+zero: the network begins as that reading, gated by the prior alone, and has to earn anything beyond it.
+
+Nodes share all weights; nothing here knows how many there are or which regions they join. The same network therefore
+reads any scaffold, which is what episodic training needs.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from brainroam.core.linegraph import LineGraph
+from brainroam.core.propagation import RoiCliques
+
+EPS = 1e-8
+
+
+@dataclass(frozen=True)
+class PathwayGraph:
+    """What the network knows of a scaffold: prior (N,), propagation by cliques, skip weights (N,)."""
+
+    prior: Tensor
+    propagation: RoiCliques
+    skip: Tensor
+
+    @classmethod
+    def of(
+        cls, graph: LineGraph, skip: np.ndarray, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> "PathwayGraph":
+        """Move the arrays of one scaffold to torch."""
+        prior, weights = (torch.as_tensor(array, dtype=dtype, device=device) for array in (graph.prior, skip))
+        return cls(prior, RoiCliques.of(graph, device, dtype), weights)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the network says of B people over N pathways: logit (B,), gates (N, B), nodes (N, B, H), z (B, H)."""
+
+    logit: Tensor
+    gates: Tensor
+    nodes: Tensor
+    z: Tensor
+    skip: Tensor
+
+
+class _Perceptron(nn.Sequential):
+    """Linear, ReLU, linear."""
+
+    def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
+        super().__init__(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+    @property
+    def first(self) -> nn.Linear:
+        """The first linear map, for callers who can apply it more cheaply than to its whole input."""
+        return self[0]  # type: ignore[return-value]
+
+    def rest(self, hidden: Tensor) -> Tensor:
+        """What follows the first linear map."""
+        return self[2](self[1](hidden))
+
+
+class GatedNetwork(nn.Module):
+    """The network above, for people batched in the second dimension.
+
+    Parameters
+    ----------
+    channels : int
+        Node features: 3, or 1 without temporal profiles.
+    hidden, layers : int
+    temperature : float
+    prior_strength : float
+        lambda; 0 removes the prior from the gate (the ablation "w/o PG").
+    gated : bool
+        False sets every gate to 1 (the ablation "w/o SG").
+    skip : bool
+        Whether the linear reading is added to the logit.
+    """
+
+    def __init__(
+        self,
+        channels: int = 3,
+        hidden: int = 64,
+        layers: int = 2,
+        temperature: float = 1.0,
+        prior_strength: float = 1.0,
+        gated: bool = True,
+        skip: bool = False,
+    ) -> None:
+        super().__init__()
+        self.temperature, self.prior_strength, self.gated = temperature, prior_strength, gated
+        self.phi = _Perceptron(channels, hidden, hidden)
+        self.psi = _Perceptron(channels + hidden, hidden, 1)
+        self.embed = nn.Linear(channels, hidden)
+        self.updates = nn.ModuleList(_Perceptron(2 * hidden, hidden, hidden) for _ in range(layers))
+        self.rho = _Perceptron(hidden, hidden, 1)
+        self.skip_scale = nn.Parameter(torch.ones(())) if skip else None
+        if skip:
+            for parameter in (*self.rho[-1].parameters(), *self.psi[-1].parameters()):
+                nn.init.zeros_(parameter)
+
+    def forward(self, h0: Tensor, graph: PathwayGraph) -> Reading:
+        """Read node features (N, B, channels) on a scaffold."""
+        gates = self.gates(h0, graph)
+        g = gates.unsqueeze(-1)
+        h = self.embed(h0)
+        updates: Iterable[_Perceptron] = self.updates  # type: ignore[assignment]
+        for depth, update in enumerate(updates):
+            if depth == 0:
+                spread = propagate(graph.propagation, torch.cat([g * h0, g], dim=-1))
+                hidden = self._first_hidden(update.first, h0, spread)
+            else:
+                hidden = _linear_of_both(update.first, h, propagate(graph.propagation, g * h))
+            h = h + update.rest(hidden)
+        z = (g * h).sum(dim=0) / (g.sum(dim=0) + EPS)
+        logit = self.rho(z).squeeze(-1)
+        skip = gates * graph.skip.unsqueeze(-1) * h0[..., 0] / (gates.mean(dim=0) + EPS)
+        if self.skip_scale is not None:
+            logit = logit + self.skip_scale * skip.sum(dim=0)
+        return Reading(logit, gates, h, z, skip)
+
+    def gates(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
+        """g (N, B)."""
+        if not self.gated:
+            return torch.ones_like(h0[..., 0])
+        hidden = _linear_of_both(self.psi.first, h0, self.phi(h0.mean(dim=0)))
+        logit = self.psi.rest(hidden).squeeze(-1)
+        return torch.sigmoid((logit + self.prior_strength * graph.prior.unsqueeze(-1)) / self.temperature)
+
+    def _first_hidden(self, linear: nn.Linear, h0: Tensor, spread: Tensor) -> Tensor:
+        """linear([h, A~ g h]) of the embedding h, from its few input channels h0 and A~ g [h0, 1] in its place."""
+        of_h, of_message = linear.weight.split(self.embed.out_features, dim=1)
+        embedding = torch.cat([self.embed.weight, self.embed.bias.unsqueeze(-1)], dim=-1)
+        weight = torch.cat([of_h @ self.embed.weight, of_message @ embedding], dim=-1)
+        return functional.linear(torch.cat([h0, spread], dim=-1), weight, of_h @ self.embed.bias + linear.bias)
+
+    def contributions(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
+        """How much each pathway moves each person's logit (N, B).
+
+        The skip term is a sum over pathways. For rho it is the first-order share, grad_z rho . g_p h_p / sum g.
+        """
+        reading = self.forward(h0, graph)
+        z = reading.z.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.rho(z).sum(), z)
+        share = (reading.nodes * slope).sum(dim=-1) * reading.gates / (reading.gates.sum(dim=0) + EPS)
+        if self.skip_scale is not None:
+            share = share + self.skip_scale * reading.skip
+        return share.detach()
+
+
+class _Propagate(torch.autograd.Function):
+    """A~ times nodes; A~ is symmetric, so its own product carries the gradient back."""
+
+    @staticmethod
+    def forward(ctx, matrix: RoiCliques, flat: Tensor) -> Tensor:
+        ctx.matrix = matrix
+        return matrix @ flat
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[None, Tensor]:
+        return None, ctx.matrix @ gradient.contiguous()
+
+
+def propagate(matrix: RoiCliques, nodes: Tensor) -> Tensor:
+    """sum_q A~_pq x_q for nodes (N, B, C)."""
+    return _Propagate.apply(matrix, nodes.reshape(len(nodes), -1)).reshape(nodes.shape)
+
+
+def _linear_of_both(linear: nn.Linear, one: Tensor, other: Tensor) -> Tensor:
+    """linear([one, other]) without copying the two side by side; ``other`` may be the same for all nodes."""
+    of_one, of_other = linear.weight.split([one.shape[-1], other.shape[-1]], dim=1)
+    return functional.linear(one, of_one, linear.bias) + functional.linear(other, of_other)

@@ -1,0 +1,121 @@
+"""A fitted `CoreClassifier` as named arrays, and back: the same probabilities, gates and contributions, bit for bit.
+
+What follows from other parts is not stored: the line graph from the scaffold, the orientation from its signs. No series
+and no score of a training person is stored either.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from brainroam.core.calibration import Calibration
+from brainroam.core.classifier import CoreClassifier
+from brainroam.core.connectivity import edge_pairs
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.linegraph import line_graph
+from brainroam.core.pathways import LeadLag, Pathways
+from brainroam.core.scaffold import Scaffold
+from brainroam.data.atlas import Atlas
+from brainroam.errors import ModelFileError
+from brainroam.utils.model_files import describe_atlas, load_model, part, save_model
+
+KIND = "CoreClassifier"
+
+
+def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
+    """Everything a fitted classifier learned, as arrays; names and notes are JSON bytes."""
+    pathways, scaffold = clf.pathways_, clf.scaffold_
+    facts = {
+        "classes": clf.classes_.tolist(),
+        "n_rois": clf.n_rois_,
+        "chosen": clf.chosen_,
+        "notes": clf.notes_,
+        "sites": scaffold.sites,
+        "tau": scaffold.tau,
+    }
+    weights = {f"network.{name}": value.cpu().numpy() for name, value in clf.network_.state_dict().items()}
+    lead = pathways.lead
+    beside = {"edges": lead.edges, "weights": lead.weights, **lead.deconfounder.state()} if lead else {}
+    return {
+        "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
+        "calibration": np.array([clf.calibration_.threshold, clf.calibration_.slope]),
+        **{f"deconfounder.{name}": value for name, value in clf.deconfounder_.state().items()},
+        "scaffold.edges": scaffold.edges,
+        "scaffold.contrast": scaffold.contrast,
+        "scaffold.consensus": scaffold.consensus,
+        "scaffold.sign_consistency": scaffold.sign_consistency,
+        "scaffold.stability": scaffold.stability,
+        "pathways.centre": pathways.centre,
+        "pathways.scale": pathways.scale,
+        "pathways.skip": pathways.skip,
+        **{f"lead.{name}": value for name, value in beside.items()},
+        **weights,
+    }
+
+
+def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClassifier:
+    """The fitted classifier that `core_state` described; ``parameters`` are those it was made with."""
+    clf = CoreClassifier(**parameters)
+    facts = json.loads(state["facts"].tobytes())
+    _require_shapes(state, facts["n_rois"], len(facts["sites"]), channels=3 if clf.profiles else 1)
+    scaffold = Scaffold(**part(state, "scaffold"), tau=facts["tau"], sites=tuple(facts["sites"]))
+    deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
+    lead = part(state, "lead")
+    clf.classes_, clf.n_rois_ = np.array(facts["classes"]), facts["n_rois"]
+    clf.chosen_, clf.notes_ = facts["chosen"], facts["notes"]
+    clf.calibration_ = Calibration(*map(float, state["calibration"]))
+    clf.set_pathways(
+        Pathways(
+            deconfounder=deconfounder,
+            scaffold=scaffold,
+            graph=line_graph(edge_pairs(clf.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
+            orientation=scaffold.signs if clf.orient else np.ones(len(scaffold)),
+            lead=LeadLag(SiteDeconfounder().load_state(lead), lead["edges"], lead["weights"]) if lead else None,
+            **part(state, "pathways"),
+        )
+    )
+    clf.network_ = clf._network()
+    clf.network_.load_state_dict({name: torch.tensor(value) for name, value in part(state, "network").items()})
+    clf.network_.eval()
+    return clf
+
+
+def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:
+    """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
+    every, nodes = (len(edge_pairs(n_rois)),), (state["scaffold.edges"].size,)
+    beside = (state["lead.edges"].size,) if "lead.edges" in state else ()
+    shapes = {
+        "calibration": (2,),
+        "scaffold.edges": nodes,
+        "scaffold.contrast": (n_sites, *every),
+        **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
+        **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
+        "pathways.skip": nodes,
+        **dict.fromkeys(("lead.edges", "lead.weights"), beside),
+        **dict.fromkeys(("deconfounder.mean_intercept", "lead.mean_intercept"), every),
+    }
+    for name, shape in shapes.items():
+        if name in state and state[name].shape != shape:
+            raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")
+
+
+def save_core(clf: CoreClassifier, path: str | Path, atlas: Atlas | None = None) -> Path:
+    """Write a fitted classifier as a model folder, see `brainroam.utils.model_files`; `load_core` reads it."""
+    header = {"kind": KIND, "parameters": clf.get_params()}
+    if atlas is not None:
+        header["atlas"] = describe_atlas(atlas.name, atlas.labels)
+    return save_model(path, header, core_state(clf))
+
+
+def load_core(path: str | Path) -> CoreClassifier:
+    """Read what `save_core` wrote."""
+    header, arrays = load_model(path)
+    if header.get("kind") != KIND:
+        raise ModelFileError(f"{path} holds a {header.get('kind')!r}, not a {KIND}")
+    try:
+        return core_from_state(arrays, **header["parameters"])
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise ModelFileError(f"{path} does not hold a whole {KIND}: {error}") from error

@@ -1,0 +1,343 @@
+"""Cross-site scaffold: the edges whose patient-control contrast is reproducible across sites.
+
+    d_e     = HuberMean(r_site | cases of site e) - HuberMean(r_site | controls of site e)
+    d_com   = median of d_e over the sites, edge by edge
+    kappa_j = share of sites with sgn(d_ej) = sgn(d_com_j)                       sgn(0) = 0
+    pi_j    = probability that a bootstrap over sites keeps the sign of the consensus
+    S       = { j : |d_com_j| > tau,  kappa_j >= eta,  pi_j >= zeta }            tau = a percentile of |d_com|
+
+**Closed form.** A bootstrap draws E sites with replacement; the ranks of the drawn contrasts are uniform, whatever the
+values. So the joint law of the two middle ranks (a, b) is one E x E table that depends on E alone, and
+
+    pi_j = sum_{a <= b} P(a, b) [ sgn(d_(a)j + d_(b)j) = sgn(d_com_j) ]
+
+exactly: the limit of infinitely many bootstraps, for odd and even E, with zeros and ties. For odd E and non-zero d it
+is P(Binomial(E, kappa_j) > E/2): pi then says nothing that kappa did not. `hierarchical_stability` resamples people
+within site and class too; that pi also measures sampling noise.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.special import comb
+from scipy.stats import binom
+
+from brainroam.core.huber import huber_mean, huber_regression
+from brainroam.errors import EmptyScaffoldError, unknown
+from brainroam.utils.cache import Cache
+from brainroam.utils.parameters import require_between
+
+
+@dataclass(frozen=True, eq=False)
+class Scaffold:
+    """The selected edges and the evidence for every edge.
+
+    Attributes
+    ----------
+    edges : ndarray of int, shape (M_S,)
+        Indices of the selected edges in ``triu`` order, ascending.
+    contrast : ndarray of shape (E, M)
+        d_e of each site in ``sites``.
+    consensus, sign_consistency, stability : ndarray of shape (M,)
+        d_com, kappa and pi.
+    tau : float
+        The threshold on \\|d_com\\| that the percentile gave.
+    sites : tuple of str
+        The sites with both classes, which alone have a contrast.
+    """
+
+    edges: np.ndarray
+    contrast: np.ndarray
+    consensus: np.ndarray
+    sign_consistency: np.ndarray
+    stability: np.ndarray
+    tau: float
+    sites: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    @property
+    def signs(self) -> np.ndarray:
+        """sgn(d_com) of the selected edges."""
+        return np.sign(self.consensus[self.edges])
+
+
+def edges_of(scaffolds: Iterable[Scaffold]) -> np.ndarray:
+    """Every edge that is in some scaffold, ascending."""
+    found = [scaffold.edges for scaffold in scaffolds]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=int)
+
+
+def extract_scaffold(
+    residuals: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    tau_percentile: float = 80,
+    eta: float = 0.75,
+    zeta: float = 0.70,
+    bootstrap: str = "sites",
+    n_boot: int = 1000,
+    random_state: int = 0,
+    huber_delta: float | None = None,
+) -> Scaffold:
+    """Select the scaffold from the site-wise residuals of labelled training people.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n, M)
+        r_site; NaN where an edge is missing.
+    y : ndarray of n labels, 0 or 1
+    site : ndarray of n site names
+    tau_percentile, eta, zeta : float
+        Thresholds on \\|d_com\\| (as a percentile over edges), kappa and pi.
+    bootstrap : {"sites", "hierarchical"}
+        Resample sites (exact, ``n_boot`` and ``random_state`` are not used), or sites and people.
+    n_boot : int
+        Resamples of the hierarchical bootstrap.
+    huber_delta : float, optional
+        A fixed threshold of the robust means, in edge units; by default 1.345 robust standard deviations.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y, site = np.tile([0, 1], 30), np.repeat(["A", "B", "C"], 20)
+    >>> residuals = rng.normal(0, 0.1, (60, 10)); residuals[y == 1, 4] += 0.5
+    >>> extract_scaffold(residuals, y, site, tau_percentile=89).edges.tolist()
+    [4]
+    """
+    if bootstrap not in ("sites", "hierarchical"):
+        raise unknown("bootstrap", bootstrap, ["sites", "hierarchical"])
+    y, site = np.asarray(y), np.asarray(site).astype(str)
+    sites = sites_with_both_classes(y, site)
+    contrast = site_contrasts(residuals, y, site, sites, huber_delta=huber_delta)
+    stability = None
+    if bootstrap == "hierarchical":
+        groups = [(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)]
+        stability = hierarchical_stability(groups, median_over_sites(contrast), n_boot, random_state, huber_delta)
+    return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
+
+
+def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
+    """Sites that have a contrast, sorted; an error when fewer than two do."""
+    sites = [name for name in sorted(set(site)) if len(set(y[site == name])) == 2]
+    if len(sites) < 2:
+        found = ", ".join(sites) or "none"
+        raise EmptyScaffoldError(
+            f"a cross-site scaffold needs at least two sites with both cases and controls; found {len(sites)} ({found})"
+        )
+    return sites
+
+
+def site_contrasts(
+    residuals: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    sites: Sequence[str],
+    cache: Cache | None = None,
+    huber_delta: float | None = None,
+) -> np.ndarray:
+    """d_e of every site (E, M): difference of the robust means of cases and controls."""
+    cache = cache or Cache()
+
+    def contrast(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
+        means = (huber_mean(group, delta=huber_delta) for group in (cases, controls))
+        return cache.get(("contrast", huber_delta), [cases, controls], lambda: np.subtract(*means))
+
+    return np.stack([contrast(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)])
+
+
+def select_scaffold(
+    contrast: np.ndarray,
+    sites: Sequence[str],
+    tau_percentile: float = 80,
+    eta: float = 0.75,
+    zeta: float = 0.70,
+    stability: np.ndarray | None = None,
+) -> Scaffold:
+    """Consensus, consistency, stability and thresholds from the site contrasts (E, M) alone.
+
+    A scaffold of fewer sites needs only their rows of ``contrast``: this makes episodes and inner validation cheap.
+    """
+    require_between(0, 100, tau_percentile=tau_percentile)
+    consensus = median_over_sites(contrast)
+    kappa = sign_consistency(contrast, consensus)
+    pi = site_stability(contrast, consensus) if stability is None else stability
+    known = np.isfinite(consensus)
+    if not known.any():
+        raise EmptyScaffoldError("no edge is present at any site with both classes")
+    size = np.where(known, np.abs(consensus), 0)
+    tau = float(np.percentile(size[known], tau_percentile))
+    chosen = (size > tau) & (kappa >= eta) & (pi >= zeta)
+    if not chosen.any():
+        thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
+        raise EmptyScaffoldError(_why_empty(size[known], kappa[known], pi[known], tau, thresholds))
+    return Scaffold(np.flatnonzero(chosen), contrast, consensus, kappa, pi, tau, tuple(sites))
+
+
+def median_over_sites(contrast: np.ndarray) -> np.ndarray:
+    """d_com (M,): median over the sites that have the edge; NaN where none has."""
+    ordered = np.sort(contrast, axis=0)
+    count = np.isfinite(contrast).sum(axis=0)
+    column = np.arange(contrast.shape[1])
+    low, high = (
+        ordered[np.maximum(count - 1, 0) // 2, column],
+        ordered[np.minimum(count // 2, len(contrast) - 1), column],
+    )
+    return 0.5 * (low + high)
+
+
+def sign_consistency(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
+    """kappa (M,): share of the sites that have the edge whose contrast has the sign of the consensus."""
+    known = np.isfinite(contrast)
+    agrees = (np.sign(contrast) == np.sign(consensus)) & known
+    return agrees.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+
+
+def permutation_null(
+    residuals: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    tau_percentile: float = 80,
+    eta: float = 0.75,
+    zeta: float = 0.70,
+    n_permutations: int = 20,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """The base rate of "reproducible": labels permuted within site, one row per permutation.
+
+    Columns: ``size`` (edges selected), ``mean_kappa``, ``mean_pi`` over all edges, and ``tau``.
+    """
+    rng = np.random.default_rng(random_state)
+    y, site = np.asarray(y), np.asarray(site).astype(str)
+    rows = []
+    for _ in range(n_permutations):
+        shuffled = y.copy()
+        for name in np.unique(site):
+            shuffled[site == name] = rng.permutation(y[site == name])
+        try:
+            found = extract_scaffold(residuals, shuffled, site, tau_percentile, eta, zeta)
+        except EmptyScaffoldError:
+            rows.append({"size": 0, "mean_kappa": np.nan, "mean_pi": np.nan, "tau": np.nan})
+            continue
+        kappa, pi = found.sign_consistency.mean(), found.stability.mean()
+        rows.append({"size": len(found), "mean_kappa": kappa, "mean_pi": pi, "tau": found.tau})
+    return pd.DataFrame(rows)
+
+
+def distinct_thresholds(n_sites: int, grid: Sequence[float]) -> list[float]:
+    """The points of an eta grid that differ in effect: kappa only takes the values k / E.
+
+    >>> distinct_thresholds(9, [0.7, 0.75, 0.8, 0.85, 0.9])
+    [0.7, 0.8, 0.9]
+    """
+    # The small term forgives grid points that equal k / E only up to rounding.
+    needed = {int(np.ceil(eta * n_sites - 1e-9)): eta for eta in sorted(grid, reverse=True)}
+    return sorted(needed.values())
+
+
+def _groups(y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for name in sites:
+        yield (site == name) & (y == 1), (site == name) & (y == 0)
+
+
+def _why_empty(size: np.ndarray, kappa: np.ndarray, pi: np.ndarray, tau: float, thresholds: dict[str, float]) -> str:
+    """Name the threshold that emptied the scaffold and the nearest settings that would not."""
+    passes = {"tau_percentile": size > tau, "eta": kappa >= thresholds["eta"], "zeta": pi >= thresholds["zeta"]}
+    left_after = np.logical_and.accumulate([np.ones(len(size), dtype=bool), *passes.values()])
+    step = int(left_after[1:].any(axis=1).argmin())
+    culprit, left = list(passes)[step], left_after[step]
+    n_left, setting = int(left.sum()), f"{culprit}={thresholds[culprit]:g}"
+    admits = dict[str, float]()
+    if culprit == "tau_percentile":
+        left = size == size.max()
+        if left.all():
+            return f"the scaffold is empty: all {n_left} edges have the same contrast, so none stands out"
+        # Where tau reaches the largest contrast; any percentile below admits it.
+        admits["tau_percentile"] = 100 * (n_left - left.sum()) / (n_left - 1) - 1e-3
+    shortfall = np.maximum(thresholds["eta"] - kappa, 0) + np.maximum(thresholds["zeta"] - pi, 0)
+    nearest = np.flatnonzero(left)[shortfall[left].argmin()]
+    admits |= {"eta": kappa[nearest], "zeta": pi[nearest]}
+    remedy = ", ".join(f"{name}={_below(value)}" for name, value in admits.items() if value < thresholds[name])
+    return f"the scaffold is empty: none of {n_left} edges passes {setting}; {remedy} would keep at least one"
+
+
+def _below(value: float) -> str:
+    """Three digits, rounded down, so that the setting shown really admits the value."""
+    return f"{np.floor(1000 * value) / 1000:g}"
+
+
+def site_stability(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
+    """pi (M,) of the bootstrap over sites, exactly (see the closed form above)."""
+    ordered = np.sort(contrast, axis=0)  # NaN last: an edge missing at some sites is bootstrapped over the others
+    count = np.isfinite(contrast).sum(axis=0)
+    pi = np.zeros(contrast.shape[1])
+    for n_sites in np.unique(count[count > 0]):
+        columns = count == n_sites
+        values, sign = ordered[:n_sites, columns], np.sign(consensus[columns])
+        for (low, high), probability in _middle_ranks(int(n_sites)):
+            pi[columns] += probability * (np.sign(values[low] + values[high]) == sign)
+    return pi
+
+
+def hierarchical_stability(
+    groups: Sequence[tuple[np.ndarray, np.ndarray]],
+    consensus: np.ndarray,
+    n_boot: int = 1000,
+    random_state: int = 0,
+    huber_delta: float | None = None,
+) -> np.ndarray:
+    """pi (M,) when sites and, within site and class, people are resampled.
+
+    ``groups`` holds, per site, the residuals of its cases (n1, M) and of its controls (n0, M). The robustness weights
+    are those of the full sample, so each resample is a weighted mean: one matrix product.
+    """
+    rng = np.random.default_rng(random_state)
+    weighted = [(_weighted(cases, huber_delta), _weighted(controls, huber_delta)) for cases, controls in groups]
+    n_sites, kept = len(groups), np.zeros(len(consensus))
+    for block in _blocks(n_boot, 50):
+        drawn = rng.integers(n_sites, size=(block, n_sites))
+        contrast = np.full((block, n_sites, len(consensus)), np.nan)
+        for e, (cases, controls) in enumerate(weighted):
+            boot, slot = np.nonzero(drawn == e)
+            high, low = (_resampled_means(*group, len(boot), rng) for group in (cases, controls))
+            contrast[boot, slot] = high - low
+        kept += (np.sign(np.nanmedian(contrast, axis=1)) == np.sign(consensus)).sum(axis=0)
+    return kept / n_boot
+
+
+def _middle_ranks(n_sites: int) -> Iterator[tuple[tuple[int, int], float]]:
+    """Law of the two middle ranks (0-based; equal for odd E) of E draws with replacement from E ordered values."""
+    share = np.arange(n_sites + 1) / n_sites
+    half = n_sites // 2
+    if n_sites % 2:
+        single = np.diff(binom.sf(half, n_sites, share))
+        yield from (((a, a), float(p)) for a, p in enumerate(single))
+        return
+    # Exactly half of the draws at or below rank a (with one at a) and half at or above rank b > a (with one at b).
+    below = np.diff(share**half)
+    above = below[::-1]
+    lower_middle = np.diff(binom.sf(half - 1, n_sites, share))
+    for a in range(n_sites):
+        pairs = {b: float(comb(n_sites, half) * below[a] * above[b]) for b in range(a + 1, n_sites)}
+        yield (a, a), float(lower_middle[a]) - sum(pairs.values())
+        yield from (((a, b), p) for b, p in pairs.items())
+
+
+def _weighted(values: np.ndarray, huber_delta: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """Robustness weights and weighted values of one class at one site; 0 where missing."""
+    weights = huber_regression(np.ones((len(values), 1)), values, delta=huber_delta)[1]
+    return weights, weights * np.nan_to_num(values)
+
+
+def _resampled_means(weights: np.ndarray, weighted: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    counts = rng.multinomial(len(weights), np.full(len(weights), 1 / len(weights)), size=n).astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (counts @ weighted) / (counts @ weights)
+
+
+def _blocks(total: int, size: int) -> Iterator[int]:
+    for start in range(0, total, size):
+        yield min(size, total - start)

@@ -1,0 +1,163 @@
+"""Episodes: people of one training site read on the pathways that other training sites gave.
+
+A *world* is the set of pathways known when some sites are left out. With training sites T, the network is trained on
+the people of each site e in the world without e; to validate on site e it is trained on the people of each e' in the
+world without e and e', and read on e in the world without e. The world without nobody reads the unseen site.
+"""
+
+from collections.abc import Iterable, MutableMapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from brainroam.core.gate import PathwayGraph
+from brainroam.core.pathways import Evidence, Pathways, Profiles
+from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.core.training import AnyEpisode, Episode, UnreadEpisode
+from brainroam.errors import EmptyScaffoldError
+
+World = frozenset[str]
+EVERYBODY: World = frozenset()
+
+
+class SiteFolds:
+    """All worlds that leave out at most two of the training sites.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    thresholds : dict
+        ``tau_percentile``, ``eta``, ``zeta``, ``bootstrap`` of the scaffold.
+    residual : {"agnostic", "site"}
+        Whether people are read in training by the frozen average deconfounder, as at inference, or by their own
+        site's fit.
+    orient, skip
+        See `brainroam.core.pathways`.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Pathways, and lead-lag edges beside them, of the largest world.
+    """
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        thresholds: dict,
+        residual: str = "agnostic",
+        orient: bool = True,
+        skip: str = "ridge",
+        device: str = "cpu",
+    ) -> None:
+        self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
+        self.evidence, self.sites = evidence, evidence.sites
+        self.profiles: Profiles | None = None
+        self._scaffolds: dict[World, Scaffold] = {EVERYBODY: evidence.scaffold(self._inside(EVERYBODY), **thresholds)}
+        for left_out in self._left_out():
+            try:
+                self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
+            except EmptyScaffoldError:
+                continue  # too little agreement without these sites: no episode is read there
+        self._leads = {world: evidence.lead_scaffold(self._inside(world), **thresholds) for world in self._scaffolds}
+        leads = [lead for lead in self._leads.values() if lead is not None]
+        self.sizes = max(map(len, self._scaffolds.values())), max(map(len, leads), default=0)
+        self.evidence = evidence.gathered(list(self._scaffolds.values()), leads)
+        self._pathways: MutableMapping[World, Pathways] = evidence.shelf()
+        self._graphs: MutableMapping[World, PathwayGraph] = evidence.shelf()
+
+    def scaffold(self, left_out: World = EVERYBODY) -> Scaffold:
+        """The scaffold of one world."""
+        return self._scaffolds[left_out]
+
+    def needed_edges(self) -> np.ndarray:
+        """Every edge that is in the scaffold of some world, ascending."""
+        return edges_of(self._scaffolds.values())
+
+    def pathways(self, left_out: World = EVERYBODY) -> Pathways:
+        """The pathways of one world."""
+        if left_out not in self._pathways:
+            self._pathways[left_out] = self.evidence.pathways(
+                self._inside(left_out),
+                self._scaffolds[left_out],
+                self.profiles,
+                self.orient,
+                self.skip,
+                self._leads[left_out],
+            )
+        return self._pathways[left_out]
+
+    def training(self, left_out: World = EVERYBODY) -> list[AnyEpisode]:
+        """One episode per site that is not left out, each read in the world without it."""
+        return [
+            self._episode(left_out | {site}, [site], self.residual)
+            for site in self.sites
+            if site not in left_out and left_out | {site} in self._scaffolds
+        ]
+
+    def joint(self, left_out: World = EVERYBODY) -> list[AnyEpisode]:
+        """Everybody who is not left out, in one episode, on the pathways they themselves gave."""
+        return [self._episode(left_out, self._inside(left_out), self.residual)]
+
+    def held_out(self, sites: Sequence[str] | None = None) -> list[tuple[str, AnyEpisode]]:
+        """Each site (or those named) that can be validated on, read in the world without it as if never seen."""
+        worlds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
+        return [(site, self._episode(world, [site], "agnostic")) for site, world in worlds if world in self._scaffolds]
+
+    def _episode(self, left_out: World, sites: Sequence[str], residual: str) -> AnyEpisode:
+        people = np.flatnonzero(np.isin(self.evidence.site, sites))
+        if self.evidence.on_disk:
+            self.pathways(left_out)  # now, not in the middle of training
+            return UnreadEpisode(self._labels(people), lambda some: self._read(left_out, people[some], residual))
+        return self._read(left_out, people, residual)
+
+    def _read(self, left_out: World, people: np.ndarray, residual: str) -> Episode:
+        pathways, evidence = self.pathways(left_out), self.evidence
+        edges = pathways.scaffold.edges
+        profiles = self.profiles.of(edges, people) if self.profiles else None
+        if residual == "site":
+            features = pathways.standardised(evidence.residuals_of(people, edges), profiles)
+        else:
+            covariates = evidence.covariates.iloc[people]
+            features = pathways.nodes(evidence.values_of(people, edges), covariates, profiles)
+        return Episode(
+            torch.as_tensor(features, device=self.device),
+            self._labels(people),
+            self._graph(left_out),
+            self._beside(pathways, people, residual),
+        )
+
+    def _graph(self, left_out: World) -> PathwayGraph:
+        """The network's view of a world, which several episodes share."""
+        if left_out not in self._graphs:
+            self._graphs[left_out] = path_graph(self.pathways(left_out), self.device)
+        return self._graphs[left_out]
+
+    def _labels(self, people: np.ndarray) -> Tensor:
+        return torch.as_tensor(self.evidence.y[people], dtype=torch.float32, device=self.device)
+
+    def _beside(self, pathways: Pathways, people: np.ndarray, residual: str) -> Tensor | float:
+        """The lead-lag reading of these people."""
+        lead, evidence = pathways.lead, self.evidence.lead
+        if lead is None or evidence is None:
+            return 0.0
+        if residual == "site":
+            read = lead.sum(evidence.residuals_of(people, lead.edges))
+        else:
+            read = lead.read(evidence.values_of(people, lead.edges), evidence.covariates.iloc[people])
+        return torch.as_tensor(read, dtype=torch.float32, device=self.device)
+
+    def _left_out(self) -> Iterable[World]:
+        """Sets of one and two sites without which at least two sites with both classes remain."""
+        for size in (1, 2):
+            if len(self.sites) - size >= 2:
+                yield from (frozenset(pair) for pair in combinations(self.sites, size))
+
+    def _inside(self, left_out: World) -> list[str]:
+        return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]
+
+
+def path_graph(pathways: Pathways, device: str = "cpu") -> PathwayGraph:
+    """The network's view of a set of pathways."""
+    return PathwayGraph.of(pathways.graph, pathways.skip, device)

@@ -1,0 +1,181 @@
+"""Training the gated network.
+
+    L = CE(logit, y) + gamma * mean_i | sum_p g_ip - K |             Adam, weight decay
+
+over a list of episodes. *Joint* training (the paper) is one episode with everybody. *Episodic* training has one episode
+per training site: its people, read on the pathways that the other sites gave, exactly as an unseen site will be read.
+Every choice of order and initial weight comes from the seed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+from torch.nn import functional
+
+from brainroam.core.gate import GatedNetwork, PathwayGraph
+from brainroam.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Some people on one set of pathways: features (N, B, C), labels (B,), graph, and what is read beside it (B,)."""
+
+    features: Tensor
+    labels: Tensor
+    graph: PathwayGraph
+    beside: Tensor | float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def some(self, people: Tensor) -> "Episode":
+        """Only these people, by position."""
+        beside = self.beside[people] if isinstance(self.beside, Tensor) else self.beside
+        return Episode(self.features[:, people], self.labels[people], self.graph, beside)
+
+    def parts(self) -> "Iterator[Episode]":
+        """Everybody, as many at a time as memory allows: at once."""
+        yield self
+
+
+@dataclass(frozen=True)
+class UnreadEpisode:
+    """An episode whose people are read from disk as they are asked for, by position."""
+
+    labels: Tensor
+    read: Callable[[np.ndarray], Episode]
+    at_a_time: int = 32
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def some(self, people: Tensor) -> Episode:
+        """Read these people."""
+        return self.read(people.numpy())
+
+    def parts(self) -> Iterator[Episode]:
+        """Read everybody, a few at a time."""
+        for start in range(0, len(self), self.at_a_time):
+            yield self.read(np.arange(start, min(start + self.at_a_time, len(self))))
+
+
+AnyEpisode: TypeAlias = Episode | UnreadEpisode
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How to train: the paper's gamma and K, and the optimiser's settings."""
+
+    budget: float = 80
+    budget_weight: float = 5e-4
+    learning_rate: float = 1e-3
+    weight_decay: float = 5e-4
+    batch_size: int = 32
+
+
+class Adam:
+    """Kingma & Ba's optimiser with L2 weight decay, the same numbers as torch's.
+
+    torch's own imports its compiler on first use, which takes longer than many a fit, and steps through the parameters
+    one by one; here they lie in one vector.
+    """
+
+    def __init__(self, network: torch.nn.Module, learning_rate: float, weight_decay: float) -> None:
+        self.learning_rate, self.weight_decay, self.steps = learning_rate, weight_decay, 0
+        parameters = list(network.parameters())
+        self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
+        self.gradient, self.mean, self.square = (torch.zeros_like(self.values) for _ in range(3))
+        start = 0
+        for parameter in parameters:
+            here = slice(start, start := start + parameter.numel())
+            parameter.data = self.values[here].view_as(parameter)
+            parameter.grad = self.gradient[here].view_as(parameter)
+
+    @torch.no_grad()
+    def step(self, beta: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
+        """Take one step along the gradients and set them to zero."""
+        self.steps += 1
+        gradient = self.gradient.add(self.values, alpha=self.weight_decay)
+        self.mean.lerp_(gradient, 1 - beta[0])
+        self.square.mul_(beta[1]).addcmul_(gradient, gradient, value=1 - beta[1])
+        spread = (self.square.sqrt() / (1 - beta[1] ** self.steps) ** 0.5).add_(eps)
+        self.values.addcdiv_(self.mean, spread, value=-self.learning_rate / (1 - beta[0] ** self.steps))
+        self.gradient.zero_()
+
+
+def require_device(name: str) -> None:
+    """Refuse a device that torch does not know or cannot reach here."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"nothing can be computed on the device {name!r} here ({reason}); try cpu") from error
+
+
+def build_network(seed: int, device: str = "cpu", **settings: object) -> GatedNetwork:
+    """A network whose initial weights depend on the seed alone and leave torch's global state untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return GatedNetwork(**settings).to(device)  # type: ignore[arg-type]
+
+
+def train_network(
+    network: GatedNetwork, episodes: Sequence[AnyEpisode], epochs: int, schedule: Schedule, seed: int = 0
+) -> GatedNetwork:
+    """Train in place for a number of epochs."""
+    for epoch in training_epochs(network, episodes, schedule, seed):
+        if epoch == epochs:
+            break
+    return network
+
+
+def training_epochs(
+    network: GatedNetwork, episodes: Sequence[AnyEpisode], schedule: Schedule, seed: int = 0
+) -> Iterator[int]:
+    """Train in place for as long as the caller asks: yields 0 before the first step, then the epochs done so far."""
+    order = np.random.default_rng(seed)
+    optimiser = Adam(network, schedule.learning_rate, schedule.weight_decay)
+    for epoch in count():
+        yield epoch
+        network.train()
+        for episode, people in _batches(episodes, schedule.batch_size, order):
+            objective(network, episode.some(people), schedule).backward()
+            optimiser.step()
+
+
+def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tensor:
+    """Cross-entropy plus the gate budget, averaged over a batch."""
+    reading = network(batch.features, batch.graph)
+    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit + batch.beside, batch.labels)
+    if not network.gated:
+        return cross_entropy
+    overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
+    return cross_entropy + schedule.budget_weight * overspent
+
+
+@threadpool_limits.wrap(limits=1)  # the same logits on any number of cores
+def predict_logits(network: GatedNetwork, episode: AnyEpisode) -> np.ndarray:
+    """Logits (B,) of the people of an episode; labels are not used."""
+    network.eval()
+    with torch.no_grad():
+        logits = [network(part.features, part.graph).logit + part.beside for part in episode.parts()]
+        return torch.cat(logits).double().cpu().numpy()
+
+
+def _batches(
+    episodes: Sequence[AnyEpisode], batch_size: int, order: np.random.Generator
+) -> Iterator[tuple[AnyEpisode, Tensor]]:
+    """Every person once per epoch, in random order of episodes and people, in batches of about equal size."""
+    batches = [
+        (episode, torch.as_tensor(part))
+        for episode in episodes
+        for part in np.array_split(order.permutation(len(episode)), -(-len(episode) // batch_size))
+    ]
+    for i in order.permutation(len(batches)):
+        yield batches[i]

@@ -1,0 +1,104 @@
+"""Everything that is wrong with a multi-site cohort, at once, before it costs days."""
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.check import labels, series
+from brainroam.data.check.duplicates import Duplicate, find_duplicates
+from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
+from brainroam.data.cohort import Cohort
+
+__all__ = ["CheckReport", "Duplicate", "Finding", "check_cohort", "find_duplicates"]
+
+
+def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
+    """Look at a cohort from all sides.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Loaded with ``max_missing_rois=1``, so that everybody is seen.
+    max_missing_rois : float
+        The share of regions without signal above which people will be left out; whether the cohort can be used is
+        judged without them.
+
+    Returns
+    -------
+    CheckReport
+
+    Examples
+    --------
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> report = check_cohort(make_cohort(all_male_sites=1, constant_rois=2))
+    >>> report.usable
+    True
+    >>> [(finding.severity, finding.code, finding.site) for finding in report.findings]
+    [('warning', 'missing-rois', None), ('note', 'constant-sex', 'S01')]
+    >>> check_cohort(make_cohort().select(["S01"])).usable
+    False
+    """
+    table = cohort.table
+    over_limit = cohort.missing_rois.mean(axis=1) > max_missing_rois
+    findings = chain(
+        labels.unusable(table[~over_limit]),
+        series.copies(cohort),
+        labels.unlabelled(table),
+        series.missing_regions(cohort, over_limit, max_missing_rois),
+        series.low_coverage(cohort),
+        series.short_scans(cohort),
+        labels.class_balance(table),
+        labels.label_by_site(table),
+        labels.label_by_covariates(table),
+        labels.covariate_gaps(table),
+        labels.constant_covariates(table),
+        labels.implausible_values(table),
+        series.weak_regions(cohort),
+    )
+    ordered = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    return CheckReport(_totals(cohort), _site_table(cohort), cohort.excluded, tuple(ordered))
+
+
+def _totals(cohort: Cohort) -> dict[str, Any]:
+    label = cohort.table["label"]
+    return {
+        "n_people": len(cohort),
+        "n_sites": len(cohort.sites),
+        "n_cases": int((label == 1).sum()),
+        "n_controls": int((label == 0).sum()),
+        "n_unlabelled": int(label.isna().sum()),
+        "n_with_missing_rois": int(cohort.missing_rois.any(axis=1).sum()),
+        "atlas": cohort.atlas.name,
+        "n_rois": cohort.n_rois,
+        "manifest_hash": cohort.manifest_hash,
+    }
+
+
+def _site_table(cohort: Cohort) -> pd.DataFrame:
+    """One row per site."""
+    table = cohort.table.assign(missing=cohort.missing_rois.any(axis=1))
+    rows = []
+    for site, part in table.groupby("site"):
+        label, age, sex = part["label"], part["age"], part["sex"]
+        rows.append(
+            {
+                "site": str(site),
+                "n": len(part),
+                "cases": int((label == 1).sum()),
+                "controls": int((label == 0).sum()),
+                "unlabelled": int(label.isna().sum()),
+                "age_mean": float(age.mean()),
+                "age_std": float(age.std()),
+                "age_min": float(age.min()),
+                "age_max": float(age.max()),
+                "male": int((sex == 1).sum()),
+                "female": int((sex == 0).sum()),
+                "volumes_min": int(part["n_timepoints"].min()),
+                "volumes_max": int(part["n_timepoints"].max()),
+                "tr": [float(tr) for tr in np.unique(part["tr"].dropna())],
+                "with_missing_rois": int(part["missing"].sum()),
+            }
+        )
+    return pd.DataFrame(rows)

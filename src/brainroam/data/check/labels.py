@@ -1,0 +1,159 @@
+"""Rules about labels and covariates: can they be learned from, and what else tells the classes apart?"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from brainroam.data.check.report import Finding
+from brainroam.errors import listed
+
+MIN_PEOPLE, MIN_PER_CLASS = 10, 5
+MIN_MINORITY = 0.3
+COVARIATES = ("age", "sex", "mean_fd")
+PLAUSIBLE: dict[str, tuple[Callable[[pd.Series], pd.Series], str]] = {
+    "age": (lambda x: (x > 0) & (x < 120), "give years, and leave unknown ages empty"),
+    "sex": (lambda x: x.isin([0, 1]), "code 1 = male, 0 = female, and leave unknown sex empty"),
+    "mean_fd": (lambda x: x >= 0, "give millimetres, and leave unknown motion empty"),
+    "tr": (lambda x: (x > 0) & (x < 20), "give seconds"),
+}
+# Confounding is reported when it is both certain and large enough to be learned instead of the condition.
+MAX_P, MIN_D_COHORT, MIN_D_SITE = 0.01, 0.3, 0.5
+NAMES = {"age": "mean age", "sex": "share of men", "mean_fd": "mean displacement", "n_timepoints": "mean volumes"}
+CONTRASTS = {
+    "age": ("cases are older than controls", "cases are younger than controls"),
+    "sex": ("more of the cases are male", "fewer of the cases are male"),
+    "mean_fd": ("cases moved more than controls", "cases moved less than controls"),
+    "n_timepoints": ("scans of cases are longer than of controls", "scans of cases are shorter than of controls"),
+}
+REMEDIES = {"n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike"}
+
+
+def unusable(table: pd.DataFrame) -> Iterator[Finding]:
+    """What makes it impossible to train on some sites and test on another."""
+    label = table["label"].dropna()
+    if table.empty:
+        yield Finding("error", "nobody-left", "nobody has signal in enough regions", "check the series and the atlas")
+        return
+    if table["site"].nunique() == 1:
+        message = f"all {len(table)} usable people are from one site"
+        yield Finding("error", "one-site", message, "give data of two sites at least", table["site"].iloc[0])
+    if label.empty:
+        yield Finding("error", "no-labels", "nobody has a label", "name the column and the codes of the diagnosis")
+    elif label.nunique() == 1:
+        which = "cases" if label.iloc[0] == 1 else "controls"
+        message = f"all {len(label)} labelled people are {which}"
+        yield Finding("error", "one-class", message, "check the label codes: both classes are needed")
+
+
+def unlabelled(table: pd.DataFrame) -> Iterator[Finding]:
+    """People who can be predicted but not learned from."""
+    people = tuple(table.loc[table["label"].isna(), "subject"])
+    if 0 < len(people) < len(table):
+        message = f"{len(people)} people have no label: {listed(people)}"
+        yield Finding("warning", "unlabelled", message, "they can be predicted, not trained on", subjects=people)
+
+
+def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
+    """Sites that are small or lopsided."""
+    for site, label in table.groupby("site")["label"]:
+        cases, controls = int((label == 1).sum()), int((label == 0).sum())
+        fewer, message = min(cases, controls), f"{cases} cases and {controls} controls"
+        if fewer == 0:
+            code, remedy = "one-class-site", "it serves deconfounding only: it has no contrast, and no AUC as test site"
+        elif fewer < MIN_PER_CLASS or len(label) < MIN_PEOPLE:
+            code, remedy = "small-site", "too few to learn from or to judge by: merge it with its like or leave it out"
+        elif fewer < MIN_MINORITY * (cases + controls):
+            code, remedy = "imbalance", "judge this site by AUC or balanced accuracy, not by accuracy"
+        else:
+            continue
+        yield Finding("warning", code, message, remedy, str(site))
+
+
+def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
+    """Whether the site alone tells something about the label."""
+    counts = pd.crosstab(table["site"], table["label"])
+    if min(counts.shape) < 2:
+        return
+    chi2, p, *_ = stats.chi2_contingency(counts, correction=False)
+    if p < MAX_P:
+        v = np.sqrt(chi2 / counts.to_numpy().sum())
+        share = counts[1] / counts.sum(axis=1)
+        message = (
+            f"the share of cases differs between sites, from {share.min():.0%} ({share.idxmin()}) to "
+            f"{share.max():.0%} ({share.idxmax()}): Cramér's V = {v:.2f}, p = {p:.2g}"
+        )
+        remedy = "a model can learn the site instead of the condition: hold out whole sites, remove site effects"
+        yield Finding("warning", "label-by-site", message, remedy)
+
+
+def label_by_covariates(table: pd.DataFrame) -> Iterator[Finding]:
+    """Whether age, sex, motion or scan length tell cases from controls, in the cohort and at each site."""
+    parts = [(None, table, MIN_D_COHORT), *((str(s), part, MIN_D_SITE) for s, part in table.groupby("site"))]
+    for name in CONTRASTS:
+        for site, part, least in parts:
+            cases, controls = (part.loc[part["label"] == y, name].dropna().to_numpy() for y in (1, 0))
+            if min(len(cases), len(controls)) < 2 or np.ptp(np.concatenate([cases, controls])) == 0:
+                continue
+            # Without any spread inside the classes they are told apart perfectly.
+            spread = np.sqrt((cases.var() + controls.var()) / 2)
+            d, p = np.copysign(np.inf, cases.mean() - controls.mean()), 0.0
+            if spread > 0:
+                d, p = (cases.mean() - controls.mean()) / spread, _welch(cases, controls)
+            if p < MAX_P and abs(d) >= least:
+                means = f"{NAMES[name]} {cases.mean():.2f} against {controls.mean():.2f}"
+                message = f"{CONTRASTS[name][int(d < 0)]}: {means}, d = {d:.2f}, p = {p:.2g}"
+                remedy = REMEDIES.get(name, f"a model can learn {name} instead of the condition: use it as a covariate")
+                yield Finding("warning", f"label-by-{name}", message, remedy, site)
+
+
+def _welch(a: np.ndarray, b: np.ndarray) -> float:
+    """P value of Welch's t test; from summaries, as one of the groups may be constant."""
+    first, second = ((x.mean(), x.std(ddof=1), len(x)) for x in (a, b))
+    return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
+
+
+def covariate_gaps(table: pd.DataFrame) -> Iterator[Finding]:
+    """Covariates that are missing, for everybody, a whole site or some people."""
+    for name in (*COVARIATES, "tr"):
+        gap = table[name].isna()
+        if gap.all():
+            yield Finding("note", f"no-{name}", f"{name} is not known for anybody", f"add a column {name!r} if you can")
+            continue
+        for site, missing in gap.groupby(table["site"]):
+            people = tuple(table.loc[missing[missing].index, "subject"])
+            if len(people) == len(missing):
+                remedy = "this site is left out where that covariate is estimated"
+                yield Finding("warning", f"no-{name}", f"{name} is missing for the whole site", remedy, str(site))
+            elif people:
+                message = f"{name} is missing for {len(people)}: {listed(people)}"
+                remedy = "the mean of the training people stands in, and is flagged"
+                yield Finding("note", f"missing-{name}", message, remedy, str(site), people)
+
+
+def constant_covariates(table: pd.DataFrame) -> Iterator[Finding]:
+    """Covariates with one value at a site, whose slope cannot be estimated there, and scans of several kinds."""
+    for site, part in table.groupby("site"):
+        for name in COVARIATES:
+            values = part[name].dropna().unique()
+            if len(values) == 1 and len(part) > 1:
+                sex = {0: "female", 1: "male"}.get(values[0])
+                message = f"everybody is {sex}" if name == "sex" and sex else f"{name} is {values[0]:g} for everybody"
+                remedy = f"the effect of {name} is taken from the other sites"
+                yield Finding("note", f"constant-{name}", message, remedy, str(site))
+        if part["tr"].nunique() > 1:
+            message = f"several TR: {listed(f'{tr:g}' for tr in sorted(part['tr'].dropna().unique()))} s"
+            yield Finding("note", "mixed-tr", message, "give windows in seconds, not in volumes", str(site))
+
+
+def implausible_values(table: pd.DataFrame) -> Iterator[Finding]:
+    """Codes for 'missing' that were read as numbers, and units or codings that were mistaken."""
+    for name, (plausible, remedy) in PLAUSIBLE.items():
+        values = table[name]
+        wrong = ~(plausible(values) | values.isna())
+        if wrong.any():
+            people = tuple(table.loc[wrong, "subject"])
+            seen = listed(f"{subject} ({value:g})" for subject, value in zip(people, values[wrong], strict=True))
+            message = f"{name} is implausible for {len(people)}: {seen}"
+            yield Finding("warning", f"implausible-{name}", message, remedy, subjects=people)

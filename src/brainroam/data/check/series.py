@@ -1,0 +1,97 @@
+"""Rules about the series: regions without signal, scans that are too short, and people who are there twice."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from brainroam.data.check.duplicates import find_duplicates, similar_ids
+from brainroam.data.check.report import Finding
+from brainroam.data.cohort import Cohort
+from brainroam.errors import listed
+
+MIN_VOLUMES = 30  # one sliding window
+MAX_LACKING = 0.1  # share of a site's people who may lack signal in a region
+WEAK = 0.05  # spread of a region over time, against the person's median region
+
+
+def missing_regions(cohort: Cohort, over_limit: np.ndarray, limit: float) -> Iterator[Finding]:
+    """People with regions that are constant or not finite, and those whom every other command leaves out."""
+    counts = cohort.missing_rois.sum(axis=1)
+    if over_limit.any():
+        people, each = _people(cohort, over_limit, counts)
+        message = f"over {limit:.0%} of the {cohort.n_rois} regions have no signal in {_of_all(cohort, people)}: {each}"
+        yield Finding("warning", "over-limit", message, "left out unless max_missing_rois is raised", None, people)
+    if counts.any():
+        people, each = _people(cohort, counts > 0, counts)
+        message = f"regions are constant or not finite in {_of_all(cohort, people)}: {each}"
+        yield Finding("warning", "missing-rois", message, "edges of these regions enter no fit", None, people)
+
+
+def low_coverage(cohort: Cohort) -> Iterator[Finding]:
+    """Regions that many people of a site lack."""
+    names = np.array(cohort.atlas.labels)
+    for site, rows in cohort.table.groupby("site").indices.items():
+        share = cohort.missing_rois[rows].mean(axis=0)
+        if (rare := share > MAX_LACKING).any():
+            each = listed(f"{name} ({part:.0%})" for name, part in zip(names[rare], share[rare], strict=True))
+            message = f"over {MAX_LACKING:.0%} of the people lack signal in {rare.sum()} regions: {each}"
+            yield Finding("warning", "low-coverage", message, "read results on these regions with care", str(site))
+
+
+def weak_regions(cohort: Cohort) -> Iterator[Finding]:
+    """Regions that hardly vary, as at the edge of the field of view."""
+    counts = np.array([_weak(x[:, ~gone]) for x, gone in zip(cohort.series, cohort.missing_rois, strict=True)])
+    if counts.any():
+        people, each = _people(cohort, counts > 0, counts)
+        message = f"regions vary less than {WEAK:.0%} of the usual in {_of_all(cohort, people)}: {each}"
+        remedy = "probably outside the field of view: look at the scans"
+        yield Finding("note", "weak-rois", message, remedy, None, people)
+
+
+def _weak(x: np.ndarray) -> int:
+    spread = x.std(axis=0)
+    return int((spread < WEAK * np.median(spread)).sum()) if x.shape[1] else 0
+
+
+def short_scans(cohort: Cohort) -> Iterator[Finding]:
+    """Scans with fewer volumes than one window."""
+    lengths = cohort.table["n_timepoints"].to_numpy()
+    if (short := lengths < MIN_VOLUMES).any():
+        people, each = _people(cohort, short, lengths)
+        message = f"fewer than {MIN_VOLUMES} volumes in {_of_all(cohort, people)}: {each}"
+        remedy = "shorter than a sliding window: choose a shorter window or leave them out"
+        yield Finding("warning", "short-series", message, remedy, None, people)
+
+
+def copies(cohort: Cohort) -> Iterator[Finding]:
+    """People who are probably one: identical series, nearly identical connectivity, or nearly the same id."""
+    table = cohort.table.set_index("subject")
+    remedy = "one person on both sides of a split leaks the label: leave one out, or both when the labels disagree"
+    for twin in find_duplicates(cohort):
+        pair = (twin.first, twin.second)
+        rows = table.loc[list(pair)]
+        facts = [
+            f"the same {name} ({rows[name].iloc[0]:g})" for name in ("age", "mean_fd") if rows[name].nunique() == 1
+        ]
+        facts += ["opposite labels"] if rows["label"].nunique() == 2 else []
+        site = rows["site"].iloc[0] if rows["site"].nunique() == 1 else None
+        facts += [] if site else [f"different sites ({' and '.join(rows['site'])})"]
+        identical = twin.kind == "identical"
+        what = "identical series" if identical else f"nearly the same connectivity (centred r = {twin.similarity:.2f})"
+        message = f"{pair[0]} and {pair[1]} have {', '.join([what, *facts])}"
+        yield Finding("error" if identical else "warning", f"{twin.kind}-people", message, remedy, site, pair)
+    for pair in similar_ids(table.index.tolist()):
+        message = f"{pair[0]} and {pair[1]} are nearly the same id"
+        yield Finding("warning", "similar-ids", message, "make sure that they are two people", None, pair)
+
+
+def _of_all(cohort: Cohort, people: tuple[str, ...]) -> str:
+    return f"{len(people)} of {len(cohort)} people"
+
+
+def _people(cohort: Cohort, mask: np.ndarray, counts: np.ndarray) -> tuple[tuple[str, ...], str]:
+    """Ids of the people where ``mask`` is true, and a short list of them with their counts, the highest first."""
+    subjects = cohort.table["subject"].to_numpy()
+    rows = np.flatnonzero(mask)
+    order = rows[np.argsort(-counts[rows], kind="stable")]
+    return tuple(subjects[rows]), listed(f"{subjects[i]} ({counts[i]})" for i in order)

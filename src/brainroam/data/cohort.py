@@ -1,0 +1,359 @@
+"""`Cohort`: the people, their series, and what was left out and why. Immutable once made."""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.atlas import Atlas, anonymous_atlas
+from brainroam.data.validation import common_width, frozen_series, validated_table
+from brainroam.errors import DataError, ReaderError, listed, unknown
+from brainroam.utils.cache import Cache
+from brainroam.utils.files import atomic_write
+
+SCHEMA = 1
+
+
+def missing_rois(series: Sequence[np.ndarray]) -> np.ndarray:
+    """Which regions carry no signal in which person: constant or with a non-finite value.
+
+    Returns a boolean array (n people, P regions). A correlation with such a region does not exist.
+
+    >>> x = np.random.default_rng(0).normal(size=(20, 3)); x[:, 1] = 5.0
+    >>> missing_rois([x])
+    array([[False,  True, False]])
+    """
+    return np.stack([_flat_columns(x) for x in series])
+
+
+def _flat_columns(x: np.ndarray) -> np.ndarray:
+    low, high = x.min(axis=0), x.max(axis=0)  # a NaN or inf anywhere in a column shows in its range
+    with np.errstate(invalid="ignore"):
+        spread = high - low
+        alive = spread > 1e-10 * np.maximum(np.abs(low), np.abs(high))
+    return ~(alive & np.isfinite(spread))
+
+
+class Cohort:
+    """People from several sites. Nothing of it changes once it is made: selecting gives a new one.
+
+    Parameters
+    ----------
+    series : sequence of ndarray of shape (T_i, P)
+        One array per person, time first.
+    table : DataFrame
+        One row per person: ``subject`` (unique text), ``site``, ``label`` (1 = condition, 0 = control, missing when
+        unknown) and, when known, ``batch``, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr``
+        (seconds) and any other column. ``n_timepoints`` is always taken from the series.
+    atlas : Atlas, optional
+        Names and coordinates of the regions; numbered regions when absent.
+    excluded : DataFrame, optional
+        ``subject`` and ``reason`` of everybody who was left out.
+    truth : object, optional
+        What a synthetic cohort planted (see `brainroam.make_cohort`); absent for real data.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"subject": ["01", "02"], "site": ["A", "B"], "label": [0, 1]})
+    >>> cohort = Cohort([rng.normal(size=(50, 4)), rng.normal(size=(60, 4))], table)
+    >>> cohort
+    Cohort(2 people, 2 sites, 1 with the condition, 4 regions of 'custom')
+    >>> cohort.select(sites=["A"]).table["subject"].tolist()
+    ['01']
+    """
+
+    def __init__(
+        self,
+        series: Sequence[np.ndarray],
+        table: pd.DataFrame,
+        atlas: Atlas | None = None,
+        excluded: pd.DataFrame | None = None,
+        truth: Any = None,
+    ) -> None:
+        self._table = validated_table(table, len(series))
+        subjects = self._table["subject"]
+        self._series = tuple(frozen_series(x, subject) for x, subject in zip(series, subjects, strict=True))
+        n_rois = common_width(self._series, subjects)
+        self._table["n_timepoints"] = [len(x) for x in self._series]
+        self._atlas = anonymous_atlas(n_rois) if atlas is None else atlas
+        if len(self._atlas) != n_rois:
+            raise DataError(
+                f"the atlas {self._atlas.name!r} has {len(self._atlas)} regions but the series have {n_rois} columns; "
+                "name the atlas the series were made with, or give its table"
+            )
+        self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
+        self._truth = truth
+        self._origin: tuple[Cohort, np.ndarray] | None = None
+        self._features: dict[str, np.ndarray] = {}
+        self._cache = Cache()
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __repr__(self) -> str:
+        cases = int((self._table["label"] == 1).sum())
+        return (
+            f"Cohort({len(self)} people, {len(self.sites)} sites, {cases} with the condition, "
+            f"{self.n_rois} regions of {self.atlas.name!r})"
+        )
+
+    @property
+    def series(self) -> list[np.ndarray]:
+        """One read-only (T_i, P) array per person."""
+        return list(self._series)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A copy of the metadata, one row per person."""
+        return self._table.copy()
+
+    @property
+    def atlas(self) -> Atlas:
+        """The regions, in column order."""
+        return self._atlas
+
+    @property
+    def excluded(self) -> pd.DataFrame:
+        """A copy of who was left out and why."""
+        return self._excluded.copy()
+
+    @property
+    def truth(self) -> Any:
+        """What was planted in a synthetic cohort, else None."""
+        return self._truth
+
+    @property
+    def n_rois(self) -> int:
+        """Number of regions P."""
+        return self._series[0].shape[1]
+
+    @property
+    def sites(self) -> list[str]:
+        """The site names, sorted."""
+        return sorted(self._table["site"].unique())
+
+    @property
+    def labels(self) -> np.ndarray:
+        """0/1 labels as integers; an error when some are unknown."""
+        unlabelled = self._table["label"].isna()
+        if unlabelled.any():
+            people = listed(self._table.loc[unlabelled, "subject"])
+            raise DataError(f"{int(unlabelled.sum())} people have no label: {people}; training and scoring need one")
+        return self._table["label"].to_numpy(dtype=int)
+
+    def covariates(self, names: Iterable[str]) -> pd.DataFrame:
+        """These columns of the table; an error for one that does not exist."""
+        names = list(names)
+        for name in names:
+            if name not in self._table:
+                raise unknown("covariate", name, self._table.columns)
+        return self._table[names].copy()
+
+    @property
+    def series_digests(self) -> list[str]:
+        """SHA-256 of each person's series: shape, then float64 bytes."""
+        return self.per_person("digest", lambda series: np.array([series_digest(x) for x in series])).tolist()
+
+    @cached_property
+    def manifest_hash(self) -> str:
+        """SHA-256 over subject ids, labels, sites and series; the order of people does not matter."""
+        return manifest_hash(self._table, self.series_digests)
+
+    @property
+    def missing_rois(self) -> np.ndarray:
+        """Boolean (n, P): regions without signal, see `missing_rois`."""
+        return self.per_person("missing_rois", missing_rois).copy()
+
+    def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> np.ndarray:
+        """Features of each person alone, computed once and shared by every subset of this cohort.
+
+        ``compute`` maps series to an array with one row per person, each row a function of that person's series only:
+        sharing rows between training and held-out people then cannot leak. ``key`` names the function and its settings.
+        Of the whole cohort they are handed out as they are, read-only, since they can be as large as memory allows.
+        """
+        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        if key not in whole._features:
+            features = compute(whole.series)
+            features.setflags(write=False)
+            whole._features[key] = features
+        features = whole._features[key]
+        return features if np.array_equal(rows, np.arange(len(whole))) else features[rows]
+
+    @property
+    def cache(self) -> Cache:
+        """Results by content, shared by every subset of this cohort."""
+        return self._cache
+
+    def subset(self, index: Sequence[int] | np.ndarray) -> "Cohort":
+        """The people at these positions (integers, or a boolean mask), in that order."""
+        positions = np.arange(len(self))[np.asarray(index)]
+        if len(positions) == 0:
+            raise DataError("the selection holds nobody; check the sites or the subset asked for")
+        return self._with(positions, self._excluded)
+
+    def select(self, sites: Iterable[str]) -> "Cohort":
+        """The people of these sites."""
+        wanted = [str(site) for site in sites]
+        for site in wanted:
+            if site not in self.sites:
+                raise unknown("site", site, self.sites)
+        return self.subset(self._table["site"].isin(wanted).to_numpy())
+
+    def exclude(self, mask: np.ndarray, reasons: Sequence[str]) -> "Cohort":
+        """Leave out the people where ``mask`` is true and record the reason given for each of them."""
+        mask = np.asarray(mask, dtype=bool)
+        if mask.all():
+            raise DataError(f"everybody would be excluded: {listed(sorted(set(reasons)))}")
+        added = list(zip(self._table.loc[mask, "subject"], reasons, strict=True))
+        record = pd.concat([self._excluded, _exclusions(added)], ignore_index=True)
+        return self._with(np.flatnonzero(~mask), record)
+
+    def exclude_missing(self, max_missing_rois: float = 0.2) -> "Cohort":
+        """Leave out people with more than this share of regions without signal."""
+        count = self.missing_rois.sum(axis=1)
+        over = count > max_missing_rois * self.n_rois
+        if not over.any():
+            return self
+        text = "{} of {} regions are constant or not finite (limit {:.0%})"
+        return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
+
+    def with_columns(self, columns: pd.DataFrame) -> "Cohort":
+        """The same people with these columns, one row each in their order, added to the table or replacing its own."""
+        table = self._table.assign(**{str(name): columns[name].to_numpy() for name in columns})
+        same_series = Cohort(self._series, table, self._atlas, self._excluded, self._truth)
+        same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
+        return same_series
+
+    def concat(self, other: "Cohort") -> "Cohort":
+        """This cohort and another of the same atlas, as one."""
+        if self.atlas != other.atlas:
+            raise DataError(
+                f"cohorts of different atlases cannot be joined: {self.atlas.name!r} ({self.n_rois} regions) "
+                f"and {other.atlas.name!r} ({other.n_rois} regions)"
+            )
+        table = pd.concat([self._table, other._table], ignore_index=True)
+        excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
+        return Cohort(self._series + other._series, table, self.atlas, excluded)
+
+    def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
+        """A cohort of these people that shares its arrays with this one and is not validated again."""
+        part = object.__new__(type(self))
+        part._series = tuple(self._series[i] for i in positions)
+        part._table = self._table.iloc[positions].reset_index(drop=True)
+        part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
+        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
+        return part
+
+    def save(self, path: str | Path) -> Path:
+        """Write one ``.npz`` file (arrays and JSON, nothing executable); an interrupted write leaves no file."""
+        path = Path(path)
+        header = {
+            "schema": SCHEMA,
+            "table": to_columns(self._table),
+            "excluded": to_columns(self._excluded),
+            "atlas": {"name": self.atlas.name, "labels": self.atlas.labels, "citation": self.atlas.citation},
+            "manifest_hash": self.manifest_hash,
+        }
+        coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
+        data = np.concatenate(self._series)
+        with atomic_write(path) as file:
+            np.savez(file, header=np.array(json.dumps(header, default=str)), data=data, coords=coords)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Cohort":
+        """Read what `save` wrote, checking its manifest hash."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                header, data, coords = json.loads(str(file["header"])), file["data"], file["coords"]
+            if header["schema"] != SCHEMA:
+                raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
+            table = pd.DataFrame(header["table"])
+            ends = np.cumsum(table["n_timepoints"].to_numpy(dtype=int))
+            atlas = Atlas(
+                **{**header["atlas"], "labels": tuple(header["atlas"]["labels"])},
+                coords=coords if len(coords) else None,
+            )
+            cohort = cls(
+                np.split(data, ends[:-1]), table, atlas, pd.DataFrame(header["excluded"], columns=["subject", "reason"])
+            )
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            EOFError,
+            RecursionError,
+            zipfile.BadZipFile,
+        ) as error:
+            if isinstance(error, ReaderError):
+                raise
+            raise ReaderError(f"{path} is not a readable brainroam cohort: {error}") from error
+        if cohort.manifest_hash != header["manifest_hash"]:
+            raise ReaderError(f"{path} is damaged: its content does not match its manifest hash; save it again")
+        return cohort
+
+
+def anonymous_cohort(
+    series: Sequence[np.ndarray],
+    y: Sequence[int] | np.ndarray | None = None,
+    site: Sequence[str] | None = None,
+    tr: Sequence[float] | None = None,
+) -> Cohort:
+    """The one gate for bare arrays: a cohort whose people are named by their position.
+
+    >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
+    ['person 0']
+    """
+    if len(series) == 0:
+        raise DataError("no people were given")
+    for name, values in {"label": y, "site": site, "tr": tr}.items():
+        if values is not None and len(values) != len(series):
+            raise DataError(f"there are {len(series)} series but {len(values)} values of {name}")
+    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
+    table["label"] = np.nan if y is None else np.asarray(y)
+    table["site"] = "unknown" if site is None else np.asarray(site).astype(str)
+    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
+    return Cohort(series, table)
+
+
+def two_classes(y: Sequence) -> tuple[np.ndarray, np.ndarray]:
+    """The two classes of y, controls first, and y as 0 and 1.
+
+    >>> two_classes(["TD", "TD", "ASD"])[1].tolist()
+    [1, 1, 0]
+    """
+    classes, labels = np.unique(np.asarray(y), return_inverse=True)
+    if len(classes) != 2:
+        raise DataError(f"y must have two classes, controls and cases; found {len(classes)}: {listed(classes)}")
+    return classes, labels
+
+
+def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:
+    """SHA-256 over subject ids, labels, sites and the digests of their series, in any order."""
+    rows = zip(table["subject"], table["label"], table["site"], digests, strict=True)
+    people = sorted([subject, None if pd.isna(label) else int(label), site, d] for subject, label, site, d in rows)
+    return hashlib.sha256(json.dumps(people).encode()).hexdigest()
+
+
+def series_digest(x: np.ndarray) -> str:
+    """SHA-256 of a series: shape, then float64 bytes."""
+    return hashlib.sha256(repr(x.shape).encode() + x.tobytes()).hexdigest()
+
+
+def _exclusions(rows: Iterable[Sequence[str]]) -> pd.DataFrame:
+    return pd.DataFrame([list(row) for row in rows], columns=["subject", "reason"], dtype=object)
+
+
+def to_columns(table: pd.DataFrame) -> dict[str, list]:
+    """JSON-ready columns; missing values become null."""
+    return {str(name): [None if pd.isna(v) else v for v in column.tolist()] for name, column in table.items()}

@@ -1,0 +1,68 @@
+"""What is in a folder? Look at the files and the table of people, and guess how to read them.
+
+Nothing is decided here that only the people who made the data can know: what cannot be told from names and values
+comes back as a `Question`. Ask, put the answer into ``given``, and look again.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from brainroam.data.detect.files import look_at_series, series_files
+from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.detect.people import look_at_people
+from brainroam.data.readers import detect
+from brainroam.data.readers.tables import read_table
+from brainroam.errors import ReaderError
+from brainroam.utils.files import expanded
+
+__all__ = ["Guess", "Question", "look"]
+
+WITH_COLUMNS = ("folder", "bids")
+
+
+def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
+    """Guess how to read a folder.
+
+    Parameters
+    ----------
+    folder : path
+    given : mapping, optional
+        What is known already: ``reader``, ``atlas``, and options of the reader such as ``label_col`` or ``case``.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> study = Path(tempfile.mkdtemp())
+    >>> rows = ["Sub ID,Scanner location,Dx (1=patient)", "7,Oslo,1", "8,Rome,2", "9,Rome,1"]
+    >>> _ = (study / "people.csv").write_text("\\n".join(rows))
+    >>> for name in ("007", "008", "009"):
+    ...     np.save(study / f"scan_{name}.npy", np.random.default_rng(0).normal(size=(50, 116)))
+    >>> guess = look(study)
+    >>> guess.reader, guess.atlas, guess.questions
+    ('folder', 'aal', [])
+    >>> guess.options["site_col"], guess.options["case"], guess.options["template"]
+    ('Scanner location', '1', 'scan_{participant_id}.npy')
+    """
+    folder, given = expanded(folder), dict(given or {})
+    if not folder.exists():
+        raise ReaderError(f"{folder} does not exist")
+    reader = given.pop("reader", None) or _reader(folder)
+    guess = Guess(reader, given.pop("atlas", None), {key: value for key, value in given.items() if value is not None})
+    if reader in WITH_COLUMNS:
+        files = [file.relative_to(folder).as_posix() for file in series_files(folder)]
+        table = look_at_people(folder, files, guess)
+        if table is not None and reader == "folder" and "subject_col" in guess.options:
+            ids = [name for name in read_table(table)[guess.options["subject_col"]] if name]
+            look_at_series(folder, ids, table, guess)
+    return guess
+
+
+def _reader(folder: Path) -> str:
+    """The layout that is recognised; a plain folder when none is, for the table may have any name."""
+    try:
+        return detect(folder)
+    except ReaderError:
+        if folder.is_dir() and series_files(folder):
+            return "folder"
+        raise

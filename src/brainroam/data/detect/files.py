@@ -1,0 +1,111 @@
+"""Where the series of the people are, how many regions they have, and whether time runs down or across."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from brainroam.data.atlas import SHIPPED
+from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.readers.locate import ID, match_template, unpadded
+from brainroam.data.readers.series import read_series, suffix_of
+
+LOOKED_AT = 12  # series that are read to learn their shape
+NEARLY_ALL = 0.9
+
+
+def series_files(folder: Path) -> list[Path]:
+    """Files below a folder that may hold series, nothing hidden among them."""
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if suffix_of(file) and file.is_file() and not any(p.startswith(".") for p in file.relative_to(folder).parts)
+    ]
+
+
+def look_at_series(folder: Path, ids: list[str], table: Path, guess: Guess) -> None:
+    """Add ``template``, ``transpose`` and the atlas to a guess."""
+    if "template" not in guess.options:
+        others = [file for file in series_files(folder) if file.resolve() != table.resolve()]
+        files = [file.relative_to(folder).as_posix() for file in others]
+        template = template_of(files, ids)
+        if template is None:
+            seen = f" (there is {files[0]})" if files else ""
+            text = f"Where below {folder} is the series of a person{seen}? Write {ID} in place of the id"
+            guess.questions.append(Question("template", text))
+            return
+        guess.options["template"] = template
+    found = list(match_template(folder, str(guess.options["template"]), ids).values())[:LOOKED_AT]
+    series = [read_series(file, guess.options.get("mat_key")) for file in found]
+    named = any(person.names is not None for person in series)
+    _look_at_shapes([person.values.shape for person in series], named, guess)
+
+
+def _look_at_shapes(shapes: list[tuple[int, ...]], named: bool, guess: Guess) -> None:
+    """Regions are what everybody has the same number of, or as many as a known atlas."""
+    rows, columns = ({shape[axis] for shape in shapes} for axis in (0, 1))
+    known = set(SHIPPED.values())
+    across = len(rows) == 1 and (len(columns) > 1 or (rows <= known and not columns <= known))
+    if "transpose" not in guess.options and across:
+        guess.options["transpose"] = True
+        guess.remarks["transpose"] = "the files have a row for each region, not for each volume"
+    regions = rows if guess.options.get("transpose") else columns
+    if guess.atlas is not None or len(regions) != 1:
+        return
+    (n_rois,) = regions
+    fitting = [name for name, size in SHIPPED.items() if size == n_rois]
+    if fitting == ["aal"] and not named:
+        guess.atlas, guess.remarks["atlas"] = "aal", "116 regions"
+    elif fitting:
+        guess.remarks["atlas"] = f"{n_rois} regions: write {fitting[0]} if they are its regions"
+    else:
+        guess.remarks["atlas"] = f"{n_rois} regions: a csv with their names (name, x, y, z) can stand here"
+
+
+def id_words(stem: str) -> Iterable[str]:
+    """Everything in a path that may be an id: runs of letters and digits, also several joined by ``_`` or ``-``."""
+    for part in stem.split("/"):
+        pieces = re.split(r"([_.-])", part)
+        for start in range(0, len(pieces), 2):
+            for stop in range(start + 1, min(len(pieces), start + 8) + 1, 2):
+                yield "".join(pieces[start:stop])
+
+
+def template_of(files: Iterable[str], ids: Iterable[str]) -> str | None:
+    """The path of the files with the id taken out; what differs besides it becomes a star.
+
+    >>> template_of(["ts/A_01_roi.csv", "ts/B_02_roi.csv", "ts/notes.csv"], ["1", "2"])
+    'ts/*{participant_id}_roi.csv'
+    >>> template_of(["sub-01/rest.csv", "sub-02/rest.csv"], ["01", "02"])
+    '{participant_id}/rest.csv'
+    """
+    wanted = {unpadded(name) for name in ids}
+    places = [place for file in files if (place := _around_id(file, wanted))]
+    if not places:
+        return None
+    people_of: dict[str, set[str]] = defaultdict(set)
+    for _, _, after, person in places:
+        people_of[after].add(person)
+    after = max(sorted(people_of), key=lambda text: len(people_of[text]))
+    if len(people_of[after]) >= NEARLY_ALL * len(set().union(*people_of.values())):
+        places = [place for place in places if place[2] == after]
+    else:
+        endings = {suffix_of(Path(text)) for text in people_of}
+        after = f"*{endings.pop()}" if len(endings) == 1 else "*"
+    above, before = ({place[k] for place in places} for k in (0, 1))
+    return f"{above.pop() if len(above) == 1 else '**/'}{before.pop() if len(before) == 1 else '*'}{ID}{after}"
+
+
+def _around_id(file: str, wanted: set[str]) -> tuple[str, str, str, str] | None:
+    """Folder, text before the id, text after it, and the id; in the file's name, else in that of a folder."""
+    folder, slash, name = file.rpartition("/")
+    inside = [word for word in id_words(name) if unpadded(word) in wanted]
+    if inside:
+        word = max(inside, key=len)
+        before, _, after = name.partition(word)
+        return folder + slash, before.removesuffix("sub-"), after, unpadded(word)
+    parts = file.split("/")
+    for k, part in enumerate(parts[:-1]):
+        if unpadded(part) in wanted:
+            return "".join(f"{p}/" for p in parts[:k]), "", "/" + "/".join(parts[k + 1 :]), unpadded(part)
+    return None

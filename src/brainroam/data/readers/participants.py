@@ -1,0 +1,218 @@
+"""From a table of people and their series to a `Cohort`, writing down everybody who is lost on the way.
+
+A reader knows its layout; what happens to a person afterwards is the same for all of them and stands here once:
+choose the sites, leave out those without a label or a series, read, name the regions.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers.scratch import Scratch
+from brainroam.data.readers.tables import is_empty
+from brainroam.data.readers.text import Series
+from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller asks of any reader.
+
+    ``sites`` are the sites to keep (None: all); with ``all_sites`` each of them must exist, without it those that do
+    not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`. With a ``spool``
+    series are kept on disk as they are read.
+    """
+
+    atlas: str | Path | Atlas | None = None
+    sites: tuple[str, ...] | None = None
+    all_sites: bool = True
+    require_label: bool = True
+    spool: Scratch | None = None
+
+    @property
+    def roi_set(self) -> str | None:
+        """The name by which a layout with several ROI sets knows the atlas: its own, or the stem of its table."""
+        if self.atlas is None:
+            return None
+        return self.atlas.name if isinstance(self.atlas, Atlas) else Path(self.atlas).stem
+
+
+class NotInFile(ReaderError):
+    """This person's file lacks what was asked for; the person is left out, the others are read."""
+
+
+class Participants:
+    """The people a reader found.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``subject``, ``site``, ``label``, ``unlabelled`` (why the label is missing, where it is) and anything else.
+    request : Request
+        Its sites are chosen here, before anything else is asked of a person.
+    source : object
+        The file the table came from, for messages.
+    """
+
+    def __init__(self, table: pd.DataFrame, request: Request, source: object) -> None:
+        nameless = is_empty(table["subject"])
+        if nameless.any():
+            raise ReaderError(f"{source}, line {int(nameless.idxmax()) + 2} has no subject id; every row needs one")
+        twice = table.loc[table["subject"].duplicated(), "subject"].unique()
+        if len(twice):
+            raise ReaderError(f"{source} lists {listed(twice)} more than once; every person needs an id of their own")
+        self.request = request
+        self.known = set(table["subject"])
+        self.table = table[_chosen(table, request)].reset_index(drop=True)
+        self.excluded: list[tuple[str, str]] = []
+        self.exclude(is_empty(self.table["site"]), f"no site in {source}")
+
+    def exclude(self, mask: Sequence[bool] | pd.Series, reason: str | pd.Series) -> None:
+        """Leave out the people where ``mask`` is true, for one reason or for one each."""
+        mask = np.asarray(mask, dtype=bool)
+        subjects = self.table.loc[mask, "subject"]
+        reasons = [reason] * len(subjects) if isinstance(reason, str) else list(reason[mask])
+        self.excluded += zip(subjects, reasons, strict=True)
+        self.table = self.table[~mask].reset_index(drop=True)
+
+    def require_files(self, files: Mapping[str, Path], sought: str) -> None:
+        """Leave out rows without a file and record files without a row. ``sought`` says what was looked for."""
+        self.exclude(~self.table["subject"].isin(files), f"no series found ({sought})")
+        self.excluded += [
+            (subject, f"{path.name} has no row in the table of people")
+            for subject, path in sorted(files.items())
+            if subject not in self.known
+        ]
+
+    def cohort(
+        self, read: Callable[[str], Series], roi_set: str | None = None, hint: str = "", check_axes: bool = False
+    ) -> Cohort:
+        """Read each person's series and make the cohort.
+
+        ``roi_set`` is the layout's own name for the regions, ``hint`` a path whose words may tell it; ``check_axes``
+        looks for swapped axes, for series that users made themselves.
+        """
+        if self.request.require_label:
+            self.exclude(self.table["label"].isna(), self.table["unlabelled"])
+        series = self._read(read)
+        self._check_names(series)
+        if check_axes:
+            _check_axes(series, self.table["subject"], known_atlas(self.request, roi_set))
+        example = next((person for person in series if person.names), series[0])
+        atlas = name_regions(self.request, roi_set, example, hint)
+        table = self.table.drop(columns="unlabelled")
+        if "tr" not in table:
+            table["tr"] = [person.tr for person in series]
+        excluded = pd.DataFrame(self.excluded, columns=["subject", "reason"])
+        return Cohort([person.values for person in series], table, atlas, excluded)
+
+    def _read(self, read: Callable[[str], Series]) -> list[Series]:
+        series, absent = [], {}
+        for subject in self.table["subject"]:
+            try:
+                one = read(subject)
+                series.append(self.request.spool.keep(one) if self.request.spool else one)
+            except NotInFile as error:
+                absent[subject] = str(error)
+            except ReaderError as error:
+                raise ReaderError(f"subject {subject}: {error}") from error
+        self.exclude(self.table["subject"].isin(absent), self.table["subject"].map(absent))
+        if not series:
+            reasons = Counter(reason for _, reason in self.excluded).most_common(3)
+            told = "; ".join(f"{reason} ({n} people)" for reason, n in reasons)
+            raise ReaderError(f"nobody is left to read: {told or 'the table of people is empty'}")
+        return series
+
+    def _check_names(self, series: list[Series]) -> None:
+        """One order of regions for all: columns that change places between people would be compared as if alike."""
+        named = [(subject, x.names) for subject, x in zip(self.table["subject"], series, strict=True) if x.names]
+        for subject, names in named[1:]:
+            other, expected = named[0]
+            if names != expected and len(names) == len(expected):
+                place = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
+                raise ReaderError(
+                    f"subject {subject}: column {place + 1} is named {names[place]!r} but {expected[place]!r} for "
+                    f"subject {other}; all series need the same regions in the same order"
+                )
+
+
+def _chosen(table: pd.DataFrame, request: Request) -> pd.Series:
+    """Who belongs to the sites asked for; a site may also be called by its institution's name."""
+    if request.sites is None:
+        return pd.Series(True, index=table.index)
+    names = table[[name for name in ("site", "institution") if name in table]]
+    present = sorted(set(names.to_numpy().ravel()) - {""})
+    absent = [site for site in request.sites if site not in present]
+    if absent and (request.all_sites or len(absent) == len(request.sites)):
+        raise unknown("site", absent[0], present)
+    if absent:
+        warnings.warn(f"the data hold nobody from {listed(absent, limit=20)}", stacklevel=2)
+    return names.isin(request.sites).any(axis=1)
+
+
+def choose_roi_set(request: Request, present: Iterable[str], root: Path) -> str:
+    """The ROI set asked for, among those on disk, whatever its case; without a request ``aal``, or the only one."""
+    present = sorted(set(present))
+    if not present:
+        raise ReaderError(f"{root} holds no ROI series")
+    named = isinstance(request.atlas, str) and not Path(request.atlas).is_file()
+    if len(present) == 1 and not named:
+        return present[0]
+    asked = request.roi_set or "aal"
+    found = [name for name in present if name.lower() == asked.lower()]
+    if found:
+        return found[0]
+    if request.atlas is None:
+        raise UsageError(f"{root} holds several ROI sets; choose one with atlas (--atlas): {', '.join(present)}")
+    raise unknown("atlas", asked, present)
+
+
+def known_atlas(request: Request, roi_set: str | None) -> Atlas | None:
+    """The atlas if there is a table of it: the caller's own, or a shipped one."""
+    atlas = request.atlas
+    if isinstance(atlas, Atlas) or (atlas is not None and (Path(atlas).is_file() or Path(atlas).suffix)):
+        return load_atlas(atlas)
+    name = (roi_set or request.roi_set or "").lower()
+    return load_atlas(name) if name in SHIPPED else None
+
+
+def name_regions(request: Request, roi_set: str | None, series: Series, hint: str = "") -> Atlas:
+    """The atlas of a series: a known one, else the shipped one that fits, else the names in the file."""
+    atlas = known_atlas(request, roi_set)
+    if atlas is not None:
+        return atlas
+    n_rois = series.values.shape[1]
+    regions = anonymous_atlas(n_rois, series.names)
+    name = roi_set or request.roi_set
+    if name is not None:
+        return Atlas(name, regions.labels)
+    # 116 regions that a file names in words are another atlas of the same size; 200 are not always Craddock's.
+    unnamed = all(label.isdigit() for label in series.names or ())
+    fitting = [name for name, size in SHIPPED.items() if size == n_rois and (name == "aal" or name in hint.lower())]
+    return load_atlas(fitting[0]) if fitting and unnamed else regions
+
+
+def _check_axes(series: list[Series], subjects: pd.Series, atlas: Atlas | None) -> None:
+    """Stop when rows look like regions: they match the atlas, or are alike where the columns differ."""
+    rows, columns = np.array([person.values.shape for person in series]).T
+    if atlas is not None:
+        n_rois = len(atlas)
+    elif len(set(rows)) == 1 and (len(set(columns)) > 1 or rows[0] == SHIPPED["aal"]):
+        n_rois = int(rows[0])
+    else:
+        n_rois = Counter(columns.tolist()).most_common(1)[0][0]
+    swapped = (rows == n_rois) & (columns != n_rois)
+    if swapped.any():
+        first = int(np.flatnonzero(swapped)[0])
+        raise DataError(
+            f"subject {subjects[first]}: the series of {rows[first]} rows x {columns[first]} columns looks transposed "
+            f"(rows should be volumes, columns {n_rois} regions; {int(swapped.sum())} people are like this); "
+            "pass transpose=True (--option transpose=true), or transpose=False if it is right as it is"
+        )

@@ -1,0 +1,290 @@
+"""The chunked cohort store: a Zarr 3 group on disk, written in a stream and read in part.
+
+::
+
+    cohort.zarr/zarr.json     a Zarr group
+    cohort.zarr/series/       one array (sum of T_i, P): everybody's volumes one after another, in chunks of some MB
+    cohort.zarr/cohort.json   the people, the atlas, who was left out, and the SHA-256 of each series; sealed
+
+Person i owns the rows from T_1 + ... + T_(i-1) on, T_i of them, so scans may differ in length, and reading some people
+opens only the chunks they lie in. Every series that is read is compared with its SHA-256.
+"""
+
+import math
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.atlas import Atlas, anonymous_atlas
+from brainroam.data.cohort import Cohort, manifest_hash, series_digest, to_columns
+from brainroam.data.validation import frozen_series, validated_table
+from brainroam.errors import DataError, ReaderError, unknown
+from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
+from brainroam.utils.optional import extra
+
+MANIFEST, SERIES = "cohort.json", "series"
+KIND = "brainroam cohort store"
+CHUNK_BYTES = 4_000_000
+MAX_CHUNK_BYTES = 1_000_000_000
+CODECS = ["bytes", "blosc"]
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a folder is, or was meant to be, a cohort store."""
+    return any((Path(path) / name).is_file() for name in (MANIFEST, "zarr.json"))
+
+
+def write_store(
+    path: str | Path,
+    table: pd.DataFrame,
+    series: Iterable[np.ndarray],
+    atlas: Atlas | None = None,
+    excluded: pd.DataFrame | None = None,
+) -> Path:
+    """Write a store, one person after another; only a chunk is in memory at a time.
+
+    The store appears at ``path`` once it is complete. Series are kept in the precision they come in, float64 or
+    float32.
+
+    Parameters
+    ----------
+    path : str or Path
+        Must not exist yet.
+    table : DataFrame
+        As for `Cohort`.
+    series : iterable of ndarray of shape (T_i, P)
+        In the order of the table; may be a generator.
+    atlas, excluded
+        As for `Cohort`.
+
+    Examples
+    --------
+    >>> import brainroam, tempfile
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    >>> path = write_store(Path(tempfile.mkdtemp()) / "c.zarr", cohort.table, (x for x in cohort.series))
+    >>> brainroam.load_cohort(path).manifest_hash == cohort.manifest_hash
+    True
+    """
+    people = validated_table(table, len(table))
+    with atomic_folder(path) as folder:
+        writer = _Writer(folder)
+        for subject, x in _paired(people["subject"], series):
+            writer.add(subject, x)
+        writer.close()
+        people["n_timepoints"] = writer.lengths
+        atlas = anonymous_atlas(writer.n_rois) if atlas is None else atlas
+        if len(atlas) != writer.n_rois:
+            raise DataError(f"the atlas {atlas.name!r} has {len(atlas)} regions, the series have {writer.n_rois}")
+        left_out = pd.DataFrame(columns=["subject", "reason"]) if excluded is None else excluded
+        content = {
+            "kind": KIND,
+            "table": to_columns(people),
+            "dtypes": {str(name): str(dtype) for name, dtype in people.dtypes.items()},
+            "excluded": to_columns(left_out[["subject", "reason"]]),
+            "atlas": {"name": atlas.name, "labels": list(atlas.labels), "citation": atlas.citation},
+            "coords": None if atlas.coords is None else np.asarray(atlas.coords).tolist(),
+            "digests": writer.digests,
+            "manifest_hash": manifest_hash(people, writer.digests),
+        }
+        write_checksummed(folder / MANIFEST, content)
+    return Path(path)
+
+
+class CohortStore:
+    """A store opened for reading: the table at once, series when asked for.
+
+    Attributes
+    ----------
+    table : DataFrame
+        Everybody, with ``n_timepoints``.
+    atlas : Atlas
+    excluded : DataFrame
+    digests : list of str
+        SHA-256 of each series.
+    manifest_hash : str
+        As `Cohort.manifest_hash` of everybody, known without reading a series.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = expanded(path)
+        content = read_checksummed(self.path / MANIFEST, ReaderError)
+        if content.get("kind") != KIND:
+            raise ReaderError(f"{self.path / MANIFEST} describes no {KIND}")
+        try:  # a right checksum does not make the content right
+            self._take(content)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ReaderError(f"{self.path / MANIFEST} describes no cohort: {error}") from error
+        self._array = self._open()
+        self._chunk: tuple[int, np.ndarray] | None = None
+
+    def _take(self, content: dict[str, Any]) -> None:
+        people = pd.DataFrame(content["table"]).astype(content["dtypes"])
+        n_timepoints = people["n_timepoints"].to_numpy(dtype=int)
+        if len(people) != len(content["digests"]) or (n_timepoints < 2).any() or n_timepoints.sum() > 2**40:
+            raise ValueError("not everybody has a series")
+        self.table = validated_table(people, len(people)).assign(n_timepoints=n_timepoints)[list(people.columns)]
+        self.excluded = pd.DataFrame(content["excluded"], columns=["subject", "reason"], dtype=object)
+        coords = None if content["coords"] is None else np.array(content["coords"], dtype=float)
+        atlas = content["atlas"]
+        self.atlas = Atlas(atlas["name"], tuple(atlas["labels"]), coords, atlas["citation"])
+        self.digests: list[str] = content["digests"]
+        self.manifest_hash = str(content["manifest_hash"])
+        self._ends = np.cumsum(n_timepoints)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def n_rois(self) -> int:
+        """Number of regions P."""
+        return len(self.atlas)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision the series are kept in."""
+        return self._array.dtype
+
+    @property
+    def sites(self) -> list[str]:
+        """The site names, sorted."""
+        return sorted(self.table["site"].unique())
+
+    def rows(self, sites: Sequence[str] | None = None) -> np.ndarray:
+        """Positions of the people of these sites, or of everybody."""
+        for site in sites or ():
+            if site not in self.sites:
+                raise unknown("site", site, self.sites)
+        return np.flatnonzero(np.ones(len(self), dtype=bool) if sites is None else self.table["site"].isin(sites))
+
+    def series(self, rows: Iterable[int] | None = None) -> Iterator[np.ndarray]:
+        """The series of these people (everybody by default), one at a time, each checked, read-only float64."""
+        for row in range(len(self)) if rows is None else rows:
+            subject = str(self.table["subject"].iat[row])
+            stop = int(self._ends[row])
+            x = frozen_series(self._volumes(stop - int(self.table["n_timepoints"].iat[row]), stop, subject), subject)
+            if series_digest(x) != self.digests[row]:
+                raise ReaderError(
+                    f"{self.path} is damaged: the series of subject {subject} is not what was written; convert it again"
+                )
+            yield x
+
+    def cohort(self, rows: Iterable[int] | None = None) -> Cohort:
+        """These people (everybody by default) in memory."""
+        rows = np.arange(len(self)) if rows is None else np.asarray(list(rows), dtype=int)
+        cohort = Cohort(list(self.series(rows.tolist())), self.table.iloc[rows], self.atlas, self.excluded)
+        cohort.per_person("digest", lambda _: np.array([self.digests[row] for row in rows]))  # just compared
+        return cohort
+
+    def _open(self) -> Any:
+        zarr = extra("store", "zarr")
+        try:
+            array = zarr.open_group(self.path, mode="r")[SERIES]
+            shape = tuple(array.shape)
+            codecs = [codec.to_dict()["name"] for codec in array.metadata.codecs]
+            chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
+        except Exception as error:  # damaged metadata make zarr raise anything at all
+            raise ReaderError(f"{self.path} is damaged: its array of series cannot be opened ({error})") from error
+        if shape != (int(self._ends[-1]), self.n_rois):
+            expected = f"{int(self._ends[-1])} volumes x {self.n_rois} regions"
+            raise ReaderError(f"{self.path} is damaged: the series should be {expected} but are {shape}")
+        if array.dtype.kind != "f" or codecs != CODECS or chunk_bytes > MAX_CHUNK_BYTES or array.chunks[1] != shape[1]:
+            raise ReaderError(f"{self.path} is damaged: its series are not packed as brainroam packs them")
+        return array
+
+    def _volumes(self, start: int, stop: int, subject: str) -> np.ndarray:
+        size = self._array.chunks[0]
+        parts = []
+        for k in range(start // size, (stop - 1) // size + 1):
+            if self._chunk is None or self._chunk[0] != k:
+                try:
+                    self._require_whole_chunk(k)
+                    self._chunk = k, np.asarray(self._array[k * size : (k + 1) * size])
+                except Exception as error:  # so do damaged chunks
+                    raise ReaderError(
+                        f"{self.path} is damaged: the series of subject {subject} cannot be read ({error}); "
+                        "convert it again"
+                    ) from error
+            parts.append(self._chunk[1][max(start - k * size, 0) : stop - k * size])
+        volumes = np.concatenate(parts)
+        volumes.setflags(write=False)
+        return volumes
+
+    def _require_whole_chunk(self, k: int) -> None:
+        """Blosc believes the sizes in a chunk's header and reads on where a chunk was cut short, into other memory."""
+        file = self.path / SERIES / "c" / str(k) / "0"
+        if not file.is_file():
+            return  # Zarr takes it for zeros, which are not what was written
+        with open(file, "rb") as chunk:
+            n_unpacked, _, n_packed = struct.unpack("<4xIII", chunk.read(16))
+        if n_packed != file.stat().st_size or n_unpacked != math.prod(self._array.chunks) * self.dtype.itemsize:
+            raise ValueError(f"{file} is not as long as it says")
+
+
+class _Writer:
+    """Appends series to the array, a whole chunk at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._zarr = extra("store", "zarr")
+        self._group = self._zarr.open_group(folder, mode="w", zarr_format=3)
+        self._array: Any = None
+        self._pending: list[np.ndarray] = []
+        self.lengths: list[int] = []
+        self.digests: list[str] = []
+        self.n_rois = 0
+
+    def add(self, subject: str, x: np.ndarray) -> None:
+        x = np.asarray(x)
+        exact = frozen_series(x, subject)
+        if self._array is None:
+            self._create(x.dtype if x.dtype == np.float32 else exact.dtype, exact.shape[1])
+        if exact.shape[1] != self.n_rois:
+            raise DataError(
+                f"subject {subject} has {exact.shape[1]} regions, those before {self.n_rois}; all must be of one atlas"
+            )
+        if not np.can_cast(x.dtype, self._array.dtype):
+            raise DataError(
+                f"subject {subject} has values of type {x.dtype}, which the {self._array.dtype} of those before cannot "
+                "hold exactly; give all series one type"
+            )
+        self.lengths.append(len(exact))
+        self.digests.append(series_digest(exact))
+        self._pending.append(exact.astype(self._array.dtype, copy=False))
+        if sum(map(len, self._pending)) >= self._array.chunks[0]:
+            self._flush(whole_chunks=True)
+
+    def close(self) -> None:
+        self._flush(whole_chunks=False)
+
+    def _create(self, dtype: np.dtype, n_rois: int) -> None:
+        self.n_rois = n_rois
+        volumes = max(1, CHUNK_BYTES // (n_rois * dtype.itemsize))
+        # Shuffled bytes let the fast codec find what is alike in neighbouring volumes: signs and exponents.
+        codec = self._zarr.codecs.BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
+        self._array = self._group.create_array(
+            SERIES, shape=(0, n_rois), chunks=(volumes, n_rois), dtype=dtype, compressors=codec
+        )
+
+    def _flush(self, whole_chunks: bool) -> None:
+        if not self._pending:
+            return
+        volumes = np.concatenate(self._pending)
+        size = self._array.chunks[0]
+        stop = len(volumes) // size * size if whole_chunks else len(volumes)
+        self._array.append(volumes[:stop])
+        self._pending = [volumes[stop:]] if stop < len(volumes) else []
+
+
+def _paired(subjects: pd.Series, series: Iterable[np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Each subject with a series; as many of one as of the other."""
+    remaining = iter(series)
+    for subject in subjects:
+        x = next(remaining, None)
+        if x is None:
+            raise DataError(f"the series end before subject {subject}: the table has {len(subjects)} rows")
+        yield subject, x
+    if next(remaining, None) is not None:
+        raise DataError(f"there are more series than the {len(subjects)} rows of the table")

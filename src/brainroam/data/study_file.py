@@ -1,0 +1,183 @@
+"""``study.yaml``: what a study reads and what it runs, in one file that `brainroam init` writes and people edit.
+
+Paths in it are relative to the file itself, so that a study can be moved as a whole. Everything that is wrong with a
+file is said at once, with the line, the key, what was expected and, for an unknown key, the nearest known.
+"""
+
+import difflib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from brainroam.errors import UsageError
+from brainroam.utils.files import expanded
+
+if TYPE_CHECKING:
+    from brainroam.data.cohort import Cohort
+
+#: What a study runs that names no methods: ours, the strongest simple references, and a control.
+STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds")
+
+SUFFIXES = (".yaml", ".yml")
+SYNTHETIC = "synthetic"
+OPENING = (
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.FlowSequenceStartToken,
+)
+CLOSING = yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken
+DEEPEST = 20  # a study needs three
+Count = Annotated[int, Field(ge=1, le=1000, strict=True)]
+
+
+class Study(BaseModel):
+    """A study: how to read the data, and which methods to judge on them.
+
+    Attributes
+    ----------
+    data : str
+        A file or folder of any known layout, or ``synthetic``.
+    reader, atlas, sites, preset, max_missing_rois, options
+        As for `brainroam.load_cohort`; ``options`` are those of the reader.
+    methods : list of str
+        Names with parameters to fix in brackets: ``core[budget=20]``.
+    seeds, budget, jobs
+        As for `brainroam.evaluate`.
+    out : str
+        The folder for runs and report.
+
+    Examples
+    --------
+    >>> Study(data="synthetic", methods=["fc-ridge"]).seeds
+    1
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    data: str
+    reader: str = "auto"
+    atlas: str | None = None
+    sites: list[str] | None = None
+    preset: str | None = None
+    max_missing_rois: Annotated[float, Field(ge=0, le=1)] = 0.2
+    options: dict[str, Any] = Field(default_factory=dict)
+    methods: Annotated[list[str], Field(min_length=1)] = list(STANDARD_METHODS)
+    seeds: Count = 1
+    budget: Literal["full", "default", "fast"] = "default"
+    jobs: Count = 1
+    out: str = "results"
+
+    def load(self) -> "Cohort":
+        """Read the data, leaving out who lacks signal in too many regions."""
+        if self.data == SYNTHETIC:
+            from brainroam.data.synthetic import make_cohort
+
+            return make_cohort(**self.options).exclude_missing(self.max_missing_rois)
+        from brainroam.data.readers import load_cohort
+
+        return load_cohort(
+            self.data,
+            self.reader,
+            self.atlas,
+            self.sites,
+            preset=self.preset,
+            max_missing_rois=self.max_missing_rois,
+            **self.options,
+        )
+
+
+def is_study(path: str | Path) -> bool:
+    """Whether a path is that of a study file, by its suffix.
+
+    >>> is_study("study.yaml"), is_study("ABIDE_pcp")
+    (True, False)
+    """
+    return Path(path).suffix.lower() in SUFFIXES
+
+
+def read_study(path: str | Path) -> Study:
+    """Read and validate a study file; its paths come back absolute or relative to where you are.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "study.yaml"
+    >>> _ = file.write_text("data: synthetic\\nmethds: [core]\\n")
+    >>> read_study(file)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    brainroam.errors.UsageError: .../study.yaml, line 2: unknown key 'methds'; did you mean 'methods'? ...
+    """
+    path = expanded(path)
+    if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
+        raise UsageError(f"{path} does not exist; brainroam init FOLDER writes one")
+    content, lines = read_yaml(path, "lines of 'key: value', beginning with data: FOLDER")
+    try:
+        study = Study.model_validate(content)
+    except ValidationError as error:
+        told = [_in_words(item, lines) for item in error.errors()]
+        raise UsageError("\n".join(f"{path}{words}" for words in told)) from error
+    return study.model_copy(update=_resolved(study, path.parent))
+
+
+def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """The content of a file made by people, and the line on which each key stands; ``expected`` says what it holds."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        repeats = _repeats(text)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError) as error:  # also dates and numbers that are none
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        reason = getattr(error, "problem", None) or str(error)
+        raise UsageError(f"{path}{where} is not YAML ({reason}); text with : or # in it needs quotes") from error
+    if repeats:  # a few lines of aliases of aliases stand for more text than fits into memory
+        raise UsageError(f"{path} uses * to repeat something; write it out, or put quotes around it if it is text")
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} should be {expected}")
+    return content, {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+
+
+def _repeats(text: str) -> bool:
+    """Whether an alias is used; nesting without end, for which the parser takes the square of its depth, is no YAML."""
+    depth, repeats = 0, False
+    for token in yaml.scan(text):
+        depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
+        if depth > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        repeats |= isinstance(token, yaml.AliasToken)
+    return repeats
+
+
+def _in_words(error: Any, lines: dict[str, int]) -> str:
+    """One complaint, to follow the name of the file."""
+    key, *inside = error["loc"]
+    where = f", line {lines[key]}" if key in lines else ""
+    name = ".".join(map(str, (key, *inside)))
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(key), Study.model_fields, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        return f"{where}: unknown key {name!r}{hint} Known: {', '.join(Study.model_fields)}"
+    if error["type"] == "missing":
+        return f": {name!r} is missing: say where the data are, as in data: FOLDER"
+    expected = error["msg"].removeprefix("Input should be ").replace("a valid string", "text")
+    quotes = "; put quotes around it if it is a name" if isinstance(error["input"], bool) else ""
+    return f"{where}: {name!r} should be {expected}, not {error['input']!r}{quotes}"
+
+
+def _resolved(study: Study, home: Path) -> dict[str, Any]:
+    """The entries that are paths, as seen from here."""
+    update: dict[str, Any] = {"out": str(home / expanded(study.out))}
+    if study.data != SYNTHETIC:
+        update["data"] = str(home / expanded(study.data))
+    if study.atlas is not None and os.path.isfile(home / study.atlas):
+        update["atlas"] = str(home / study.atlas)
+    if "participants" in study.options:
+        update["options"] = {**study.options, "participants": str(home / str(study.options["participants"]))}
+    return update

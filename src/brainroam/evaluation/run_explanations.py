@@ -1,0 +1,48 @@
+"""What a run keeps besides its scores: the scaffold, the gates and an embedding of the held-out people.
+
+``explanation`` in a run file is what `brainroam.methods.explanation` describes, for methods that select a scaffold, and
+for every method that offers a representation
+
+    embedding  (n, 16)  held-out people on the leading principal axes of the training people's representations
+
+in the order of ``predictions``. Numbers have five significant digits; weights of thousands of edges are not kept
+(`brainroam explain` gives them for a fitted model).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from brainroam.data.cohort import Cohort
+from brainroam.methods.base import Method
+from brainroam.methods.explanation import leading_axes
+
+DIGITS = 5
+
+
+def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:
+    """What to keep of a fitted model; None for one that has nothing to show."""
+    kept: dict[str, Any] = {}
+    there = model.representation(held_out)
+    if there is not None:
+        learned_from = model.representation(training)
+        assert learned_from is not None
+        kept["embedding"] = leading_axes(learned_from, there)
+    if model.selects_scaffold:
+        kept |= model.explanation(held_out) or {}
+    return rounded(kept) or None
+
+
+def rounded(content: Any) -> Any:
+    """Numbers of nested dictionaries, lists and arrays at five significant digits.
+
+    >>> rounded({"gate": np.array([0.123456789, 1.0]), "edge": [12345678]})
+    {'gate': [0.12346, 1.0], 'edge': [12345678]}
+    """
+    if isinstance(content, dict):
+        return {key: rounded(value) for key, value in content.items()}
+    if isinstance(content, np.ndarray):
+        return rounded(content.tolist())
+    if isinstance(content, list):
+        return [rounded(value) for value in content]
+    return float(f"{content:.{DIGITS}g}") if isinstance(content, float) else content

@@ -1,0 +1,140 @@
+"""One run: a configured method, learned on the training people of a fold and scored on the held-out ones, once.
+
+A `RunSpec` says exactly which; its hash names the file in which the result is kept. Files are sealed: a JSON document
+with a schema version and a checksum over its content, written at once or not at all. A file that is cut short, changed
+or not ours is told apart from a result, so that an interrupted study is never read as complete.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brainroam.data.cohort import Cohort
+from brainroam.errors import RunsError, UsageError
+from brainroam.evaluation.splits import Fold
+from brainroam.methods.naming import full_name
+from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Everything a result depends on.
+
+    Attributes
+    ----------
+    method : str
+        The registered name.
+    parameters : dict
+        What was fixed rather than tuned.
+    protocol, fold : str
+        Which people are held out, see `splits.folds`.
+    seed : int
+    budget : str
+        How the rest was tuned, see `brainroam.methods.tuning`.
+    people : str
+        Hash of who is trained on and who is held out, see `people_hash`.
+    manifest_hash, table_hash : str
+        Of the whole cohort: its series, labels and sites; all its metadata.
+
+    Examples
+    --------
+    >>> spec = RunSpec("core", {"budget": 20}, "loso", "NYU", 0, "full", "p", "m", "t")
+    >>> str(spec), spec.hash
+    ('core[budget=20] at NYU, seed 0', 'a68ff9b8297f26683be7379d')
+    """
+
+    method: str
+    parameters: dict[str, Any]
+    protocol: str
+    fold: str
+    seed: int
+    budget: str
+    people: str
+    manifest_hash: str
+    table_hash: str
+
+    @cached_property
+    def hash(self) -> str:
+        """Names the file; the same on every machine."""
+        return content_hash(asdict(self))[:24]
+
+    @property
+    def name(self) -> str:
+        """The method with its parameters, as results list it."""
+        return full_name(self.method, self.parameters)
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """Protocol, method, fold and seed: the place of the result in every table."""
+        return self.protocol, self.name, self.fold, self.seed
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.fold}, seed {self.seed}"
+
+
+def people_hash(cohort: Cohort, fold: Fold) -> str:
+    """Who is trained on and who is held out, in any order."""
+    subjects = cohort.table["subject"].to_numpy()
+    return content_hash([sorted(subjects[fold.train]), sorted(subjects[fold.test])])
+
+
+def table_hash(cohort: Cohort) -> str:
+    """The metadata, in any order of people: a corrected age makes another study."""
+    table = cohort.table.sort_values("subject").to_csv(index=False, lineterminator="\n")
+    return hashlib.sha256(table.encode()).hexdigest()
+
+
+def write_run(folder: Path, spec: RunSpec, content: Mapping[str, Any]) -> None:
+    """Keep the outcome of a run in its file."""
+    write_checksummed(folder / f"{spec.hash}.json", {"spec": asdict(spec), **content})
+
+
+def read_run(path: Path) -> tuple[RunSpec, dict[str, Any]]:
+    """The spec and the rest of a run file."""
+    content = read_run_file(path)
+    try:
+        spec = run_spec(content.pop("spec"))
+    except (KeyError, TypeError) as error:
+        raise RunsError(f"{path} holds no run") from error
+    if spec.hash != path.stem:
+        raise RunsError(f"{path} holds another run than its name says: {spec}")
+    return spec, content
+
+
+def run_spec(content: Any) -> RunSpec:
+    """The spec that `dataclasses.asdict` turned into plain values; a `TypeError` when these are something else."""
+    spec = RunSpec(**content)
+    texts = [value for name, value in vars(spec).items() if name not in ("parameters", "seed")]
+    if not (isinstance(spec.parameters, dict) and type(spec.seed) is int and all(isinstance(x, str) for x in texts)):
+        raise TypeError("a spec is text, a seed and parameters")
+    return spec
+
+
+def read_run_file(path: Path) -> dict[str, Any]:
+    """Read what `write_checksummed` wrote; anything else is an error that says what is wrong with it."""
+    return read_checksummed(path, RunsError)
+
+
+def plain(content: Any) -> Any:
+    """Values as JSON has them: arrays as lists, what is not finite as null.
+
+    >>> plain({"auc": np.float64("nan"), "layers": (np.int64(2), 3)})
+    {'auc': None, 'layers': [2, 3]}
+    """
+    if isinstance(content, Mapping):
+        return {str(key): plain(value) for key, value in content.items()}
+    if isinstance(content, np.ndarray | np.generic):
+        return plain(content.tolist())
+    if isinstance(content, list | tuple):
+        return [plain(value) for value in content]
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if content is None or isinstance(content, str | int):
+        return content
+    raise UsageError(f"{content!r} is not a number, text, true, false, or a list of those")

@@ -1,0 +1,249 @@
+"""A folder of runs: what was asked for, what is done, and the tables of it.
+
+::
+
+    RUNS/study.json         the cohort: manifest hash, atlas, sites, who was left out
+    RUNS/plans/<hash>.json  a command and the runs it asked for
+    RUNS/runs/<hash>.json   a run: its spec, and its result or its error
+    RUNS/scores.csv         one row per finished run
+    RUNS/predictions.csv    one row per finished run and person
+
+Every JSON file is written once and at once, so several commands may work in one folder and any of them may be killed.
+The run files are the truth; the tables are written from them.
+"""
+
+import shlex
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from brainroam.data.cohort import Cohort
+from brainroam.errors import RunsError
+from brainroam.evaluation.run_records import (
+    RunSpec,
+    content_hash,
+    plain,
+    read_run,
+    read_run_file,
+    run_spec,
+    table_hash,
+    write_checksummed,
+    write_run,
+)
+from brainroam.evaluation.tables import PREDICTIONS, SCORES, prediction_rows, require_types, score_rows
+from brainroam.utils.csv_text import csv_lines
+from brainroam.utils.files import write_text
+
+
+class RunsFolder:
+    """The runs of one cohort on disk.
+
+    Attributes
+    ----------
+    path : Path
+    study : dict
+        What ``study.json`` says of the cohort.
+    planned : dict of str to RunSpec
+        Every run any command asked for, by hash.
+    runs : dict of str to (RunSpec, dict)
+        Every run that has an intact file, by hash; a damaged file is reported and counts as not done.
+    commands : list of str
+    damaged_plans : dict of str to RunsError
+        Plans that cannot be read, by file name; the command that made one writes it again.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not (self.path / "study.json").is_file():
+            raise RunsError(f"{self.path} holds no runs: there is no study.json in it")
+        self.study = _read_study(self.path / "study.json")
+        self.planned: dict[str, RunSpec] = {}
+        self.runs: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
+        self.damaged_plans: dict[str, RunsError] = {}
+        self._lines: dict[tuple, tuple[str, str]] = {}
+        commands = set()
+        for file in sorted((self.path / "plans").glob("*.json")):
+            try:
+                command, specs = _read_plan(file)
+            except RunsError as error:
+                self.damaged_plans[file.name] = error
+                continue
+            commands.add(command)
+            self.planned |= {spec.hash: spec for spec in specs}
+        self.commands = sorted(commands)
+        self._seen = self._files()
+        for file in sorted((self.path / "runs").glob("*.json")):
+            self._take(file)
+
+    @classmethod
+    def of(cls, path: str | Path, cohort: Cohort) -> "RunsFolder":
+        """The folder for this cohort, made if it is new; a folder of another cohort is refused."""
+        file = Path(path) / "study.json"
+        mine = _describe(cohort)
+        if not file.is_file():
+            write_checksummed(file, mine)
+        try:
+            theirs = _read_study(file)
+        except RunsError as error:  # each run file states its cohort as well: none of another one is taken for ours
+            warnings.warn(f"{error}; it is written again", stacklevel=3)
+            write_checksummed(file, mine)
+            theirs = mine
+        differing = [name for name in ("manifest_hash", "table_hash") if mine[name] != theirs.get(name)]
+        if differing:
+            what = "people, labels, sites or series" if "manifest_hash" in differing else "covariates"
+            raise RunsError(
+                f"{path} holds runs of another cohort: its {what} differ ({theirs['cohort']} there, {cohort} here); "
+                "give another folder, or read the data with the same options as before"
+            )
+        if mine.keys() - theirs.keys() or mine["sites"] != theirs["sites"]:
+            write_checksummed(file, mine)  # an older version of brainroam knew less to say
+        return cls(path)
+
+    def plan(self, specs: Iterable[RunSpec]) -> None:
+        """Record what is asked for; two different runs cannot have one place in the tables."""
+        specs = list(specs)
+        known = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
+        for spec in specs:
+            other = known.get(spec.key, spec)
+            if other.hash != spec.hash:
+                how = "other folds" if other.budget == spec.budget else f"--budget {other.budget}"
+                raise RunsError(f"{self.path} was begun with {how} ({other}); go on like that, or give another folder")
+        self.planned |= {spec.hash: spec for spec in specs}
+        content = {"command": command_line(), "runs": [asdict(spec) for spec in specs]}
+        file = self.path / "plans" / f"{content_hash(content)[:24]}.json"
+        if not file.is_file() or file.name in self.damaged_plans:
+            write_checksummed(file, content)
+            self.damaged_plans.pop(file.name, None)
+
+    def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
+        """Keep the outcome of a run, and write the tables again."""
+        write_run(self.path / "runs", spec, outcome)
+        self._add(spec, dict(outcome))
+        self.write_tables()
+
+    def status(self, spec: RunSpec) -> str:
+        """``done``, ``failed`` or ``missing``."""
+        return self.runs[spec.hash][1]["status"] if spec.hash in self.runs else "missing"
+
+    def write_tables(self) -> None:
+        """Write ``scores.csv`` and ``predictions.csv`` of all finished runs, in the order of their keys."""
+        lines = [self._lines[key] for key in sorted(self._lines)]
+        for column, (name, header) in enumerate((("scores.csv", SCORES), ("predictions.csv", PREDICTIONS))):
+            write_text(self.path / name, csv_lines([header]) + "".join(of_run[column] for of_run in lines))
+
+    @classmethod
+    def settled(cls, path: str | Path) -> "RunsFolder":
+        """The folder with tables of all that is finished; should others finish runs meanwhile, of these too.
+
+        Whoever writes the tables last looks once more for runs that it had not seen, so none is left out of them.
+        """
+        while True:
+            folder = cls(path)
+            folder.write_tables()
+            if folder._files() == folder._seen:
+                return folder
+
+    def require_plans(self) -> None:
+        """An error when it cannot be told whether all that was asked for is done."""
+        for error in self.damaged_plans.values():
+            raise RunsError(f"{error}; give the command again that began these runs, or delete the file") from error
+
+    def _files(self) -> set[tuple[str, int]]:
+        """The run files by name and place on disk: a run that is done again is another file."""
+        return {(file.name, file.stat().st_ino) for file in (self.path / "runs").glob("*.json")}
+
+    def _take(self, file: Path) -> None:
+        try:
+            spec, outcome = read_run(file)
+            if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
+                warnings.warn(f"{file} is of another cohort; it is not used", stacklevel=4)
+                return
+            with _expecting(file, "a whole run"):
+                self._add(spec, outcome)
+        except RunsError as error:
+            warnings.warn(f"{error}; it is not used, and done again when asked for", stacklevel=4)
+
+    def _add(self, spec: RunSpec, outcome: dict[str, Any]) -> None:
+        self._lines.pop(spec.key, None)
+        if outcome["status"] == "done":
+            scores, predictions = score_rows(spec, outcome), prediction_rows(spec, outcome)
+            require_types(SCORES, scores)
+            require_types(PREDICTIONS, predictions)
+            self._lines[spec.key] = csv_lines(scores), csv_lines(predictions)
+        elif not isinstance(outcome["error"], str):
+            raise TypeError("a run that failed says why")
+        self.runs[spec.hash] = spec, outcome
+
+
+@contextmanager
+def _expecting(file: Path, what: str) -> Iterator[None]:
+    """A checksum tells that a file is as it was written, not that what was written makes sense."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise RunsError(f"{file} does not hold {what}") from error
+
+
+def _read_study(file: Path) -> dict[str, Any]:
+    content = read_run_file(file)
+    with _expecting(file, "the facts of a study"):
+        texts = [content[name] for name in ("manifest_hash", "table_hash", "cohort", "atlas")]
+        texts += [site["site"] for site in content["sites"]]
+        numbers = [site[name] for site in content["sites"] for name in ("n", "n_cases")]
+        if not (all(isinstance(x, str) for x in texts) and all(isinstance(x, int) for x in numbers)):
+            raise TypeError("names are text, counts are numbers")
+    return content
+
+
+def _read_plan(file: Path) -> tuple[str, list[RunSpec]]:
+    content = read_run_file(file)
+    with _expecting(file, "a plan"):
+        return str(content["command"]), [run_spec(spec) for spec in content["runs"]]
+
+
+def command_line() -> str:
+    """The command that is running, as it would be typed."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def _describe(cohort: Cohort) -> dict[str, Any]:
+    return {
+        "manifest_hash": cohort.manifest_hash,
+        "table_hash": table_hash(cohort),
+        "cohort": repr(cohort),
+        "atlas": cohort.atlas.name,
+        "atlas_citation": cohort.atlas.citation,
+        "n_rois": cohort.n_rois,
+        "sites": plain([_describe_site(str(site), people) for site, people in cohort.table.groupby("site")]),
+        "excluded": cohort.excluded.to_dict("records"),
+    }
+
+
+def _describe_site(site: str, people: pd.DataFrame) -> dict[str, Any]:
+    """Who was scanned there, and for how long; a covariate nobody has is not mentioned."""
+    volumes = people["n_timepoints"]
+    facts = {
+        "site": site,
+        "n": len(people),
+        "n_cases": int((people["label"] == 1).sum()),
+        "volumes_min": volumes.min(),
+        "volumes_median": volumes.median(),
+        "volumes_max": volumes.max(),
+    }
+    known = {name: people[name].dropna() for name in ("age", "sex", "mean_fd", "tr") if name in people}
+    for name in ("age", "mean_fd"):
+        if len(known.get(name, ())):
+            facts |= {f"{name}_mean": known[name].mean(), f"{name}_sd": known[name].std()}
+    if len(known.get("age", ())):
+        facts |= {"age_min": known["age"].min(), "age_max": known["age"].max()}
+    if len(known.get("sex", ())):
+        facts |= {"n_male": int((known["sex"] == 1).sum()), "n_sex_known": len(known["sex"])}
+    if len(known.get("tr", ())):
+        facts["tr"] = known["tr"].median()
+    return facts

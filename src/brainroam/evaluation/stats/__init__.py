@@ -1,0 +1,1 @@
+"""Statistics over sites: metrics, meta-analysis, paired tests, comparison."""

@@ -1,0 +1,273 @@
+"""Tasks on a Dask cluster: on this machine, on one that is running, or on one asked for from SLURM and its like.
+
+Dask moves tasks and results and nothing else. People travel as the path of a store, which each worker process reads
+once and checks; whatever must survive is kept by the caller, as results arrive. A worker process does one task at a
+time on one core, so the bytes are those of the other engines.
+
+A worker that dies may have been killed by its task or by somebody else. Its task is a suspect: it is tried again once
+the others are done, alone, so that if a worker dies again it is known which task it was. After ``retries`` more deaths
+the task has failed.
+"""
+
+import pickle
+import signal
+import tempfile
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from brainroam.data.cohort import Cohort
+from brainroam.data.store import CohortStore, is_store, write_store
+from brainroam.errors import BrainroamError, ReaderError, UsageError, unknown
+from brainroam.execution.engine import Failure, attempt, on_one_core, sending
+from brainroam.utils.files import content_hash
+from brainroam.utils.optional import extra
+
+CLUSTERS = {
+    "slurm": "SLURMCluster",
+    "pbs": "PBSCluster",
+    "sge": "SGECluster",
+    "lsf": "LSFCluster",
+    "htcondor": "HTCondorCluster",
+}
+# A worker that is merely asked to pause, with its cohort in memory, would wait for ever; one that is ended is noticed.
+MEMORY = {f"distributed.worker.memory.{step}": False for step in ("target", "spill", "pause")}
+# The scheduler's own retries would count against every task a dead worker had been given; ours know the culprit.
+SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "60s", **MEMORY}
+PROLOGUE = [
+    *(f"export {library}_NUM_THREADS=1" for library in ("OMP", "OPENBLAS", "MKL")),
+    *(f"export DASK_{name.upper().replace('.', '__')}=False" for name in MEMORY),
+]
+
+
+@dataclass(frozen=True)
+class Dask:
+    """Where and how tasks are run; an engine for `brainroam.execution.engine.map`.
+
+    Attributes
+    ----------
+    scheduler : str, optional
+        Address of a running cluster, such as ``tcp://node1:8786``.
+    cluster : {"slurm", "pbs", "sge", "lsf", "htcondor"}, optional
+        Ask this queue for workers. Without it and a scheduler, workers are processes of this machine.
+    resources : dict
+        Keywords of the dask-jobqueue cluster: ``memory``, ``walltime``, ``queue``, ``account``, ... ``cores`` is the
+        number of workers in one job, 1 by default.
+    folder : Path, optional
+        Where workers can read a cohort that is written for them; a temporary folder by default.
+    store : Path, optional
+        A store that may hold the cohort already.
+    memory_limit : str
+        Of each worker on this machine; one that exceeds it is killed.
+    retries : int
+        How often a task may be tried again after its worker died.
+    """
+
+    scheduler: str | None = None
+    cluster: str | None = None
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+    store: Path | None = None
+    memory_limit: str = "auto"
+    retries: int = 2
+
+    def __call__(
+        self, function: Callable, tasks: list, shared: Any, jobs: int
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each task with its outcome, see `brainroam.execution.engine.map`."""
+        extra("dask", "distributed")
+        if tasks:
+            with self._sendable(shared) as reference, self._client(jobs) as client:
+                yield from _outcomes(client, function, tasks, reference, jobs, self.retries)
+
+    def job_script(self) -> str:
+        """What would be handed to the queue for one job."""
+        with self._queue() as cluster:
+            return cluster.job_script()
+
+    @contextmanager
+    def _client(self, jobs: int) -> Iterator[Any]:
+        distributed = extra("dask", "distributed")
+        with extra("dask", "dask").config.set(SETTINGS), self._workers(jobs) as where:
+            try:
+                client = distributed.Client(where, set_as_default=False)
+            except (OSError, ValueError) as error:
+                raise BrainroamError(f"no Dask scheduler answers at {self.scheduler}: {error}") from error
+            with client:
+                yield client
+
+    @contextmanager
+    def _workers(self, jobs: int) -> Iterator[Any]:
+        """A cluster, or the address of one."""
+        if self.scheduler is not None:
+            yield self.scheduler
+        elif self.cluster is not None:
+            with self._queue() as cluster:
+                cluster.scale(jobs)
+                yield cluster
+        else:
+            with _leaving_ctrl_c_to_us():
+                cluster = extra("dask", "distributed").LocalCluster(
+                    n_workers=jobs,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=self.memory_limit,
+                    dashboard_address=":0",
+                    silence_logs="CRITICAL",
+                )
+            with cluster:
+                yield cluster
+
+    @contextmanager
+    def _queue(self) -> Iterator[Any]:
+        if self.cluster not in CLUSTERS:
+            raise unknown("cluster", self.cluster, CLUSTERS)
+        if "processes" in self.resources:
+            raise UsageError("leave 'processes' out: every worker has one core, and cores says how many a job holds")
+        settings = {"cores": 1, "memory": "4GB", **self.resources}
+        settings["job_script_prologue"] = [*PROLOGUE, *settings.get("job_script_prologue", [])]
+        settings["scheduler_options"] = {"dashboard_address": ":0", **settings.get("scheduler_options", {})}
+        make = getattr(extra("dask", "dask_jobqueue"), CLUSTERS[self.cluster])
+        try:
+            cluster = make(processes=settings["cores"], **settings)
+        except (TypeError, ValueError) as error:
+            reason = str(error).split(". Very likely")[0]
+            raise UsageError(f"a {self.cluster} cluster cannot be described like that: {reason}") from error
+        with cluster:
+            yield cluster
+
+    @contextmanager
+    def _sendable(self, shared: Any) -> Iterator[bytes]:
+        """What all tasks share, as a short message; a cohort as a reference to a store."""
+        if not isinstance(shared, Cohort):
+            with sending():
+                yield pickle.dumps(shared)
+            return
+        with tempfile.TemporaryDirectory(prefix="brainroam-") as scratch:
+            yield pickle.dumps(self._stored(shared, self.folder or Path(scratch)))
+
+    def _stored(self, cohort: Cohort, folder: Path) -> "StoredPeople":
+        found = None if self.store is None else StoredPeople.find(self.store, cohort)
+        if found is None:
+            name = content_hash([cohort.manifest_hash, cohort.table.to_csv()])[:16]
+            path = folder / f"cohort-{name}.zarr"
+            if not is_store(path):
+                write_store(path, cohort.table, cohort.series, cohort.atlas, cohort.excluded)
+            found = StoredPeople.find(path, cohort)
+        if found is None:
+            raise ReaderError(f"{path} does not hold this cohort; delete it, and it is written again")
+        return found
+
+
+@dataclass(frozen=True)
+class StoredPeople:
+    """Some people of a store, by place; small enough to be sent to every worker."""
+
+    path: Path
+    rows: tuple[int, ...]
+    manifest_hash: str
+
+    @classmethod
+    def find(cls, path: Path, cohort: Cohort) -> "StoredPeople | None":
+        """The people of a cohort in a store, if it holds the same series and the same table for them."""
+        store = CohortStore(path)
+        places = {subject: row for row, subject in enumerate(store.table["subject"])}
+        rows = [places.get(subject, -1) for subject in cohort.table["subject"]]
+        if -1 in rows or store.atlas != cohort.atlas or [store.digests[row] for row in rows] != cohort.series_digests:
+            return None
+        same = store.table.iloc[rows].reset_index(drop=True).equals(cohort.table)
+        return cls(path.absolute(), tuple(rows), cohort.manifest_hash) if same else None
+
+    def load(self) -> Cohort:
+        """Read them, and make sure that they are the same people still."""
+        cohort = CohortStore(self.path).cohort(self.rows)
+        if cohort.manifest_hash != self.manifest_hash:
+            raise ReaderError(f"{self.path} has changed since the work began; start the command again")
+        return cohort
+
+
+@contextmanager
+def _leaving_ctrl_c_to_us() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal; those started here ignore it, and this one ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _outcomes(
+    client: Any, function: Callable, tasks: list, shared: bytes, jobs: int, retries: int
+) -> Generator[tuple[Any, Any], None, None]:
+    distributed = extra("dask", "distributed")
+    waiting, suspects, deaths = deque(range(len(tasks))), deque[int](), Counter[int]()
+    running: dict[str, int] = {}
+    completed = distributed.as_completed(loop=client.loop)
+
+    def start(number: int) -> None:
+        with sending():
+            message = pickle.dumps((function, tasks[number]))
+        future = client.submit(_work, shared, message, pure=False)
+        running[future.key] = number
+        completed.add(future)
+
+    while True:
+        # Not more at a time than there are workers: what a dead worker held is then what it was doing.
+        while waiting and len(running) < max(jobs, len(client.nthreads())):
+            start(waiting.popleft())
+        if not running and suspects:
+            start(suspects.popleft())
+        if not running:
+            return
+        future = next(completed)
+        number = running.pop(future.key)
+        if future.status == "cancelled" or future.status == "lost":
+            raise BrainroamError("the Dask scheduler went away; finished work is kept: start the command again")
+        error = future.exception()
+        if error is None:
+            yield tasks[number], future.result()
+        elif isinstance(error, distributed.KilledWorker):
+            deaths[number] += 1
+            if deaths[number] <= retries:
+                suspects.append(number)
+            else:
+                yield tasks[number], Failure(_last_words(deaths[number]))
+        else:
+            yield tasks[number], Failure(f"{type(error).__name__}: {error}")
+        future.release()
+
+
+def _last_words(deaths: int) -> str:
+    return (
+        f"its worker process died {deaths} times, at last with nothing else running: it needs more memory than a "
+        "worker has, or ends its process; try fewer jobs, or more memory for each"
+    )
+
+
+_ONE_AT_A_TIME = threading.Lock()  # a worker with several threads would share out cores that a task counts as its own
+
+
+def _work(shared: bytes, message: bytes) -> Any:
+    """What a worker does with one task."""
+    with _ONE_AT_A_TIME:
+        return attempt(_unpacked, shared, message)
+
+
+def _unpacked(shared: bytes, message: bytes) -> Any:
+    function, task = pickle.loads(message)
+    return on_one_core(function, _opened(shared), task)
+
+
+@lru_cache(maxsize=1)
+def _opened(shared: bytes) -> Any:
+    """What all tasks share, read once by each worker process."""
+    content = pickle.loads(shared)
+    return content.load() if isinstance(content, StoredPeople) else content

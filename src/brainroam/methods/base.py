@@ -1,0 +1,108 @@
+"""The contract that CORE, linear references and deep baselines share.
+
+A method is configured in its constructor, learns from a cohort of training sites, and scores any cohort one person at
+a time. It never sees the site names, labels or statistics of the people it scores.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.cohort import Cohort
+from brainroam.errors import UsageError, listed
+from brainroam.utils.parameters import require_settings
+
+
+class Method(ABC):
+    """One configured method.
+
+    Subclasses take keyword parameters with defaults. Whatever `fit` learned is returned by `state` as plain arrays;
+    `load_state` restores it. Iterative methods take an ``epochs`` parameter.
+    """
+
+    @abstractmethod
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Learn from the training people.
+
+        When ``validation`` is given, an iterative method keeps ``validation_path_``, its scores for those people after
+        each epoch (epochs, n), from which the number of epochs is chosen; it learns nothing from them.
+        """
+
+    @abstractmethod
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """A number per person, higher for the condition; each depends on that person alone."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that was learned, as named arrays: what is saved, and what must not change with held-out data."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Which covariates of which people are unknown, so that scoring took the training mean; none by default."""
+        return pd.DataFrame(index=range(len(cohort)))
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:
+        """Which pathways are read and which ``top`` of them moved whom, see `explained`; None where nothing is."""
+        return None
+
+    def representation(self, cohort: Cohort) -> np.ndarray | None:
+        """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
+        return None
+
+    selects_scaffold: bool = False  # whether its explanation is kept with every run
+    validation_path_: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What the registry knows of a method.
+
+    Attributes
+    ----------
+    name : str
+        As typed on the command line.
+    make : callable
+        Keyword parameters to a fresh `Method`.
+    summary, citation : str
+    grid : dict of str to tuple
+        Values of each tuned parameter; the first is the default. Epochs are tuned besides, where there are any.
+    needs : tuple of str
+        What beyond series and labels it uses: ``"site"``, ``"covariates"``.
+    self_selecting : bool
+        It runs its own inner leave-one-site-out (and then offers ``inner_scores_``).
+    fast : dict
+        Parameters that make its own selection follow the budget ``fast``.
+    in_distribution_only : bool
+        It has nothing to say about a site never seen.
+    stochastic : bool
+        Another seed gives other scores; a method that is not is run once however many seeds are asked for.
+    least_sites : int
+        Sites with both classes it cannot do without; inner folds leave it as many.
+    """
+
+    name: str
+    make: Any
+    summary: str
+    citation: str = ""
+    grid: dict[str, tuple] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    self_selecting: bool = False
+    fast: dict[str, Any] = field(default_factory=dict)
+    in_distribution_only: bool = False
+    stochastic: bool = True
+    least_sites: int = 0
+
+    def require(self, settings: Mapping[str, Any]) -> None:
+        """Refuse settings that the method cannot be made with, before anything is computed."""
+        require_settings(self.name, self.make, settings)
+        try:
+            self.make(**settings)
+        except TypeError as error:
+            raise UsageError(f"{self.name} cannot be made with {listed(settings)}: {error}") from error

@@ -1,0 +1,1 @@
+"""The deep baselines of the paper, one file each."""

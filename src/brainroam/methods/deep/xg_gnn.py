@@ -1,0 +1,243 @@
+"""XG-GNN: connectivity learned from series, trained by meta-learning over sites to explain alike at all of them.
+
+    v_u = softmax(MLP(pool(conv conv conv s_u)))                       each region alone; batch norm after every conv
+    V = attention over regions of v,   M = V V^T                       learned connectivity, four heads, width 8
+    h = BN(MLP(M X)),  h <- BN(f(M h)),  h <- BN(MLP(M h)),  logit = MLP(flatten h)
+    Delta_e = sigmoid( columnwise z-score of | mean M of controls - mean M of patients | )         at site e
+
+One iteration: the training sites are split at random into inner and outer ones, ``per_site`` people of each drawn.
+
+    theta' = Adam step on the inner sites' mean R_e
+    theta <- Adam step from theta with the gradient at theta' of
+             mean_e R_e + 1e-4 mean_e mean Delta_e + 0.01 mean_{e<e'} (1 - Dice(Delta_e, Delta_e'))      outer sites
+
+(first-order meta-learning). Inputs and labels are mixed up within a site, and the groups of Delta are weighted with the
+mixed labels. ``iterations`` of them make an epoch. Series: the first 100 frames. With a single training site it is both
+inner and outer and the consistency is 0.
+
+``as_released=True`` brings back what the released file does: the consistency compares a matrix with itself (it is 0),
+the values of the attention come from the key layer, M X is the row sum of M times X, outputs pass a sigmoid before the
+cross-entropy, and the groups of Delta are those before mixing. 8 channels in place of 32, for time.
+
+Explanation: ``connectivity`` (n, P, P), each person's M, and ``importance`` (P, P), the mean Delta over training sites
+(a running average over the iterations).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from brainroam.data.cohort import Cohort
+from brainroam.errors import DataError
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.deep.base import DeepMethod, People, Shape, mixed_up
+from brainroam.methods.deep.graphs import connectivity_matrices, standardised_series
+from brainroam.methods.deep.layers import Network, NodeNorm, SelfAttention
+from brainroam.methods.deep.shells import by_site, site_risks
+from brainroam.methods.registry import register
+
+MOST_FRAMES, LEAST_FRAMES = 100, 40  # three convolutions and a pooling must fit
+WIDTH, HEADS = 8, 4
+
+
+class LearnedConnectivity(nn.Module):
+    """Series (B, T, P) to M (B, P, P)."""
+
+    def __init__(self, channels: int, as_released: bool) -> None:
+        super().__init__()
+        self.series = nn.Sequential(
+            nn.Conv1d(1, channels, 4, stride=2),
+            nn.BatchNorm1d(channels),
+            nn.Conv1d(channels, channels, 8),
+            nn.BatchNorm1d(channels),
+            nn.Conv1d(channels, channels // 2, 8),
+            nn.BatchNorm1d(channels // 2),
+            nn.AdaptiveMaxPool1d(2),
+            nn.Flatten(),
+            nn.Linear(channels, 32),
+            nn.LeakyReLU(0.2),
+            nn.Linear(32, WIDTH),
+            nn.Softmax(-1),
+        )
+        self.attention = SelfAttention(WIDTH, HEADS)
+        if as_released:
+            self.attention.value = self.attention.key
+
+    def forward(self, series: Tensor) -> Tensor:
+        """M."""
+        each = self.series(series.mT.flatten(0, 1)[:, None]).view(len(series), -1, WIDTH)
+        v = self.attention(each)
+        return v @ v.mT
+
+
+class MetaNetwork(Network):
+    """Learned connectivity, and a graph network on it with Pearson rows as features."""
+
+    importance: Tensor
+
+    def __init__(self, n_rois: int, channels: int, dropout: float, as_released: bool) -> None:
+        super().__init__()
+        self.as_released = as_released
+        self.connect = LearnedConnectivity(channels, as_released)
+        self.layers = nn.ModuleList(
+            [
+                nn.Sequential(_mlp(n_rois, n_rois, n_rois), NodeNorm(n_rois)),
+                nn.Sequential(nn.Linear(n_rois, n_rois), nn.LeakyReLU(0.2), NodeNorm(n_rois)),
+                nn.Sequential(_mlp(n_rois, 64, WIDTH), nn.LeakyReLU(0.2), nn.Dropout(dropout), NodeNorm(WIDTH)),
+            ]
+        )
+        self.head = nn.Sequential(nn.Flatten(), _mlp(WIDTH * n_rois, 256, 32), nn.LeakyReLU(0.2), nn.Linear(32, 2))
+        self.register_buffer("importance", torch.full((n_rois, n_rois), 0.5))
+
+    def learn(self, series: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B,) and M (B, P, P)."""
+        m, h = self.connect(series), x
+        for layer in self.layers:
+            h = layer(m.sum(-1, keepdim=True) * h if self.as_released else m @ h)
+        out = self.head(h)
+        out = out.sigmoid() if self.as_released else out
+        return out[:, 1] - out[:, 0], m
+
+    def forward(self, series: Tensor, x: Tensor) -> Tensor:
+        """One logit per person."""
+        return self.learn(series, x)[0]
+
+    def explain(self, series: Tensor, x: Tensor) -> dict[str, Tensor]:
+        """Each person's learned connectivity."""
+        return {"connectivity": self.connect(series)}
+
+
+@dataclass(kw_only=True, eq=False)
+class XGGNN(DeepMethod):
+    """Explainable and generalisable GNN; see the module for the formula.
+
+    Parameters
+    ----------
+    channels : int
+        Of the convolutions along time.
+    dropout : float
+    per_site, iterations : int
+        People drawn of each site; meta-iterations in an epoch.
+    sparsity, consistency : float
+        Weights of the two regularisers.
+    as_released : bool
+        Reproduce the released file, faults included.
+    """
+
+    epochs: int = 20
+    weight_decay: float = 1e-4
+    channels: int = 8
+    dropout: float = 0.5
+    per_site: int = 10
+    iterations: int = 4
+    sparsity: float = 1e-4
+    consistency: float = 0.01
+    as_released: bool = False
+
+    def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
+        """Series (n, T, P) and connectivity rows (n, P, P)."""
+        return standardised_series(cohort, min(MOST_FRAMES, self.shape_.frames)), connectivity_matrices(cohort)
+
+    def build(self, shape: Shape) -> MetaNetwork:
+        """Learned connectivity and graph network."""
+        if shape.frames < LEAST_FRAMES:
+            raise DataError(f"xg-gnn needs series of at least {LEAST_FRAMES} frames; the shortest has {shape.frames}")
+        return MetaNetwork(shape.rois, self.channels, self.dropout, self.as_released)
+
+    def optimiser(self, network: Network) -> Any:
+        """One Adam for the inner step and one for the outer."""
+        return super().optimiser(network), super().optimiser(network)
+
+    def train_epoch(self, network: Any, optimiser: Any, people: People, epoch: int) -> None:
+        """Some meta-iterations."""
+        inner_step, outer_step = optimiser
+        for _ in range(self.iterations):
+            inner, outer = self.draw(people)
+            before = [parameter.detach().clone() for parameter in network.parameters()]
+            network.zero_grad()
+            self.site_losses(network, inner)[0].backward()
+            inner_step.step()
+            network.zero_grad()
+            self.loss(network, outer, epoch).backward()
+            with torch.no_grad():
+                for parameter, value in zip(network.parameters(), before, strict=True):
+                    parameter.copy_(value)
+            outer_step.step()
+
+    def draw(self, people: People) -> tuple[People, People]:
+        """People of the inner and of the outer sites, mixed up within each site."""
+        sites = people.site.unique()
+        sites = sites[torch.randperm(len(sites))]
+        batches = [self._some_of(people, site) for site in sites]
+        half = len(sites) // 2
+        return joined(batches[:half] or batches), joined(batches[half:])
+
+    def _some_of(self, people: People, site: Tensor) -> People:
+        here = torch.nonzero(people.site == site).flatten()
+        batch = people.take(here[torch.randperm(len(here))[: self.per_site]])
+        mixed = mixed_up(batch)
+        return mixed._replace(inputs=(*mixed.inputs, batch.y if self.as_released else mixed.y))
+
+    def site_losses(self, network: Any, batch: People) -> tuple[Tensor, list[Tensor]]:
+        """Mean risk over the sites, and Delta of each site with both groups."""
+        *inputs, group = batch.inputs
+        logit, m = network.learn(*inputs)
+        sites = zip(by_site(m, batch.site), by_site(group, batch.site), strict=True)
+        deltas = [group_difference(here, y) for here, y in sites if 0 < y.sum() < len(y)]
+        return site_risks(logit, batch).mean(), deltas
+
+    def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
+        """The outer objective."""
+        risk, deltas = self.site_losses(network, batch)
+        if not deltas:
+            return risk
+        delta = torch.stack(deltas)
+        network.importance.lerp_(delta.detach().mean(0), 0.1)
+        loss = risk + self.sparsity * delta.mean()
+        return loss if self.as_released else loss + self.consistency * disagreement(delta)
+
+    def explain(self, cohort: Cohort) -> dict[str, np.ndarray]:
+        """Each person's learned connectivity, and the importance of each edge to the groups' difference."""
+        return {**super().explain(cohort), "importance": self._fitted().importance.cpu().numpy()}
+
+
+def group_difference(m: Tensor, y: Tensor) -> Tensor:
+    """Delta (P, P) of people with these matrices and (soft) labels."""
+    patients, controls = ((weight[:, None, None] * m).sum(0) / weight.sum() for weight in (y, 1 - y))
+    difference = (controls - patients).abs()
+    return ((difference - difference.mean(0)) / (difference.std(0) + 1e-8)).sigmoid()
+
+
+def disagreement(delta: Tensor) -> Tensor:
+    """Mean of 1 - Dice over pairs of sites, Dice(a, b) = 2 sum(a b) / (sum(a^2) + sum(b^2)); 0 for a single site."""
+    flat = delta.flatten(1)
+    product = flat @ flat.T
+    size = product.diagonal()
+    dice = 2 * product / (size[:, None] + size)
+    first, second = torch.triu_indices(len(flat), len(flat), 1)
+    return (1 - dice[first, second]).sum() / max(1, len(first))
+
+
+def joined(parts: list[People]) -> People:
+    """Several batches as one."""
+    inputs = tuple(torch.cat(tensors) for tensors in zip(*(part.inputs for part in parts), strict=True))
+    return People(inputs, torch.cat([part.y for part in parts]), torch.cat([part.site for part in parts]))
+
+
+def _mlp(n_in: int, hidden: int, n_out: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(n_in, hidden), nn.LeakyReLU(0.2), nn.Linear(hidden, n_out))
+
+
+register(
+    MethodInfo(
+        name="xg-gnn",
+        make=XGGNN,
+        summary="connectivity learned from series by meta-learning over sites",
+        citation="Qiu et al. (2024) Towards GNNs with domain-generalizable explainability. MICCAI",
+        grid={"consistency": (0.01, 0.1)},
+        needs=("site",),
+    )
+)

@@ -1,0 +1,135 @@
+"""Linear references: L2-penalised ridge, logistic and SVM on static connectivity.
+
+    score(x) = w'x + b,    (w, b) = argmin  sum_i loss(y_i, w'x_i + b) + penalty ||w||^2
+
+The penalty does not change under rotation, so with X = U S V' (centred) the problem is solved on the n columns of U S
+and rotated back, w = V w_rotated: exact, and as cheap for 20,000 edges as for 400. The ridge does without the rotation:
+w = X' (X X' + penalty I)^-1 y.
+"""
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+from brainroam.core.pathways import EPS, ridge_weights
+from brainroam.data.cohort import Cohort
+from brainroam.errors import unknown
+from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.explanation import linear_explanation
+from brainroam.methods.features import EdgeFeatures
+from brainroam.methods.registry import register
+from brainroam.utils.parameters import require_positive
+
+CLASSIFIERS = ("ridge", "logistic", "svm")
+ROTATED = {
+    "logistic": lambda strength: LogisticRegression(C=strength, tol=1e-6, max_iter=5000),
+    "svm": lambda strength: SVC(kernel="linear", C=strength),
+}
+
+
+class EdgeReader(Method):
+    """What linear readers of edges share once they are fitted: ``score = w'(x - mean)``.
+
+    The threshold is learned apart, so there is no intercept of a classifier, which would move with the share of cases.
+    """
+
+    kind: str
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """The decision function, zero for the mean of the training people."""
+        return self.features_.transform(cohort) @ self.coef_ + self.intercept_
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The weight of each edge, and what it adds to whom, counted from the mean of the training people."""
+        contributions = (self.features_.transform(cohort) - self.features_.fill_) * self.coef_
+        return linear_explanation(cohort.atlas, {"weight": self.coef_}, contributions, self.coef_, top)
+
+    def representation(self, cohort: Cohort) -> np.ndarray:
+        """The edges."""
+        return self.features_.transform(cohort)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Coefficients and what the features learned."""
+        return {"coef": self.coef_, "intercept": np.array([self.intercept_]), **self.features_.state()}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+        self.features_ = EdgeFeatures(self.kind).load_state(state)
+        self.coef_, self.intercept_ = state["coef"], float(state["intercept"][0])
+        return self
+
+    def _keep(self, features: EdgeFeatures, coef: np.ndarray, mean: np.ndarray) -> Self:
+        self.features_, self.coef_, self.intercept_ = features, coef, -float(mean @ coef)
+        return self
+
+
+class LinearMethod(EdgeReader):
+    """An L2-penalised linear classifier on edges.
+
+    Parameters
+    ----------
+    kind : {"pearson", "tangent", "log", "partial"}
+        The edge values, unscaled.
+    classifier : {"ridge", "logistic", "svm"}
+    strength : float
+        scikit-learn's ``alpha`` of the ridge (larger is simpler) or ``C`` of the others (smaller is simpler).
+    """
+
+    def __init__(self, kind: str = "pearson", classifier: str = "ridge", strength: float = 1.0) -> None:
+        if classifier not in CLASSIFIERS:
+            raise unknown("classifier", classifier, CLASSIFIERS)
+        require_positive(strength=strength)
+        self.kind, self.classifier, self.strength = kind, classifier, strength
+
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Solve for the weights of all edges."""
+        features = EdgeFeatures(self.kind)
+        values = features.fit_transform(cohort)
+        mean = values.mean(axis=0)
+        values -= mean
+        return self._keep(features, self._weights(values, cohort.labels), mean)
+
+    def _weights(self, centred: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if self.classifier == "ridge":
+            size = max(float(np.vdot(centred, centred)) / len(centred), EPS)  # the unit of a penalty there
+            return ridge_weights(centred, 2.0 * y - 1, self.strength / size)
+        rotated, axes = principal_axes(centred)
+        return axes @ np.ravel(ROTATED[self.classifier](self.strength).fit(rotated, y).coef_)
+
+
+def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates (n, r) of centred rows on their own orthonormal axes (M, r), r <= n, from the n x n Gram matrix.
+
+    >>> x = np.random.default_rng(0).normal(size=(5, 40)); x -= x.mean(axis=0)
+    >>> rotated, axes = principal_axes(x)
+    >>> bool(np.allclose(rotated @ axes.T, x)), bool(np.allclose(axes.T @ axes, np.eye(4)))
+    (True, True)
+    """
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    real = values > 1e-10 * values[-1]
+    scale = np.sqrt(values[real])
+    return vectors[:, real] * scale, centred.T @ (vectors[:, real] / scale)
+
+
+_FC = "Abraham et al. (2017) NeuroImage 147:736-745"
+_TANGENT = "Dadi et al. (2019) NeuroImage 192:115-134; nilearn"
+for _name, _kind, _classifier, _strengths, _citation in (
+    ("fc-ridge", "pearson", "ridge", (500.0, 50.0, 5000.0), _FC),
+    ("fc-logistic", "pearson", "logistic", (0.01, 0.001, 0.1), _FC),
+    ("fc-svm", "pearson", "svm", (0.01, 0.001, 0.1), _FC),
+    ("tangent-ridge", "tangent", "ridge", (1000.0, 100.0, 10000.0), _TANGENT),
+    ("tangent-logistic", "tangent", "logistic", (0.01, 0.001, 0.1), _TANGENT),
+):
+    register(
+        MethodInfo(
+            _name,
+            partial(LinearMethod, kind=_kind, classifier=_classifier, strength=_strengths[0]),
+            f"{_classifier} on {_kind} connectivity",
+            _citation,
+            {"strength": _strengths},
+            stochastic=False,
+        )
+    )

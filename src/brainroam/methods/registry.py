@@ -1,0 +1,83 @@
+"""The names `brainroam methods` lists, and how each method is made.
+
+Packages of other people add methods by an entry point of the group ``brainroam.methods`` whose value is a `MethodInfo`,
+or several in a list::
+
+    [project.entry-points."brainroam.methods"]
+    my-method = "my_package:INFO"
+"""
+
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+from brainroam.errors import UsageError, unknown
+from brainroam.methods.base import MethodInfo
+
+GROUP = "brainroam.methods"
+_METHODS: dict[str, MethodInfo] = {}
+_plugged_in: set[EntryPoint] = set()
+_LINEAR = ("champion", "linear", "site_ridge", "combat", "controls")
+_BASELINES = (  # in the order of the tables of the paper
+    *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco", "brainnettf", "agmgc"),
+    *("fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),
+)
+_DEEP = ("core", *(f"deep.{name}" for name in _BASELINES))  # these import torch, which takes seconds
+
+
+def register(info: MethodInfo) -> MethodInfo:
+    """Add a method; two methods cannot share a name."""
+    if info.name in _METHODS:
+        raise UsageError(f"a method named {info.name!r} exists already; choose another name")
+    _METHODS[info.name] = info
+    return info
+
+
+def method_info(name: str) -> MethodInfo:
+    """Look a method up by name; torch is imported only if the name is not that of a linear method."""
+    _import(_LINEAR)
+    if name not in _METHODS:
+        _load()
+    if name not in _METHODS:
+        raise unknown("method", name, _METHODS)
+    return _METHODS[name]
+
+
+def method_names() -> list[str]:
+    """All registered names, in the order they are listed."""
+    _load()
+    return list(_METHODS)
+
+
+def _load() -> None:
+    """Import everything that registers methods, on first use."""
+    _import((*_LINEAR, *_DEEP))
+    for entry in entry_points(group=GROUP):
+        if entry not in _plugged_in:
+            _plugged_in.add(entry)
+            _plug_in(entry)
+
+
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(f"brainroam.methods.{module}")
+
+
+def _plug_in(entry: EntryPoint) -> None:
+    """Register what an entry point offers; a plug-in that is broken costs a warning, not the other methods."""
+    source = f"the plug-in {entry.name!r} ({entry.value}{f' of {entry.dist.name}' if entry.dist else ''})"
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever somebody else's package raises when it is imported
+        warnings.warn(f"{source} cannot be used: {type(error).__name__}: {error}", stacklevel=5)
+        return
+    for info in found if isinstance(found, (list, tuple)) else [found]:
+        if not isinstance(info, MethodInfo):
+            warnings.warn(f"{source} cannot be used: it holds a {type(info).__name__}, no MethodInfo", stacklevel=5)
+        elif info.name in _METHODS:
+            raise UsageError(
+                f"{source} offers a method named {info.name!r}, which exists already; uninstall one of them"
+            )
+        else:
+            register(info)

@@ -1,0 +1,60 @@
+"""Fitted methods on disk: any registered method, with what it was trained on and how it is calibrated."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from brainroam.data.cohort import Cohort
+from brainroam.errors import DataError, ModelFileError, UsageError
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import Selected
+from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
+
+KIND = "method"
+
+
+def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 0) -> Path:
+    """Write a method that was fitted on this cohort with this seed as a model folder.
+
+    >>> import tempfile, brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8)
+    >>> fitted = Selected(method_info("fc-ridge"), "default").fit(cohort)
+    >>> folder = save_method(Path(tempfile.mkdtemp()) / "model", fitted, cohort)
+    >>> again, header = load_method(folder, cohort)
+    >>> header["training"]["n_people"], bool((again.probability(cohort) == fitted.probability(cohort)).all())
+    (24, True)
+    """
+    header = {
+        "kind": KIND,
+        "method": method.info.name,
+        "budget": method.budget,
+        "fixed": method.fixed,
+        "configuration": method.configuration_,
+        "seed": seed,
+        "notes": getattr(method.model_, "notes_", []),
+        "calibration": {"threshold": method.calibration_.threshold, "slope": method.calibration_.slope},
+        "training": {"manifest_hash": cohort.manifest_hash, "n_people": len(cohort), "sites": cohort.sites},
+        "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
+    }
+    return save_model(path, header, method.state())
+
+
+def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, Any]]:
+    """Read a model folder for use on this cohort: the method, and what the folder says about it."""
+    header, arrays = load_model(path)
+    if header.get("kind") != KIND:
+        raise ModelFileError(
+            f"{path} was not written by `brainroam fit`; it holds a {header.get('kind')!r} for use from Python"
+        )
+    try:
+        require_atlas(header, cohort.atlas.name, cohort.atlas.labels)
+        method = Selected(method_info(header["method"]), header["budget"], **header["fixed"])
+        method.configuration_ = header["configuration"]
+        method.load_state(arrays)
+        with suppress(DataError):  # about these people, not about the model
+            method.score(
+                cohort.subset([0])
+            )  # arrays that do not fit each other are told here, not in the middle of work
+        return method, header
+    except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error

@@ -1,0 +1,145 @@
+"""Tuning, the same for every method: inner leave-one-site-out on the training sites.
+
+Each training site that has both classes is held out once; a configuration (a point of the method's grid and, for an
+iterative method, a number of epochs) is worth the mean over those sites of its AUC there. The best is refitted on all
+training sites. Rule name: ``inner-loso-auc``. Budgets:
+
+``full``    the whole grid, every inner site
+``fast``    default hyper-parameters, epochs and threshold from one inner site drawn by the seed
+``default`` default hyper-parameters, every inner site for epochs and threshold
+
+The out-of-site scores of the chosen configuration also give the decision threshold and the calibration, so that
+nothing of the held-out site is needed for either.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
+
+from brainroam.core.calibration import Calibration, calibrate
+from brainroam.data.cohort import Cohort
+from brainroam.errors import BrainroamError, unknown
+from brainroam.methods.base import Method, MethodInfo
+from brainroam.utils.model_files import part
+
+RULE = "inner-loso-auc"
+BUDGETS = ("full", "fast", "default")
+
+
+class Selected(Method):
+    """A registered method tuned by the rule above.
+
+    Attributes
+    ----------
+    model_ : Method
+        Refitted on all training people.
+    configuration_ : dict
+        The chosen parameters.
+    inner_scores_ : ndarray
+        Out-of-site score of each training person (NaN where their site was not an inner site).
+    calibration_ : Calibration
+    """
+
+    def __init__(self, info: MethodInfo, budget: str = "full", /, **fixed: Any) -> None:
+        if budget not in BUDGETS:
+            raise unknown("budget", budget, BUDGETS)
+        self.info, self.budget, self.fixed = info, budget, fixed
+        info.require(fixed)
+
+    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Choose on inner sites, then refit on everybody."""
+        y, site = cohort.labels, cohort.table["site"].to_numpy()
+        if self.info.self_selecting:
+            self.configuration_ = (self.info.fast if self.budget == "fast" else {}) | self.fixed
+            self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
+            self.inner_scores_ = self.model_.inner_scores_
+        else:
+            self._select(cohort, y, seed)
+            self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
+        self.calibration_ = calibrate(self.inner_scores_, y, site)
+        return self
+
+    @threadpool_limits.wrap(limits=1)
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """Scores of the refitted model."""
+        return self.model_.score(cohort)
+
+    def probability(self, cohort: Cohort) -> np.ndarray:
+        """Calibrated probabilities; at least 0.5 means the condition."""
+        return self.calibration_(self.score(cohort))
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Those of the refitted model."""
+        return self.model_.missing_covariates(cohort)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The model's state, and threshold and slope."""
+        learned = {"calibration": np.array([self.calibration_.threshold, self.calibration_.slope])}
+        return {**{f"model.{name}": value for name, value in self.model_.state().items()}, **learned}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore a fitted model; needs ``configuration_``."""
+        self.calibration_ = Calibration(*map(float, state["calibration"]))
+        self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
+        return self
+
+    def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
+        folds = list(inner_folds(cohort, self.budget, seed, self.info.least_sites))
+        best = -np.inf
+        for configuration in self._configurations():
+            paths = []
+            for train, held_out in folds:
+                model = self.info.make(**configuration)
+                inner = cohort.subset(held_out)
+                model.fit(cohort.subset(train), seed, validation=inner)
+                path = model.validation_path_
+                paths.append(model.score(inner)[None] if path is None else path)
+                if not np.isfinite(paths[-1]).all():
+                    raise BrainroamError(
+                        f"{self.info.name} lost itself in training: its scores are no numbers; "
+                        "try a smaller learning rate or fewer layers"
+                    )
+            held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
+            merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
+            epoch = int(np.argmax(merit))
+            if merit[epoch] > best:
+                best = float(merit[epoch])
+                self.configuration_ = configuration | ({"epochs": epoch + 1} if len(merit) > 1 else {})
+                self.inner_scores_ = np.full(len(cohort), np.nan)
+                for held_out, path in held_out_paths:
+                    self.inner_scores_[held_out] = path[epoch]
+
+    def _configurations(self) -> Iterator[dict[str, Any]]:
+        grid = {name: values for name, values in self.info.grid.items() if name not in self.fixed}
+        if self.budget != "full":
+            grid = {name: values[:1] for name, values in grid.items()}
+        for values in product(*grid.values()):
+            yield self.fixed | dict(zip(grid, values, strict=True))
+
+
+def inner_folds(
+    cohort: Cohort, budget: str, seed: int, least_sites: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left."""
+    site, y = cohort.table["site"].to_numpy(), cohort.labels
+    both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
+    sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) == 2]
+    if not sites:
+        folds = StratifiedKFold(min(5, int(np.bincount(y, minlength=2).min())), shuffle=True, random_state=seed)
+        yield from folds.split(y, y)
+        return
+    if budget == "fast":
+        sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
+    for name in sites:
+        yield np.flatnonzero(site != name), np.flatnonzero(site == name)
+
+
+def _aucs(y: np.ndarray, path: np.ndarray) -> np.ndarray:
+    return np.array([roc_auc_score(y, scores) for scores in path])

@@ -1,0 +1,92 @@
+"""The section on embeddings: does what the decision is made from group people by diagnosis, or by site?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from brainroam.report.brain.study_explanations import embeddings
+from brainroam.report.data import CONTROLS, ReportData
+from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
+from brainroam.report.page import missing, render
+from brainroam.report.section import Drawing, Section
+
+BESIDE = ("brainood", "brainnettf", "gcn", "fc-ridge", "tangent-ridge")
+NEIGHBOURS = 10
+MARKERS = "osD^vP*X"
+
+
+def embedding_section(data: ReportData) -> Section:
+    """CORE beside a baseline, coloured by diagnosis and by site."""
+    wanted = dict.fromkeys(["core", data.method, *BESIDE, *data.names])
+    found = {name: spaces for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name))}
+    shown = {name: found[name] for name in list(found)[:1] + [n for n in found if n in BESIDE or n != "core"][:1]}
+    if not shown:
+        what = "No run in this folder kept the embedding of its people."
+        command = f"brainroam loso DATA --methods core,fc-ridge --out {data.path}"
+        return missing("embedding", "Embedding", what, command)
+    maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
+    caption = (
+        "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that "
+        "held them out. Every fold has a space of its own: axes are centred and scaled within it and turned to rise "
+        "with its score, so a difference of level between folds cannot show. In t-SNE, distances between groups mean "
+        "little."
+    )
+    drawing = Drawing("embedding", caption, lambda: _draw(maps))
+    sentence = " ".join(_neighbourhood(name, *spaces) for name, spaces in shown.items())
+    html = render("embedding.html", sentence=sentence, figure=inline(drawing))
+    return Section("embedding", "Embedding", html, (drawing,))
+
+
+def t_sne(points: np.ndarray) -> np.ndarray:
+    """Points (n, k) in the plane."""
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    perplexity = min(30.0, max((len(points) - 1) / 3, 1.0))
+    with threadpool_limits(1):  # the same picture on any number of cores
+        return TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
+
+
+def _neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame) -> str:
+    """How alike neighbours are, in the space before t-SNE."""
+    from sklearn.neighbors import NearestNeighbors
+
+    k = min(NEIGHBOURS, len(points) - 1)
+    near = NearestNeighbors(n_neighbors=k + 1).fit(points).kneighbors(return_distance=False)[:, 1:]
+    shares = []
+    for column in ("label", "site"):
+        values = people[column].to_numpy()
+        counts = pd.Series(values).value_counts()
+        chance = float((counts * (counts - 1)).sum() / (len(values) * (len(values) - 1)))
+        shares.append((float((values[near] == values[:, None]).mean()), chance))
+    (label, label_chance), (site, site_chance) = shares
+    return (
+        f"{name}: of a person's {k} nearest neighbours {label:.0%} have the same diagnosis ({label_chance:.0%} by "
+        f"chance) and {site:.0%} are of the same fold ({site_chance:.0%} by chance)."
+    )
+
+
+def _draw(maps: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> Figure:
+    figure = Figure((8.4, 3.7 * len(maps)), layout="constrained")
+    grid = figure.subplots(len(maps), 2, squeeze=False)
+    for row, (name, (at, people)) in zip(grid, maps.items(), strict=True):
+        _scatter(row[0], at, people["label"].map({0: "without", 1: "with the condition"}), (BLUE, VERMILION))
+        _scatter(row[1], at, people["site"], PALETTE)
+        row[0].set_title(f"{name}: diagnosis", loc="left")
+        row[1].set_title(f"{name}: fold", loc="left")
+    return figure
+
+
+def _scatter(axes, at: np.ndarray, groups: pd.Series, colours: Sequence[str]) -> None:
+    names = sorted(groups.dropna().unique(), reverse=len(colours) == 2)
+    for k, name in enumerate(names):
+        here = (groups == name).to_numpy()
+        colour, marker = colours[k % len(colours)], MARKERS[k // len(colours) % len(MARKERS)]
+        axes.scatter(*at[here].T, s=14, color=colour, marker=marker, linewidth=0, alpha=0.8, label=str(name))
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_color(RULE)
+    if len(names) <= 24:
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7.5, handletextpad=0.1, borderpad=0.2)

@@ -1,0 +1,186 @@
+"""Static pictures of an explanation: where the pathways run, between which lobes, at which sites, with which gates."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from brainroam.data.atlas.lobes import LOBES
+from brainroam.report.explanation import Explanation
+from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, canvas
+from brainroam.report.section import Drawing
+
+SHOWN = 20  # pathways of each sign on the glass brain
+SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
+COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
+WORDS = {"d_com": "contrast d_com", "effect": "effect on the score"}
+
+
+def drawings(explanation: Explanation) -> Iterator[Drawing]:
+    """Every picture this explanation can give."""
+    makers = (connectome_drawing, lobes_drawing, sites_drawing, gates_drawing)
+    yield from (drawing for make in makers if (drawing := make(explanation)) is not None)
+
+
+def connectome_drawing(explanation: Explanation) -> Drawing | None:
+    """Glass brain of the largest pathways of both signs; None without coordinates."""
+    if explanation.atlas.coords is None or not len(explanation.pathways):
+        return None
+    positive, negative = explanation.signed(SHOWN)
+    caption = (
+        f"The {len(positive)} largest positive (vermilion) and {len(negative)} largest negative (blue) pathways by "
+        f"{_measure(explanation)}. Positive: stronger in people with the condition. From the left and the right only "
+        "pathways within that hemisphere are drawn."
+        if explanation.kind == "scaffold"
+        else f"The {len(positive) + len(negative)} largest pathways by {_measure(explanation)}."
+    )
+    table = pd.concat([positive, negative])
+    return Drawing("connectome", caption, lambda: glass_brain(table, table[explanation.measure].to_numpy()))
+
+
+def glass_brain(table: pd.DataFrame, values: np.ndarray) -> Figure:
+    """Pathways of a table with coordinates, coloured by the sign of their values, seen from four sides."""
+    from nilearn.plotting import plot_connectome
+
+    ends = np.concatenate([table[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float) for k in (1, 2)])
+    nodes, which = np.unique(ends, axis=0, return_inverse=True)
+    first, second = which.reshape(2, -1)
+    matrix = np.zeros((len(nodes), len(nodes)))
+    matrix[first, second] = matrix[second, first] = values
+    figure = Figure((9.4, 2.9))
+    bound = max(float(np.abs(values).max()), 1e-12) if len(values) else 1.0
+    display = plot_connectome(
+        matrix,
+        nodes,
+        node_color=INK,
+        node_size=9,
+        edge_cmap=LinearSegmentedColormap.from_list("two", [BLUE, BLUE, VERMILION, VERMILION]),
+        edge_vmin=-bound,
+        edge_vmax=bound,
+        edge_kwargs={"linewidth": 1.6, "alpha": 0.85},
+        display_mode="lyrz",
+        figure=figure,
+        axes=(0, 0, 1, 0.93),
+        annotate=False,
+        colorbar=False,
+    )
+    for title, axes in zip(("left", "back", "right", "top"), display.axes.values(), strict=True):
+        axes.ax.set_title(title, color=GREY, fontsize=9)
+    for axes in figure.axes:
+        axes.patch.set_alpha(0)
+        for outline in axes.patches:  # black on black in a dark page
+            outline.set_edgecolor(GREY)
+    return figure
+
+
+def lobes_drawing(explanation: Explanation) -> Drawing | None:
+    """How many pathways join which lobes; None where lobes are not known."""
+    table = explanation.networks
+    if not len(table):
+        return None
+    what = "pathways of the scaffold" if explanation.kind == "scaffold" else f"{len(explanation.counted)} largest edges"
+    signs = ", and whether they are rather positive (vermilion) or negative (blue)" if table["negative"].any() else ""
+    caption = (
+        f"How many of the {what} join which lobes{signs}. Regions of an atlas other than AAL take the lobe of the "
+        "nearest AAL region."
+    )
+    return Drawing("lobes", caption, lambda: _lobes(table))
+
+
+def _lobes(table: pd.DataFrame) -> Figure:
+    place = {lobe: k for k, lobe in enumerate(LOBES)}
+    count, balance = np.zeros((7, 7), dtype=int), np.full((7, 7), np.nan)
+    for row in table.to_dict("records"):
+        a, b = place[row["lobe_2"]], place[row["lobe_1"]]  # the first comes first in LOBES
+        count[a, b] = row["pathways"]
+        balance[a, b] = (row["positive"] - row["negative"]) / max(row["pathways"], 1)
+    figure, axes = canvas(7.4, 4.4)
+    signed = bool(table["negative"].any())
+    colours = balance if signed else np.where(count > 0, count / count.max(), np.nan)
+    image = axes.imshow(colours, cmap=SIGNED if signed else COUNTS, vmin=-1 if signed else 0, vmax=1, aspect="auto")
+    for a, b in np.argwhere(np.tri(7)):
+        # The cells have colours of their own, so the digits must not follow the theme.
+        colour = "#101418" if abs(np.nan_to_num(colours[a, b])) < 0.6 else "#ffffff"
+        axes.text(b, a, str(count[a, b]), ha="center", va="center", color=colour if count[a, b] else GREY)
+    axes.set_xticks(range(7), LOBES, rotation=35, ha="right")
+    axes.set_yticks(range(7), LOBES)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    if signed:
+        bar = figure.colorbar(image, ax=axes, shrink=0.75, ticks=[-1, 0, 1])
+        bar.ax.set_yticklabels(["all negative", "as many of both", "all positive"])
+        bar.outline.set_visible(False)
+    return figure
+
+
+def sites_drawing(explanation: Explanation, top: int = 12) -> Drawing | None:
+    """Contrast of every site on the strongest pathways; None without a scaffold."""
+    found = explanation.site_contrasts
+    if not len(found):
+        return None
+    positive, negative = explanation.signed(top)
+    chosen = pd.concat([positive, negative[::-1]])
+    chosen = chosen[chosen["edge"].isin(found["edge"])]
+    wide = found.pivot(index="edge", columns="site", values="d_site").reindex(chosen["edge"])
+    names = [f"{a} - {b}" for a, b in zip(chosen["region_1"], chosen["region_2"], strict=True)]
+    caption = (
+        f"What each site itself shows on the {len(chosen)} strongest pathways (vermilion: stronger in people with the "
+        "condition). A row of one colour is a pathway the sites agree on. Grey: not measured there."
+    )
+    return Drawing("sites", caption, lambda: _site_map(wide, names))
+
+
+def _site_map(wide: pd.DataFrame, names: list[str]) -> Figure:
+    values = wide.to_numpy(dtype=float)
+    bound = float(np.nanquantile(np.abs(values), 0.98))
+    figure, axes = canvas(8.4, 0.23 * len(names) + 1.4)
+    axes.set_facecolor(RULE)
+    image = axes.imshow(values, cmap=SIGNED, vmin=-bound, vmax=bound, aspect="auto")
+    axes.set_xticks(range(len(wide.columns)), wide.columns, rotation=45, ha="right")
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, label="contrast d at the site")
+    bar.outline.set_visible(False)
+    return figure
+
+
+def gates_drawing(explanation: Explanation) -> Drawing | None:
+    """Gates of the people of each site; None for methods without gates."""
+    gates = explanation.gates
+    if not len(gates):
+        return None
+    caption = (
+        "Gates of the held-out people by site: how open the pathways are (0 shut, 1 open). Line: from the 5 % to the "
+        "95 % quantile of a person's gates, bar: the middle half, both averaged over people; points: each person's "
+        "median." + (" Everybody of a fold has the same gates." if alike(explanation) else "")
+    )
+    return Drawing("gates", caption, lambda: _gates(gates))
+
+
+def alike(explanation: Explanation) -> bool:
+    """Whether the gates do not differ between the people of a fold, because only the prior sets them."""
+    spread = explanation.gates.groupby("site")[["q05", "median", "q95"]].std().fillna(0)
+    return bool((spread < 1e-4).all(axis=None))
+
+
+def _gates(gates: pd.DataFrame) -> Figure:
+    sites = sorted(gates["site"].unique())
+    figure, axes = canvas(7.6, 0.34 * len(sites) + 0.9)
+    for y, site in enumerate(reversed(sites)):
+        here = gates[gates["site"] == site]
+        mean = here[["q05", "q25", "median", "q75", "q95"]].mean()
+        axes.hlines(y, mean["q05"], mean["q95"], color=INK, linewidth=1)
+        axes.hlines(y, mean["q25"], mean["q75"], color=BLUE, linewidth=9, alpha=0.45)
+        axes.scatter(here["median"], np.full(len(here), y), s=9, color=BLUE, zorder=3)
+    axes.set_yticks(range(len(sites)), sites[::-1])
+    axes.set_xlim(0, 1)
+    axes.set_ylim(-0.6, len(sites) - 0.4)
+    axes.set_xlabel("gate")
+    return figure
+
+
+def _measure(explanation: Explanation) -> str:
+    return WORDS.get(explanation.measure, f"mean {explanation.measure}")

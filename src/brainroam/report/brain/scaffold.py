@@ -1,0 +1,137 @@
+"""The section on the scaffold: which pathways the sites agree on, as pictures, in 3-D and as tables."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from brainroam.report.brain.figures import connectome_drawing, lobes_drawing, sites_drawing
+from brainroam.report.brain.outline import outline
+from brainroam.report.brain.study_explanations import explained
+from brainroam.report.data import ReportData
+from brainroam.report.explanation import Explanation
+from brainroam.report.figures import inline
+from brainroam.report.page import missing, render
+from brainroam.report.section import Section
+from brainroam.report.tables import Column, fixed, table
+
+COMMAND = "brainroam loso DATA --methods core --out {}"
+IN_VIEW = 120  # pathways the 3-D view can show
+LISTED = 300
+HEADINGS = {
+    "d_com": ("d_com", fixed(4)),
+    "effect": ("Effect", fixed(4)),
+    "mean_gate": ("Mean gate", fixed(3)),
+    "nu": ("nu", fixed(2)),
+    "kappa": ("kappa", fixed(2)),
+    "pi": ("pi", fixed(3)),
+    "mean_size_of_contribution": ("Contribution", fixed(3)),
+}
+
+
+def scaffold_section(data: ReportData) -> Section:
+    """Which pathways all sites agree on."""
+    found = explained(data)
+    if found is None:
+        what = "No run in this folder says which pathways it read."
+        return missing("scaffold", "Scaffold", what, COMMAND.format(data.path))
+    explanation = found.explanation
+    brain = [drawing for drawing in [connectome_drawing(explanation)] if drawing]
+    after = [drawing for make in (sites_drawing, lobes_drawing) if (drawing := make(explanation))]
+    positive, negative = explanation.signed(10)
+    shown = explanation.pathways.head(LISTED)
+    html = render(
+        "scaffold.html",
+        sentence=_sentence(explanation, found.method, found.seed),
+        figures=[inline(drawing) for drawing in brain],
+        scene=scene(explanation),
+        positive=pathway_table(positive, "positive-pathways", "Stronger in people with the condition: the ten largest"),
+        negative=pathway_table(negative, "negative-pathways", "Weaker in people with the condition: the ten largest"),
+        every_title=f"The {len(shown)} largest of all {len(explanation.pathways)} pathways that any fold selected",
+        every=pathway_table(
+            shown, "pathways", "Pathways by the size of d_com, whichever folds selected them", whole=True
+        ),
+        after=[inline(drawing) for drawing in after],
+        sites=_site_table(explanation),
+    )
+    return Section("scaffold", "Scaffold", html, (*brain, *after))
+
+
+def scene(explanation: Explanation) -> dict[str, Any] | None:
+    """What the 3-D view draws, as plain values; None without coordinates."""
+    if explanation.atlas.coords is None or not len(explanation.pathways):
+        return None
+    positive, negative = explanation.signed(IN_VIEW // 2)
+    chosen = pd.concat([positive, negative]).sort_values("rank")
+    pairs = np.stack(np.triu_indices(len(explanation.atlas), 1), axis=1)[chosen["edge"]]
+    used, ends = np.unique(pairs, return_inverse=True)
+    lobes = explanation.lobes
+    vertices, faces = outline()
+    return {
+        "nodes": [
+            {
+                "name": explanation.atlas.labels[k],
+                "lobe": lobes[k] if lobes else "",
+                "mni": explanation.atlas.coords[k].tolist(),
+            }
+            for k in used
+        ],
+        "edges": [
+            [int(a), int(b), float(value)]
+            for (a, b), value in zip(ends.reshape(-1, 2), chosen[explanation.measure], strict=True)
+        ],
+        "vertices": vertices,
+        "faces": faces,
+    }
+
+
+def pathway_table(rows: pd.DataFrame, name: str, caption: str, whole: bool = False) -> Markup:
+    """Pathways as a sortable table; the ``whole`` one has all quantities, the other those of the paper's table."""
+    columns = [Column("region_1", "Region"), Column("region_2", "Region")]
+    rows = rows if whole else rows.drop(columns="mean_size_of_contribution", errors="ignore")
+    columns += [Column(key, *shown) for key, shown in HEADINGS.items() if key in rows]
+    if "x_1" in rows:
+        for k in (1, 2):
+            points = rows[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float)
+            rows = rows.assign(**{f"mni_{k}": [f"{x:.0f} {y:.0f} {z:.0f}" for x, y, z in points]})
+        columns += [Column(f"mni_{k}", f"MNI, {which}", _unbroken) for k, which in ((1, "first"), (2, "second"))]
+    return table(rows, columns, name, caption)
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _sentence(explanation: Explanation, method: str, seed: int) -> str:
+    sizes = [len(fold["edges"]["edge"]) for fold in explanation.folds]
+    n_rois = len(explanation.atlas)
+    count = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else str(sizes[0])
+    words = f"{method} (seed {seed}) keeps {count} of {n_rois * (n_rois - 1) // 2} edges between {n_rois} regions"
+    if "nu" in explanation.pathways:
+        always = int((explanation.pathways["nu"] == 1).sum())
+        words += (
+            f" in the {len(sizes)} folds, {always} of them in every fold. nu is the share of folds that selected an "
+            "edge; the lists, pictures and the 3-D view show edges that at least half of them did"
+        )
+    return (
+        f"{words}. d_com is the median over training sites of the difference between people with and without the "
+        "condition, kappa the share of sites with its sign, pi its stability when sites are resampled; the gate and "
+        "the size of the contribution to the logit are means over held-out people. The folds share most of their "
+        "training sites, so a high nu is not independent evidence."
+    )
+
+
+def _site_table(explanation: Explanation) -> Markup | None:
+    rows = explanation.sites(5)
+    if not len(rows):
+        return None
+    columns = [
+        Column("site", "Site"),
+        Column("rank", "Rank"),
+        Column("region_1", "Region"),
+        Column("region_2", "Region"),
+        Column("d_site", "d at the site", fixed(4)),
+        Column("d_com", "d_com of all", fixed(4)),
+    ]
+    return table(rows, columns, "pathways-by-site", "The five largest contrasts of each site, among strong pathways")

@@ -1,0 +1,220 @@
+"""What methods read, as tables: their pathways, which of them moved whom, and how the sites and lobes take part.
+
+`Explanation` is made from one fitted model, or from the runs of a whole leave-one-site-out study; what each method
+contributes stands in `brainroam.methods.explanation`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.connectivity import edge_pairs
+from brainroam.data.atlas import Atlas
+from brainroam.data.atlas.lobes import LOBES, lobes_of
+from brainroam.data.cohort import Cohort
+from brainroam.errors import UsageError
+from brainroam.methods.base import Method
+
+STRONGEST = 200  # edges that stand for a method that weighs all of them
+KINDS = {
+    "scaffold": "d_com: median over sites of the difference between people with and without the condition",
+    "linear": "effect: mean size of the edge's part in the score, negative where a stronger edge speaks against",
+    "masks": "mean over people of the weight the method gives to the edge",
+}
+
+
+class Explanation:
+    """The pathways of one fitted model, or of the folds of a study.
+
+    Parameters
+    ----------
+    folds : sequence of dict
+        What each model says, see `brainroam.methods.explanation`.
+    people : sequence of DataFrame
+        For each model, the people it read: ``subject`` and ``site``, in its order.
+
+    Attributes
+    ----------
+    kind, measure : str
+        ``"scaffold"``, ``"linear"`` or ``"masks"``, and the quantity pathways are ranked by.
+    atlas : Atlas
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> from brainroam.methods.core import Core
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12)
+    >>> model = Core(hidden=4, budget=4, epochs=1, tau_percentile=60).fit(cohort)
+    >>> explanation = Explanation.of_model(model, cohort, top=3)
+    >>> explanation.pathways[["rank", "region_1", "region_2"]].head(1).to_numpy().tolist()
+    [[1, 'ROI_004', 'ROI_011']]
+    >>> len(explanation.people) == 3 * len(cohort)
+    True
+    """
+
+    def __init__(self, folds: Sequence[Mapping[str, Any]], people: Sequence[pd.DataFrame]) -> None:
+        first = folds[0]
+        self.folds, self._people = list(folds), list(people)
+        self.kind, self.measure = first["kind"], first.get("measure", "")
+        names, mni = first["regions"]["name"], first["regions"]["mni"]
+        self.atlas = Atlas("regions", tuple(names), None if mni is None else np.asarray(mni, dtype=float))
+
+    @classmethod
+    def of_model(cls, method: Method, cohort: Cohort, top: int = 10) -> Self:
+        """What a fitted method reads in the people of a cohort, and the ``top`` pathways of each."""
+        found = method.explanation(cohort, top)
+        if found is None:
+            raise UsageError(
+                f"the model is a {type(method).__name__}, which has no pathways; core, champion and linear methods have"
+            )
+        return cls([found], [cohort.table[["subject", "site"]]])
+
+    @cached_property
+    def pathways(self) -> pd.DataFrame:
+        """One row per pathway, the largest first; values are means over the folds that selected it.
+
+        ``nu`` is the share of folds that did, when there are several. Empty for methods that weigh regions only.
+        """
+        parts = [pd.DataFrame(fold["edges"]) for fold in self.folds if "edges" in fold]
+        if not parts:
+            return pd.DataFrame(columns=["rank", "edge", "region_1", "region_2"])
+        grouped = pd.concat(parts).groupby("edge")
+        values = grouped.mean()
+        if len(self.folds) > 1:
+            values["nu"] = grouped.size() / len(self.folds)
+        values = values.iloc[np.argsort(-values[self.measure].abs(), kind="stable")].reset_index()
+        table = pd.concat([self._regions(values["edge"].to_numpy()), values.drop(columns="edge")], axis=1)
+        table.insert(0, "rank", np.arange(1, len(table) + 1))
+        return table.assign(edge=values["edge"])
+
+    @property
+    def counted(self) -> pd.DataFrame:
+        """The pathways that stand for the method, in its order.
+
+        Its scaffold (of several folds, what at least half of them selected), or the strongest of all its edges.
+        """
+        table = self.pathways[self.pathways["nu"] >= 0.5] if "nu" in self.pathways else self.pathways
+        return table if self.kind == "scaffold" else table.head(STRONGEST)
+
+    def signed(self, top: int = 10) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The largest positive and the largest negative pathways, of those that are `counted`."""
+        table = self.counted
+        values = table.get(self.measure, pd.Series(dtype=float))
+        return table[values > 0].head(top), table[values < 0].head(top)
+
+    @cached_property
+    def people(self) -> pd.DataFrame:
+        """The pathways that moved each person most, one row each, the largest first."""
+        parts = []
+        for fold, table in zip(self.folds, self._people, strict=True):
+            if "people" not in fold:
+                continue
+            columns = {name: np.asarray(value) for name, value in fold["people"].items() if name != "gate_quantiles"}
+            n, top = columns["edge"].shape
+            part = table.loc[np.repeat(table.index, top)].reset_index(drop=True)
+            part["rank"] = np.tile(np.arange(1, top + 1), n)
+            part = pd.concat([part, self._regions(columns["edge"].ravel())], axis=1)
+            parts.append(part.assign(**{name: value.ravel() for name, value in columns.items() if name != "edge"}))
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["subject", "site", "rank"])
+
+    @cached_property
+    def beside(self) -> pd.Series:
+        """What CORE's lead-lag reading adds to the score of each person, by subject; empty for other methods."""
+        parts = [
+            pd.Series(fold["beside"], index=table["subject"], dtype=float)
+            for fold, table in zip(self.folds, self._people, strict=True)
+            if "beside" in fold
+        ]
+        return pd.concat(parts) if parts else pd.Series(dtype=float)
+
+    @cached_property
+    def gates(self) -> pd.DataFrame:
+        """Quantiles of each person's gates; empty for methods without gates."""
+        parts = [
+            table.assign(**dict(zip(("q05", "q25", "median", "q75", "q95"), np.transpose(quantiles), strict=True)))
+            for fold, table in zip(self.folds, self._people, strict=True)
+            if (quantiles := fold.get("people", {}).get("gate_quantiles")) is not None
+        ]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["subject", "site", "median"])
+
+    @cached_property
+    def site_contrasts(self) -> pd.DataFrame:
+        """The contrast d_site of each training site on the strongest pathways, one row each; empty without a scaffold.
+
+        A site's contrast depends on that site alone, so all folds that trained on it give the same.
+        """
+        parts = []
+        for fold in self.folds:
+            if "sites" not in fold:
+                continue
+            site, edge = fold["sites"]["site"], np.asarray(fold["sites"]["edge"])
+            contrast = np.array(fold["sites"]["contrast"], dtype=float)
+            rows = {"site": np.repeat(site, len(edge)), "edge": np.tile(edge, len(site)), "d_site": contrast.ravel()}
+            parts.append(pd.DataFrame(rows))
+        if not parts:
+            return pd.DataFrame(columns=["site", "edge", "d_site"])
+        return pd.concat(parts).drop_duplicates(["site", "edge"]).dropna().reset_index(drop=True)
+
+    def sites(self, top: int = 5) -> pd.DataFrame:
+        """Each site's largest contrasts among the strongest pathways, beside the consensus d_com."""
+        if not len(self.site_contrasts):
+            return self.site_contrasts
+        table = self.site_contrasts.merge(self.pathways[["edge", "d_com"]], on="edge")
+        table = table.iloc[np.argsort(-table["d_site"].abs(), kind="stable")].groupby("site").head(top)
+        table = table.sort_values("site", kind="stable").reset_index(drop=True)
+        rank = table.groupby("site").cumcount() + 1
+        regions = self._regions(table["edge"].to_numpy())
+        return pd.concat([table[["site"]].assign(rank=rank), regions, table[["d_site", "d_com"]]], axis=1)
+
+    @cached_property
+    def networks(self) -> pd.DataFrame:
+        """How many pathways join which lobes, and in which direction; empty where no lobes are known."""
+        table = self.counted
+        if "lobe_1" not in table or not len(table):
+            return pd.DataFrame(columns=["lobe_1", "lobe_2", "pathways"])
+        place = {lobe: k for k, lobe in enumerate(LOBES)}
+        ends = np.sort([[place[a], place[b]] for a, b in zip(table["lobe_1"], table["lobe_2"], strict=True)], axis=1)
+        value = table[self.measure].to_numpy()
+        rows = pd.DataFrame(
+            {"a": ends[:, 0], "b": ends[:, 1], "positive": value > 0, "negative": value < 0, "v": value}
+        )
+        found = rows.groupby(["a", "b"]).agg(
+            pathways=("v", "size"), positive=("positive", "sum"), negative=("negative", "sum"), mean=("v", "mean")
+        )
+        found = found.rename(columns={"mean": f"mean_{self.measure}"}).reset_index()
+        sizes = pd.Series(self.lobes).value_counts().reindex(LOBES, fill_value=0).to_numpy()
+        a, b = found.pop("a").to_numpy(), found.pop("b").to_numpy()
+        possible = np.where(a == b, sizes[a] * (sizes[a] - 1) // 2, sizes[a] * sizes[b])
+        found.insert(0, "lobe_1", np.array(LOBES)[a])
+        found.insert(1, "lobe_2", np.array(LOBES)[b])
+        found["share_of_possible"] = found["pathways"] / possible
+        return found.sort_values("pathways", ascending=False, kind="stable", ignore_index=True)
+
+    @property
+    def regions(self) -> pd.DataFrame:
+        """Values per region, for methods that give them, the largest first."""
+        parts = [pd.DataFrame(fold["nodes"]) for fold in self.folds if "nodes" in fold]
+        if not parts:
+            return pd.DataFrame(columns=["region"])
+        mean = sum(parts) / len(parts)
+        mean.insert(0, "region", list(self.atlas.labels))
+        return mean.sort_values(mean.columns[1], key=np.abs, ascending=False, kind="stable", ignore_index=True)
+
+    @cached_property
+    def lobes(self) -> list[str] | None:
+        """The lobe of every region, where known."""
+        return lobes_of(self.atlas)
+
+    def _regions(self, edges: np.ndarray) -> pd.DataFrame:
+        """Names, lobes and, where the atlas knows them, MNI coordinates of the two regions of each edge."""
+        pairs = edge_pairs(len(self.atlas))[edges]
+        labels = np.array(self.atlas.labels, dtype=object)
+        columns = {f"region_{k + 1}": labels[pairs[:, k]] for k in (0, 1)}
+        if self.lobes is not None:
+            columns |= {f"lobe_{k + 1}": np.array(self.lobes, dtype=object)[pairs[:, k]] for k in (0, 1)}
+        if (mni := self.atlas.coords) is not None:
+            columns |= {f"{axis}_{k + 1}": mni[pairs[:, k], c] for k in (0, 1) for c, axis in enumerate("xyz")}
+        return pd.DataFrame(columns)

@@ -1,0 +1,94 @@
+"""The study in words: what the methods text, the checklist and the model card say alike."""
+
+import re
+from dataclasses import dataclass
+
+from brainroam.methods.naming import parse_name
+from brainroam.methods.registry import method_info, method_names
+from brainroam.report.data import ReportData
+
+TUNING = {
+    "full": "the whole grid of each method, every training site with both classes held out once in turn",
+    "default": "default hyper-parameters; epochs and threshold from holding out every training site in turn",
+    "fast": "default hyper-parameters; epochs and threshold from one held-out training site",
+}
+PROTOCOL = {
+    "loso": "leave one site out: every site was held out once and the method trained on all the others",
+    "loio": "leave one institution out: every institution was held out once, with all its sites",
+    "cv": "in-distribution folds: a random part of every site was held out, stratified by site and label",
+}
+
+
+@dataclass(frozen=True)
+class MethodFact:
+    """A method as it is named, described and cited."""
+
+    name: str
+    summary: str
+    citation: str
+    references: tuple[str, ...]
+    seeds: tuple[int, ...]
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What several sections say of the study.
+
+    Attributes
+    ----------
+    people, cases, sites, excluded : int
+    seeds : list of int
+    budgets : list of str
+        How the methods were tuned.
+    versions : dict of str to list of str
+        Of every package that made the runs; more than one where the runs disagree.
+    methods : list of MethodFact
+        That are compared under the main protocol.
+    """
+
+    people: int
+    cases: int
+    sites: int
+    excluded: int
+    seeds: list[int]
+    budgets: list[str]
+    versions: dict[str, list[str]]
+    methods: list[MethodFact]
+
+    @property
+    def tuning(self) -> str:
+        """How the methods were tuned, in words."""
+        return "; ".join(TUNING[budget] for budget in self.budgets)
+
+
+def gather_facts(data: ReportData) -> Facts:
+    """Read them off the runs."""
+    sites = data.study["sites"]
+    versions: dict[str, set[str]] = {}
+    for _, result in data.finished:
+        for package, version in result.get("versions", {}).items():
+            versions.setdefault(package, set()).add(version)
+    scores = data.results.scores
+    return Facts(
+        people=sum(site["n"] for site in sites),
+        cases=sum(site["n_cases"] for site in sites),
+        sites=len(sites),
+        excluded=len(data.study["excluded"]),
+        seeds=sorted(int(seed) for seed in scores["seed"].unique()),
+        budgets=sorted(scores["budget"].unique()),
+        versions={package: sorted(found) for package, found in sorted(versions.items())},
+        methods=[_method(data, name) for name in data.compared],
+    )
+
+
+def _method(data: ReportData, name: str) -> MethodFact:
+    scores = data.results.scores
+    rows = scores[(scores["method"] == name) & (scores["protocol"] == data.protocol)]
+    seeds = tuple(sorted(int(seed) for seed in rows["seed"].unique()))
+    registered, _ = parse_name(name)
+    if registered not in method_names():  # made by somebody else's plug-in, or an older version
+        return MethodFact(name, "not a method of this version of brainroam", "", (), seeds, ())
+    info = method_info(registered)
+    published = tuple(part for part in info.citation.split("; ") if re.search(r"\b(19|20)\d\d\b", part))
+    return MethodFact(name, info.summary, info.citation, published, seeds, info.needs)

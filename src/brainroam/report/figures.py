@@ -1,0 +1,120 @@
+"""Drawing without global state: figures inlined as SVG that follows the page's colours, or written to files."""
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from brainroam.report.page import render
+from brainroam.report.section import Drawing
+from brainroam.utils.files import atomic_write
+
+#: Okabe and Ito's palette, which colour-blind readers can tell apart; black is the ink of the page.
+ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
+BLUE, VERMILION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#8a8f98"
+PALETTE = (BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, YELLOW, GREY)
+
+#: Colours that change with the theme of the page, by the CSS that takes their place.
+INK, RULE, PAPER = "#1c2128", "#d0d4da", "#fefefe"
+THEMED = {INK: "currentColor", RULE: "var(--rule)", PAPER: "var(--paper)"}
+
+STYLE: dict[Any, Any] = {
+    "axes.edgecolor": GREY,
+    "axes.facecolor": "none",
+    "axes.grid": False,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.size": 9.5,
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # text stays text: it can be searched, selected and read aloud
+    "text.color": INK,
+    "text.parse_math": False,  # a site named $\frac$ is a name, not a formula
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+DPI = 300
+
+
+def canvas(width: float, height: float, **options) -> tuple[Figure, Axes]:
+    """An empty figure of this size in inches, and its axes."""
+    figure = Figure((width, height), layout="constrained")
+    return figure, figure.add_subplot(**options)
+
+
+def shortened(name: str, limit: int) -> str:
+    """A name that leaves room for the figure.
+
+    >>> shortened("University of Somewhere", 12)
+    'University …'
+    """
+    return name if len(name) <= limit else name[: limit - 1] + "…"
+
+
+def inline(drawing: Drawing) -> Markup:
+    """The drawing as a ``<figure>`` whose lines and text follow the page's theme."""
+    with _style(drawing.name):
+        svg = _themed(drawing.name, _save(drawing.draw(), "svg"))
+    return render("figure.html", name=drawing.name, caption=drawing.caption, svg=Markup(svg))
+
+
+def write(drawing: Drawing, folder: str | Path) -> list[Path]:
+    """Write the drawing as PNG and SVG on white, for a manuscript."""
+    paths = []
+    with _style(drawing.name):
+        figure = drawing.draw()
+        for kind in ("png", "svg"):
+            paths.append(Path(folder) / f"{drawing.name}.{kind}")
+            with atomic_write(paths[-1]) as file:
+                file.write(_save(figure, kind, facecolor="white"))
+    return paths
+
+
+@contextmanager
+def _style(salt: str) -> Iterator[None]:
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the reader's browser has it
+        yield
+
+
+def _save(figure: Figure, kind: str, **options) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    figure.savefig(buffer, format=kind, dpi=DPI if kind == "png" else 72, metadata=metadata, **options)
+    return buffer.getvalue()
+
+
+def _themed(name: str, svg: bytes) -> str:
+    """Ids of its own, so that figures share no clip paths, and the page's colours; parsed, never patched as text."""
+    for prefix, uri in (("", SVG), ("xlink", XLINK)):
+        ElementTree.register_namespace(prefix, uri)
+    root = ElementTree.fromstring(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", svg.decode()))
+    for parent in list(root.iter()):
+        for child in [child for child in parent if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style")]:
+            parent.remove(child)  # its style would be the whole page's
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if key == "id":
+                element.set(key, f"{name}-{value}")
+            elif key == f"{{{XLINK}}}href" and value.startswith("#"):
+                element.set(key, f"#{name}-{value[1:]}")
+            else:
+                value = value.replace("url(#", f"url(#{name}-")
+                for colour, css in THEMED.items():
+                    value = value.replace(colour, css)
+                element.set(key, value)
+    # The box keeps the proportions; the style sheet gives the width.
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": f"{name}-caption"}
+    return ElementTree.tostring(root, encoding="unicode")

@@ -1,0 +1,71 @@
+"""Edges of a cohort as BIDS relationship matrices, for other tools."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from brainroam import __version__
+from brainroam.core.connectivity import cohort_edges, edges_to_matrix
+from brainroam.data.cohort import Cohort
+from brainroam.errors import DataError, listed
+from brainroam.utils.files import write_text
+
+
+def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust: bool = False) -> Path:
+    """Write everybody's edges as BIDS relationship matrices (as the draft extension BEP017 has them).
+
+    ::
+
+        out/dataset_description.json
+        out/participants.tsv
+        out/sub-<id>/func/sub-<id>_atlas-<atlas>_meas-<kind>_relmat.dense.tsv     P x P, n/a for missing edges
+        out/sub-<id>/func/sub-<id>_atlas-<atlas>_meas-<kind>_relmat.json          what it holds
+
+    Examples
+    --------
+    >>> import tempfile, brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    >>> out = write_relmats(cohort, tempfile.mkdtemp())
+    >>> sorted(file.name for file in (out / "sub-S010001" / "func").iterdir())
+    ['sub-S010001_atlas-custom_meas-pearson_relmat.dense.tsv', 'sub-S010001_atlas-custom_meas-pearson_relmat.json']
+    """
+    out, labels = Path(out), [_label(name) for name in cohort.table["subject"]]
+    if len(set(labels)) < len(labels):
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would stand twice")
+    sidecar = {
+        "RelationshipMeasure": kind,
+        "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity",
+        "Weighted": True,
+        "Directed": kind == "lag",
+        "ValidDiagonal": False,
+        "NonNegative": "No",
+        "StorageFormat": "Full",
+        "NodeLabels": list(cohort.atlas.labels),
+    }
+    entities = f"atlas-{_label(cohort.atlas.name)}_meas-{kind}_relmat"
+    for label, vector in zip(labels, cohort_edges(cohort, kind, robust=robust), strict=True):
+        stem = out / f"sub-{label}" / "func" / f"sub-{label}_{entities}"
+        matrix = edges_to_matrix(vector)
+        if kind == "lag":
+            matrix = np.triu(matrix) - np.tril(matrix)  # what leads in one direction follows in the other
+        rows = ("\t".join("n/a" if np.isnan(x) else f"{x:.6g}" for x in row) for row in matrix)
+        write_text(f"{stem}.dense.tsv", "\n".join(rows) + "\n")
+        write_text(f"{stem}.json", json.dumps(sidecar, indent=2) + "\n")
+    people = cohort.table.assign(participant_id=[f"sub-{label}" for label in labels])
+    columns = ["participant_id", "site", "label", "age", "sex"]
+    table = people[columns].to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n")
+    write_text(out / "participants.tsv", table)
+    generated = {"Name": "brainroam", "Version": __version__}
+    description = {"Name": "Relationship matrices", "BIDSVersion": "1.10.0", "DatasetType": "derivative"}
+    write_text(
+        out / "dataset_description.json", json.dumps(description | {"GeneratedBy": [generated]}, indent=2) + "\n"
+    )
+    return out
+
+
+def _label(name: str) -> str:
+    """A name as BIDS allows it: letters and digits."""
+    return re.sub(r"[^A-Za-z0-9]", "", name.removeprefix("sub-"))

@@ -1,0 +1,86 @@
+"""Who was analysed: the flow of participants and a table of the sites."""
+
+import re
+from collections import Counter
+
+import pandas as pd
+
+from brainroam.report.data import ReportData
+from brainroam.report.page import render
+from brainroam.report.section import Section
+from brainroam.report.tables import Column, fixed, table
+
+
+def people_section(data: ReportData) -> Section:
+    """Participants."""
+    sites = pd.DataFrame(data.study["sites"])
+    excluded = pd.DataFrame(data.study["excluded"], columns=["subject", "reason"])
+    html = render(
+        "people.html",
+        n=int(sites["n"].sum()),
+        n_cases=int(sites["n_cases"].sum()),
+        n_sites=len(sites),
+        n_excluded=len(excluded),
+        reasons=_reasons(excluded["reason"]),
+        atlas=data.study["atlas"],
+        sites=_site_table(sites),
+        excluded=table(
+            excluded,
+            [Column("subject", "Person"), Column("reason", "Reason")],
+            "excluded",
+            "Everybody who was left out, and why",
+        ),
+        old="volumes_min" not in sites,
+        method=data.method,
+        held_out=_held_out(data),
+    )
+    return Section("people", "Participants", html)
+
+
+def _held_out(data: ReportData) -> int:
+    rows = data.results.predictions
+    return rows.loc[(rows["method"] == data.method) & (rows["protocol"] == data.protocol), "subject"].nunique()
+
+
+def _site_table(sites: pd.DataFrame):
+    frame = sites.assign(n_controls=sites["n"] - sites["n_cases"], share=sites["n_cases"] / sites["n"])
+    columns = [
+        Column("site", "Site"),
+        Column("n", "People"),
+        Column("n_cases", "Cases"),
+        Column("n_controls", "Controls"),
+        Column("share", "Share of cases", fixed(2)),
+    ]
+    if "n_male" in frame:
+        frame["male"] = frame["n_male"] / frame["n_sex_known"]
+        columns.append(Column("male", "Share male", fixed(2)))
+    if "age_mean" in frame:
+        columns += [Column("age_mean", "Age, mean (SD)", _mean_sd, of_row=True)]
+        columns += [Column("age_min", "Age range", _range("age", 0), of_row=True)]
+    if "mean_fd_mean" in frame:
+        columns.append(Column("mean_fd_mean", "Mean FD, mm", fixed(2)))
+    if "volumes_median" in frame:
+        columns.append(Column("volumes_median", "Volumes", _volumes, of_row=True))
+    if "tr" in frame:
+        columns.append(Column("tr", "TR, s", fixed(2)))
+    return table(frame, columns, "sites", "The sites: who was analysed at each of them")
+
+
+def _mean_sd(row: dict) -> str:
+    spread = "" if pd.isna(row["age_sd"]) else f" ({row['age_sd']:.1f})"
+    return f"{row['age_mean']:.1f}{spread}"
+
+
+def _range(name: str, digits: int):
+    return lambda row: f"{row[f'{name}_min']:.{digits}f} to {row[f'{name}_max']:.{digits}f}"
+
+
+def _volumes(row: dict) -> str:
+    if row["volumes_min"] == row["volumes_max"]:
+        return f"{row['volumes_median']:.0f}"
+    return f"{row['volumes_median']:.0f} ({_range('volumes', 0)(row)})"
+
+
+def _reasons(reasons: pd.Series) -> list[tuple[str, int]]:
+    """Reasons that differ in figures only are one."""
+    return Counter(re.sub(r"\d+(\.\d+)?", "…", str(reason)) for reason in reasons).most_common()

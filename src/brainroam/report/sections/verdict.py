@@ -1,0 +1,86 @@
+"""Did it work, and what will happen at the next site: in one sentence, then in five figures."""
+
+import math
+
+from brainroam.report.data import CONTROLS, ReportData
+from brainroam.report.page import render
+from brainroam.report.section import Section
+from brainroam.report.tables import number, span
+
+
+def verdict_section(data: ReportData) -> Section:
+    """The first thing on the page."""
+    row = data.headline
+    html = render(
+        "verdict.html",
+        sentence=verdict_sentence(data),
+        judgement=_judgement(data, row),
+        against=_against(data),
+        facts=list(_facts(data, row)),
+        chosen=_chosen(data),
+        unfinished=len(data.study["missing"]) + len(data.study["failed"]),
+    )
+    return Section("verdict", "Verdict", html)
+
+
+def verdict_sentence(data: ReportData) -> str:
+    """Did it work, and what will happen at the next site."""
+    row = data.headline
+    where = {
+        "loso": "At a site it has never seen",
+        "loio": "At an institution it has never seen",
+        "cv": "For new people at sites it knows",
+    }[data.protocol]
+    n = int(row["n_sites"])
+    if n == 0:
+        return f"No {data.unit} has both cases and controls, so no AUC of {data.method} can be given."
+    text = f"{where}, {data.method} has a mean AUC of {row['auc']:.2f}"
+    measured = f"over {n} held-out {data.unit}{'s' * (n != 1)}"
+    if math.isnan(row["auc_low"]):
+        return f"{text} {measured}: too few for an interval."
+    text += f" (95 % interval {span(row['auc_low'], row['auc_high'])}, {measured})"
+    if math.isnan(row["next_low"]):
+        return f"{text}; in-distribution folds say nothing about the next site."
+    expected = f"{row['next_low']:.2f} and {row['next_high']:.2f}"
+    return f"{text}; its true AUC at the next {data.unit} is expected between {expected} (95 % prediction interval)."
+
+
+def _judgement(data: ReportData, row: dict) -> str:
+    """What the interval allows to be said, no more."""
+    if math.isnan(row["auc_low"]):
+        return ""
+    if row["auc_low"] <= 0.5:
+        return "These data do not show that it is better than chance (AUC 0.50)."
+    if math.isnan(row["next_low"]):
+        return "It is better than chance (AUC 0.50) on average."
+    if row["next_low"] <= 0.5:
+        return (
+            "It is better than chance (AUC 0.50) on average, but chance lies within what is to be expected of the "
+            f"next {data.unit}."
+        )
+    return f"It is better than chance (AUC 0.50) on average, and is expected to be so at the next {data.unit}."
+
+
+def _against(data: ReportData) -> list[str]:
+    """The comparisons a doubtful reader asks for first: the best other method, and the confounds alone."""
+    others = data.comparison.paired
+    real = [name for name in data.comparison.table["method"] if name not in (data.method, *CONTROLS)]
+    wanted = [*real[:1], *(name for name in ("confounds", "site-only") if name in data.compared)]
+    sentences = dict(zip(others["method"], data.comparison.sentences, strict=True))
+    return [sentences[name] + "." for name in wanted if name in sentences]
+
+
+def _facts(data: ReportData, row: dict):
+    people = sum(site["n"] for site in data.study["sites"])
+    yield "Mean AUC", number(row["auc"]), f"95 % interval {span(row['auc_low'], row['auc_high'])}"
+    if data.protocol != "cv":
+        yield f"Next {data.unit}", span(row["next_low"], row["next_high"]), "95 % prediction interval of the AUC"
+    yield f"Worst {data.unit}", number(row["worst_auc"]), row["worst_site"]
+    yield "Balanced accuracy", number(row["balanced_acc"]), "at the threshold learned elsewhere"
+    yield "People", str(people), f"{len(data.study['sites'])} sites"
+
+
+def _chosen(data: ReportData) -> str:
+    if len(data.compared) == 1:
+        return ""
+    return f"The report is about {data.method}, chosen by its name and not by its result; --method names another."

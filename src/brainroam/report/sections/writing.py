@@ -1,0 +1,140 @@
+"""What goes into the manuscript: methods text, TRIPOD+AI checklist and model card, filled from the run."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from brainroam.report.checklist import ITEMS
+from brainroam.report.data import ReportData
+from brainroam.report.facts import PROTOCOL, Facts, gather_facts
+from brainroam.report.families import BUDGET, WINDOW, ablations, sweeps
+from brainroam.report.page import render
+from brainroam.report.section import Section
+from brainroam.report.sections.verdict import verdict_sentence
+from brainroam.report.tables import Column, number, table
+
+STATISTICS = (
+    "DeLong, DeLong and Clarke-Pearson (1988) Comparing the areas under two or more correlated receiver operating "
+    "characteristic curves. Biometrics 44(3):837-845",
+    "Sun and Xu (2014) Fast implementation of DeLong's algorithm. IEEE Signal Processing Letters 21(11):1389-1393",
+    "Knapp and Hartung (2003) Improved tests for a random effects meta-regression. Statistics in Medicine "
+    "22(17):2693-2710",
+    "Nagashima, Noma and Furukawa (2019) Prediction intervals for random-effects meta-analysis. Statistical Methods in "
+    "Medical Research 28(6):1689-1702",
+    "Holm (1979) A simple sequentially rejective multiple test procedure. Scandinavian J. of Statistics 6(2):65-70",
+)
+FOLDS = "Nadeau and Bengio (2003) Inference for the generalization error. Machine Learning 52:239-281"
+AUTHORS = "For the authors to write."
+
+
+def methods_section(data: ReportData) -> Section:
+    """Methods text, ready to paste."""
+    facts = gather_facts(data)
+    statistics = (*STATISTICS, FOLDS) if "cv" in set(data.results.scores["protocol"]) else STATISTICS
+    cited = [reference for fact in facts.methods for reference in fact.references]
+    atlas = data.study.get("atlas_citation")
+    html = render(
+        "methods.html",
+        facts=facts,
+        data=data,
+        protocol=PROTOCOL[data.protocol],
+        ablated=[name for family in ablations(data.names) for name in family.values() if name not in data.compared],
+        n_settings=sum(len(family) for over in (BUDGET, WINDOW) for family in sweeps(data.names, over)),
+        covariates=any("covariates" in fact.needs for fact in facts.methods),
+        references=list(dict.fromkeys([*([atlas] if atlas else []), *cited, *statistics])),
+    )
+    return Section("methods", "Methods text", html)
+
+
+def checklist_section(data: ReportData) -> Section:
+    """TRIPOD+AI, filled where the run knows the answer."""
+    answers = _answers(data, gather_facts(data))
+    rows = pd.DataFrame(
+        {"item": item, "topic": topic, "asks": asks, "answer": answers.get(item, AUTHORS)}
+        for item, topic, asks in ITEMS
+    )
+    columns = [
+        Column("item", "Item"),
+        Column("topic", "Topic"),
+        Column("asks", "What to report"),
+        Column("answer", "In this study"),
+    ]
+    html = render(
+        "checklist.html",
+        table=table(rows, columns, "tripod-ai", "TRIPOD+AI checklist"),
+        filled=int((rows["answer"] != AUTHORS).sum()),
+        total=len(rows),
+    )
+    return Section("checklist", "TRIPOD+AI checklist", html)
+
+
+def model_card_section(data: ReportData) -> Section:
+    """The model card of the method of the report."""
+    facts = gather_facts(data)
+    method = next(fact for fact in facts.methods if fact.name == data.method)
+    html = render("model_card.html", data=data, facts=facts, method=method, verdict=verdict_sentence(data))
+    return Section("model-card", "Model card", html)
+
+
+def _answers(data: ReportData, facts: Facts) -> dict[str, str]:
+    return dict(_filled(data, facts))
+
+
+def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
+    """Item and answer, for every item the run can answer."""
+    controls = facts.people - facts.cases
+    row, unit = data.headline, data.unit
+    yield (
+        "5a",
+        f"{facts.people} people at {facts.sites} sites, read from the data set named in the command (Provenance).",
+    )
+    yield "6a", f"{facts.sites} sites; table under Participants."
+    yield "6b", f"{facts.excluded} people were left out; every reason is listed under Participants."
+    yield "7", f"Regional series of the atlas {data.study['atlas']}; the same steps for everybody (Methods text)."
+    yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
+    yield "9a", "Connectivity between regions and its changes over time; per method under Methods text."
+    yield "10", f"All {facts.people} people available; precision is shown by intervals, not by a power calculation."
+    yield (
+        "11",
+        (
+            "Unknown covariates stand at the training mean, and so do edges of regions without signal; "
+            "graph baselines leave such edges out."
+        ),
+    )
+    yield "12a", f"{PROTOCOL[data.protocol].capitalize()}."
+    yield "12b", "Learned within the training sites only; nothing of a held-out site touches fit, threshold or scaling."
+    yield "12c", f"{', '.join(fact.name for fact in facts.methods)}; tuning: {facts.tuning}."
+    if data.protocol != "cv":
+        yield "12d", f"Random-effects meta-analysis over {unit}s, forest plot, prediction interval of the next {unit}."
+    yield (
+        "12e",
+        "AUC, accuracy, balanced accuracy, sensitivity, specificity, Brier score, calibration slope and intercept.",
+    )
+    yield "12f", "None: calibration is learned on the training sites and not updated on the held-out one."
+    yield "12g", "Scores, calibrated probabilities and thresholds come from the training sites alone."
+    yield "13", f"{facts.cases} cases and {controls} controls; balanced accuracy and AUC do not depend on the balance."
+    yield "14", f"Performance is given per {unit}; not by sex or age group."
+    yield "15", "A score, a calibrated probability, and a class at the threshold learned on the training sites."
+    yield "16", f"Every {unit} is evaluation data once and training data otherwise; site table under Participants."
+    yield (
+        "18f",
+        f"brainroam {' and '.join(facts.versions.get('brainroam', ['?']))}; commands and seeds under Provenance.",
+    )
+    yield "20a", "Flow and site table under Participants."
+    yield "20b", "Site table under Participants."
+    yield "21", f"{facts.people} people, {facts.cases} with the condition; at each fold all but the held-out {unit}."
+    yield "22", "brainroam fit writes the model with all its parameters; see also Scaffold."
+    yield "23a", verdict_sentence(data)
+    yield (
+        "23b",
+        f"Worst {unit}: AUC {number(row['worst_auc'])} {row['worst_site']}; heterogeneity under AUC by site.",
+    )
+    yield "24", "The model was not updated."
+    yield (
+        "26",
+        "Limits that the data themselves show: notes under Comparison of methods, Audit, missing and failed runs.",
+    )
+    yield (
+        "27a",
+        "Regions without signal and unknown covariates are accepted and reported; a scan that is too short is refused.",
+    )

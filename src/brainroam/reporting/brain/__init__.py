@@ -1,7 +1,0 @@
-"""The sections about the brain: which pathways, for whom, and whether the embedding knows the site."""
-
-from brainroam.reporting.brain.embedding import embedding_section
-from brainroam.reporting.brain.gates import gates_section
-from brainroam.reporting.brain.scaffold import scaffold_section
-
-__all__ = ["embedding_section", "gates_section", "scaffold_section"]

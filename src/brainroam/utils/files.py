@@ -1,0 +1,177 @@
+"""Writing files so that an interruption leaves the old file or the new one, never half of one.
+
+JSON documents state their own checksum, so that one cut short or changed is never taken for whole.
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from brainroam.errors import BrainroamError
+
+SCHEMA = 1
+
+
+@contextmanager
+def atomic_write(path: str | Path, text: bool = False) -> Iterator[IO]:
+    """Open a temporary file beside ``path`` and move it there once it is complete and on disk.
+
+    Text is UTF-8 with ``\\n`` line ends on every platform, so the bytes do not depend on where they were written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    temporary = Path(name)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") if text else open(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def expanded(path: str | Path) -> Path:
+    """A path in which ``~`` and ``~name`` stand for home folders."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise BrainroamError(f"{path}: there is no such home folder; write the path without ~") from error
+
+
+def write_text(path: str | Path, content: str) -> Path:
+    """Write a text file atomically."""
+    with atomic_write(path, text=True) as file:
+        file.write(content)
+    return Path(path)
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Let two files or folders change places in one step that nothing can interrupt; False where that is not possible.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> one, other = write_text(folder / "one", "1"), write_text(folder / "other", "2")
+    >>> exchanged(one, other) == (one.read_text() == "2")
+    True
+    """
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux; other systems have no renameat2
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    return renameat2 is not None and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+@contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """A new folder beside ``path`` that is moved there once it is complete; an error where something stands already."""
+    path = expanded(path)
+    refuse_existing(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        yield part
+        part.chmod(0o755)
+        part.rename(path)
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def refuse_existing(path: Path) -> None:
+    """An error where something stands already."""
+    if path.exists():
+        raise BrainroamError(f"{path} exists and was left as it is; choose another name, or delete it first")
+
+
+@contextmanager
+def workshop(path: Path) -> Iterator[tuple[Path, bool]]:
+    """An empty hidden folder beside ``path`` for one process to make it in, gone afterwards.
+
+    Yields it and whether a process that was killed had left one behind, which is cleared away; a process that is still
+    at work there is an error.
+    """
+    folder = path.parent / f".{path.name[:200]}.making"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _held(folder) as mine:
+            if not mine:
+                raise BrainroamError(f"another command is making {path}; wait for it, or choose another name")
+            found = list(folder.iterdir())
+            for item in found:
+                shutil.rmtree(item) if item.is_dir() else item.unlink()
+            try:
+                yield folder, bool(found)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Whether nobody else holds this folder; the system lets go of it when a process ends, however it ends."""
+    if sys.platform == "win32":
+        yield True
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = True
+    except BlockingIOError:
+        mine = False
+    try:
+        yield mine
+    finally:
+        os.close(descriptor)
+
+
+def write_checksummed(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON document with schema and checksum; an interruption leaves no half of it."""
+    sealed = {"schema": SCHEMA, "checksum": content_hash(content), **content}
+    write_text(path, json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_checksummed(path: Path, error_class: type[BrainroamError] = BrainroamError) -> dict[str, Any]:
+    """Read what `write_checksummed` wrote; anything else is an error that says what is wrong with it."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        schema, checksum = content.pop("schema"), content.pop("checksum")
+        digest = content_hash(content)
+    except OSError as error:
+        raise error_class(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise error_class(f"{path} is cut short, or not a file of brainroam") from error
+    if schema != SCHEMA:
+        raise error_class(f"{path} has schema {schema!r}; this version of brainroam reads {SCHEMA}")
+    if checksum != digest:
+        raise error_class(f"{path} was changed after it was written: its checksum does not match")
+    return content
+
+
+def content_hash(content: Any) -> str:
+    """SHA-256 of plain values, the same on every machine.
+
+    >>> content_hash({"a": 1, "b": [0.5]}) == content_hash({"b": [0.5], "a": 1})
+    True
+    """
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

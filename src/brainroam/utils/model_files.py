@@ -1,0 +1,185 @@
+"""Models on disk: a folder with ``model.json`` (what it is) and ``model.safetensors`` (what it learned).
+
+Nothing in either file can be executed. Every byte counts: ``model.json`` states the SHA-256 of the arrays and of
+itself, so a model that was cut short, edited or mixed up with another is refused by name instead of predicting
+something. A model is written beside its place and moved there whole.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from brainroam import __version__
+from brainroam.errors import BrainroamError, ModelFileError, listed
+from brainroam.utils.files import exchanged, expanded
+
+SCHEMA = 1
+HEADER, ARRAYS = "model.json", "model.safetensors"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "safetensors")
+BLANK = "0" * 64  # stands for the checksum of model.json while that checksum is taken
+
+
+def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Path:
+    """Write a model folder; a model that stands there is replaced, anything else is left alone.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    header : dict
+        What the model is: JSON values, numpy scalars and tuples. Schema, package versions and checksums are added.
+    arrays : dict of str to ndarray
+        What it learned.
+
+    >>> folder = Path(tempfile.mkdtemp()) / "model"
+    >>> _ = save_model(folder, {"kind": "example"}, {"weights": np.arange(3.0)})
+    >>> header, arrays = load_model(folder)
+    >>> header["kind"], arrays["weights"].tolist()
+    ('example', [0.0, 1.0, 2.0])
+    """
+    path = expanded(path).resolve()
+    if path.exists() and not _may_be_replaced(path):
+        raise ModelFileError(f"{path} exists and is not a model; it was left as it is: choose another name")
+    tensors = safetensors.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    content = _sealed({**header, "schema": SCHEMA, "versions": _versions(), "arrays_sha256": _sha256(tensors)})
+    try:
+        with _moved_into_place(path) as folder:
+            _write(folder / HEADER, content)
+            _write(folder / ARRAYS, tensors)
+    except OSError as error:
+        raise BrainroamError(f"cannot write the model {path}: {error.strerror or error}") from error
+    return path
+
+
+def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read a model folder and check every byte of it; other files in it are ignored with a warning."""
+    folder = expanded(path)
+    try:
+        content, tensors = (folder / HEADER).read_bytes(), (folder / ARRAYS).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{folder} is not a model: {error.filename} cannot be read ({error.strerror})") from error
+    header = _opened(content, folder)
+    if _sha256(tensors) != header.get("arrays_sha256"):
+        raise ModelFileError(f"{folder / ARRAYS} is damaged: it is not what {HEADER} describes; save the model again")
+    extra = sorted(item.name for item in folder.iterdir() if item.name not in (HEADER, ARRAYS))
+    if extra:
+        warnings.warn(f"not part of the model {folder}, ignored: {listed(extra)}", stacklevel=2)
+    try:
+        return header, safetensors.load(tensors)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{folder / ARRAYS} cannot be read: {error}") from error
+
+
+def describe_atlas(name: str, labels: Sequence[str]) -> dict[str, Any]:
+    """What a header says of the regions a model was made for."""
+    names = json.dumps(list(labels)).encode()
+    return {"name": name, "n_regions": len(labels), "labels_sha256": _sha256(names)}
+
+
+def require_atlas(header: dict[str, Any], name: str, labels: Sequence[str]) -> None:
+    """An error unless the data have the regions, in the order, that the model was made for."""
+    made_for, given = header["atlas"], describe_atlas(name, labels)
+    if made_for["labels_sha256"] != given["labels_sha256"]:
+        raise ModelFileError(
+            f"the model was made for the {made_for['n_regions']} regions of {made_for['name']!r}, the data have the "
+            f"{given['n_regions']} of {name!r}, by other names or in another order; name the atlas, or use other data"
+        )
+
+
+def _sealed(header: dict[str, Any]) -> bytes:
+    """The header as JSON that states its own SHA-256."""
+    content = json.dumps(
+        {**header, "sha256": BLANK}, indent=2, sort_keys=True, allow_nan=False, default=_plain
+    ).encode()
+    return content.replace(BLANK.encode(), _sha256(content).encode())
+
+
+def _opened(content: bytes, folder: Path) -> dict[str, Any]:
+    """What `_sealed` wrote, if it is of a known schema and not a byte of it has changed."""
+    try:
+        header = json.loads(content)
+        schema, seal = header["schema"], header["sha256"].encode()
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ModelFileError(f"{folder / HEADER} is damaged or not a model's: {error!r}") from error
+    if schema != SCHEMA:
+        raise ModelFileError(
+            f"{folder} has model schema {schema}, this version reads {SCHEMA}: it was saved by another brainroam"
+        )
+    if _sha256(content.replace(seal, BLANK.encode())).encode() != seal:
+        raise ModelFileError(f"{folder / HEADER} was changed after it was written; save the model again")
+    return header
+
+
+def _may_be_replaced(path: Path) -> bool:
+    """Whether a folder is empty or holds a model of ours."""
+    if not path.is_dir() or not any(path.iterdir()):
+        return path.is_dir()
+    return (path / HEADER).is_file() and b"arrays_sha256" in (path / HEADER).read_bytes()
+
+
+@contextmanager
+def _moved_into_place(path: Path) -> Iterator[Path]:
+    """A new folder beside ``path`` that takes its place once complete; what else stood in the old one comes along.
+
+    Where the system can exchange two folders in one step, there is a whole model at ``path`` at any moment.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
+    new, old = workshop / "new", workshop / "old"
+    try:
+        new.mkdir()
+        yield new
+        if path.exists():
+            shutil.copytree(path, new, ignore=shutil.ignore_patterns(HEADER, ARRAYS), dirs_exist_ok=True)
+            if exchanged(new, path):
+                return
+            path.rename(old)
+        new.rename(path)
+    finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _versions() -> dict[str, str]:
+    return {"brainroam": __version__, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """JSON for numpy scalars."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} has no place in a model's header")
+
+
+def part(state: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of one part of a state, by their names within it.
+
+    >>> part({"model.coef": np.ones(1), "calibration": np.zeros(2)}, "model")
+    {'coef': array([1.])}
+    """
+    return {name.removeprefix(f"{prefix}."): value for name, value in state.items() if name.startswith(f"{prefix}.")}

@@ -1,0 +1,215 @@
+"""From a folder as people have them to a report: `brainroam init` and `brainroam run`, as typed."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from brainroam.cli import app
+from brainroam.data.detect import look
+from brainroam.data.study_file import Study, read_study
+from brainroam.data.synthetic import make_cohort
+from brainroam.errors import UsageError
+
+CITIES = {"S01": "Oslo", "S02": "Rome 1.5T", "S03": "São Paulo"}
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def messy(root, n_rois=12, transpose=False, table="Copy of subjects FINAL v2.xlsx", **names):
+    """120 csv files and a spreadsheet whose ids lost their zeros, with odd column names."""
+    cohort = make_cohort(n_sites=3, n_per_site=40, n_rois=n_rois, seed=1)
+    series = root / "timeseries_final"
+    series.mkdir(parents=True)
+    rows = []
+    for k, (x, person) in enumerate(zip(cohort.series, cohort.table.itertuples(), strict=True), start=1):
+        city = CITIES[person.site]
+        np.savetxt(series / f"{city[:2].upper()}_{k:04d}_rest.csv", x.T if transpose else x, fmt="%.4f", delimiter=",")
+        row = (
+            k,
+            city,
+            1 if person.label else 2,
+            round(person.age, 1),
+            "M" if person.sex else "F",
+            "" if k % 7 else "!",
+        )
+        rows.append(row)
+    header = ("Sub ID", "Scanner location", "Dx (1=patient)", "Age at visit", "Gender", "Remarks")
+    frame = pd.DataFrame(rows, columns=[names.get(name, name) for name in header])
+    path = root / table
+    frame.to_excel(path, index=False) if path.suffix == ".xlsx" else frame.to_csv(path, index=False, sep=";")
+    return cohort
+
+
+def test_a_messy_folder_becomes_a_report_in_two_commands(tmp_path, monkeypatch):
+    cohort = messy(tmp_path / "my data")
+    monkeypatch.chdir(tmp_path)
+    done = run("init", "my data", "--methods", "fc-ridge,confounds")
+    assert done.exit_code == 0, done.output
+    assert (
+        f"120 people of 3 sites, {int(cohort.labels.sum())} with the condition, 12 regions; 0 left out" in done.output
+    )
+    study = read_study("study.yaml")
+    assert study.options["site_col"] == "Scanner location" and study.options["label_col"] == "Dx (1=patient)"
+    loaded = study.load()
+    np.testing.assert_array_equal(loaded.labels, cohort.labels)
+    np.testing.assert_allclose(loaded.series[100], cohort.series[100], atol=1e-4)
+    np.testing.assert_array_equal(loaded.table["sex"], cohort.table["sex"])
+
+    first = run("run")
+    assert first.exit_code == 0, first.output
+    assert "hold out sites 6/6" in first.stderr and "fc-ridge" in first.stdout
+    assert "<html" in (tmp_path / "results" / "report.html").read_text()[:500].lower()
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "results" / "runs" / "runs").iterdir()}
+    assert "all finished before" in run("run", "study.yaml").stderr
+    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "results" / "runs" / "runs").iterdir()}
+    assert run("run", "--quiet").output == ""
+
+
+def test_every_command_takes_the_study_file(tmp_path, monkeypatch):
+    messy(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    assert run("init", "data", "--methods", "fc-ridge").exit_code == 0
+    assert "120 people, 3 sites" in run("check", "study.yaml").output
+    assert "80 people, 2 sites" in run("check", "study.yaml", "--sites", "Oslo,Rome 1.5T").output
+    done = run("loso", "study.yaml", "--held-out", "Oslo")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "results" / "runs" / "scores.csv").is_file() and "fc-ridge" in done.stdout
+    assert run("fit", "study.yaml", "--method", "fc-ridge", "--budget", "fast").exit_code == 0
+    assert "120 people" in run("predict", "model", "study.yaml").output
+
+
+@pytest.mark.parametrize("table", ["people.csv", "people.xlsx"])
+def test_what_cannot_be_seen_is_asked_for_with_flags(tmp_path, monkeypatch, table):
+    odd = {"Dx (1=patient)": "Group", "Scanner location": "Wo"}
+    messy(tmp_path / "data", table=table, **odd)
+    monkeypatch.chdir(tmp_path)
+    done = run("init", "data")
+    assert done.exit_code == 2 and not (tmp_path / "study.yaml").exists()
+    assert "--site Wo" in done.stderr and "--case 1|2" in done.stderr
+    done = run("init", "data", "--site", "Wo", "--case", "2")
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load((tmp_path / "study.yaml").read_text())["options"]["control"] == "1"
+    again = run("init", "data", "--site", "Wo", "--case", "1")
+    assert again.exit_code == 2 and "--force" in again.stderr
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+def test_questions_on_a_terminal(tmp_path):
+    import pty
+
+    messy(tmp_path / "data", **{"Dx (1=patient)": "Group"})
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", "from brainroam.cli import main; main()", "init", "data"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
+    os.close(theirs)
+    os.write(ours, b"9\n1\n")
+    seen = b""
+    while chunk := _read(ours):
+        seen += chunk
+    assert process.wait(timeout=60) == 0, seen
+    assert b"Which value of 'Group' means the condition?" in seen and b"Please give one of" in seen
+    assert yaml.safe_load((tmp_path / "study.yaml").read_text())["options"]["case"] == "1"
+
+
+def _read(descriptor):
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:  # how Linux says that the other side has closed
+        return b""
+
+
+def test_regions_in_rows_and_an_atlas_by_its_size(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = ["id,site,dx", *(f"{k},{'AB'[k % 2]},{k // 2 % 2}" for k in range(6))]
+    (tmp_path / "participants.csv").write_text("\n".join(rows))
+    for k in range(6):
+        np.save(tmp_path / f"{k}.npy", rng.normal(size=(116, 50 + k)))
+    guess = look(tmp_path)
+    assert (guess.atlas, guess.options["transpose"], guess.questions) == ("aal", True, [])
+
+
+def test_codes_are_read_from_the_name_of_the_column(tmp_path):
+    rows = ["id,site,group (0 = patient; 1 = control)", *(f"p{k},{'AB'[k % 2]},{k // 2 % 2}" for k in range(6))]
+    (tmp_path / "people.csv").write_text("\n".join(rows))
+    for k in range(6):
+        np.save(tmp_path / f"p{k}.npy", np.random.default_rng(k).normal(size=(50, 5)))
+    options = look(tmp_path).options
+    assert (options["case"], options["control"]) == ("0", "1")
+
+
+def test_a_known_layout_needs_no_columns(tmp_path):
+    make_cohort(n_sites=3, n_per_site=8, n_rois=10).save(tmp_path / "cohort.npz")
+    assert look(tmp_path / "cohort.npz").reader == "store"
+    done = run("init", tmp_path / "cohort.npz", "--out", tmp_path / "s.yaml")
+    assert done.exit_code == 0, done.output
+    assert "- core\n" in (tmp_path / "s.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("data: synthetic\nmethds: [core]", "line 2: unknown key 'methds'; did you mean 'methods'?"),
+        ("data: synthetic\nseeds: many", "line 2: 'seeds' should be a valid integer, not 'many'"),
+        ("data: synthetic\nseeds: 0", "'seeds' should be greater than or equal to 1, not 0"),
+        ("data: synthetic\n\nbudget: slow", "line 3: 'budget' should be 'full', 'default' or 'fast', not 'slow'"),
+        ("data: synthetic\nsites: [NO, SE]", "'sites.0' should be text, not False; put quotes around it"),
+        ("data: synthetic\nmax_missing_rois: 20", "should be less than or equal to 1"),
+        ("data: synthetic\noptions: 3", "'options' should be a valid dictionary"),
+        ("reader: auto", "'data' is missing"),
+        ("data: [", "line 1 is not YAML"),
+        ("data: a: b", "needs quotes"),
+        ("just words", "should be lines of 'key: value'"),
+    ],
+)
+def test_mistakes_in_a_study_file(tmp_path, text, words):
+    file = tmp_path / "study.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as error:
+        read_study(file)
+    assert str(file) in str(error.value) and words in str(error.value)
+    done = run("run", file)
+    assert done.exit_code == 2 and "Traceback" not in done.stderr
+
+
+def test_all_mistakes_at_once_and_paths_from_the_file(tmp_path, monkeypatch):
+    file = tmp_path / "deep" / "study.yaml"
+    file.parent.mkdir()
+    file.write_text("data: ../people\nseeds: x\njobs: y\n")
+    with pytest.raises(UsageError, match=r"(?s)'seeds'.*'jobs'"):
+        read_study(file)
+    file.write_text("data: ../people\noptions: {participants: table.csv}\n")
+    study = read_study(file)
+    assert study == Study(
+        data=str(tmp_path / "deep" / "../people"),
+        options={"participants": str(tmp_path / "deep" / "table.csv")},
+        out=str(tmp_path / "deep" / "results"),
+    )
+    assert run("run", tmp_path / "none.yaml").exit_code == 2
+
+
+def test_a_failed_method_does_not_stop_the_report(tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "data: synthetic\noptions: {n_sites: 3, n_per_site: 12, n_rois: 10}\nbudget: fast\n"
+        "methods: [fc-ridge, 'confounds[covariates=[\"iq\"]]']\n"
+    )
+    done = run("run", file)
+    assert done.exit_code == 1 and "iq" in done.stderr
+    assert (tmp_path / "results" / "report.html").is_file()
+
+
+def test_data_that_cannot_be_used_stop_the_study(tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text("data: synthetic\nsites: [S01]\nmethods: [majority]\n")
+    done = run("run", file)
+    assert done.exit_code == 1 and "not usable" in done.stdout
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,207 @@
+"""fit, predict and explain, as people type them."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from brainroam import make_cohort
+from brainroam.cli import app
+from brainroam.data.atlas import load_atlas
+from brainroam.data.cohort import Cohort
+from brainroam.methods.core import Core
+from brainroam.report.explanation import Explanation
+
+SMALL = ("--set", "budget=3", "--set", "tau_percentile=60", "--set", "hidden=4", "--set", "epochs=1")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def said(result):
+    """What was printed, without the line breaks of a narrow terminal."""
+    return re.sub(r"\s+", " ", result.output)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Training data of four sites, a fifth site whose people have no label, and a model fitted on the four."""
+    place = tmp_path_factory.mktemp("cli")
+    cohort = make_cohort(n_sites=5, n_per_site=12, n_rois=12, seed=1)
+    cohort.select(["S01", "S02", "S03", "S04"]).save(place / "train.npz")
+    new = cohort.select(["S05"])
+    table = new.table.assign(label=np.nan)
+    table.loc[0, "subject"] = "=HYPERLINK('evil')"
+    table.loc[1, "age"] = np.nan
+    dead = new.series[2].copy()
+    dead[:, :7] = 0
+    series = [dead if i == 2 else x for i, x in enumerate(new.series)]
+    Cohort(series, table).save(place / "new.npz")
+    result = run("fit", place / "train.npz", "--out", place / "model", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "core fitted on 48 people of 4 sites" in said(result)
+    return place
+
+
+def test_a_fit_in_memory_leaves_alone_a_folder_named_like_the_work_of_one_on_disk(place, tmp_path):
+    mine = tmp_path / "model.work" / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    done = run("fit", place / "train.npz", "--method", "fc-ridge", "--budget", "fast", "--out", tmp_path / "model")
+    assert done.exit_code == 0, done.output
+    assert mine.read_text() == "mine"
+
+
+def test_the_model_says_what_it_is(place):
+    header = json.loads((place / "model" / "model.json").read_text())
+    assert header["method"] == "core"
+    assert header["configuration"] == {"budget": 3, "tau_percentile": 60, "hidden": 4, "epochs": 1}
+    assert header["training"] == {
+        "manifest_hash": Cohort.load(place / "train.npz").manifest_hash,
+        "n_people": 48,
+        "sites": ["S01", "S02", "S03", "S04"],
+    }
+    assert header["calibration"].keys() == {"threshold", "slope"}
+
+
+def test_people_without_a_label_are_predicted(place):
+    result = run("predict", place / "model", place / "new.npz", "--out", place / "predictions.csv")
+    assert result.exit_code == 0, result.output
+    assert "11 people" in said(result)
+    assert "7 of 12 regions" in said(result)  # who was left out, and why
+    table = pd.read_csv(place / "predictions.csv", keep_default_na=False)
+    assert table.columns.tolist() == ["subject", "site", "probability", "predicted", "imputed"]
+    assert table.loc[0, "subject"] == "'=HYPERLINK('evil')"
+    assert table["imputed"].tolist() == ["", "age"] + [""] * 9
+    assert ((table["probability"] >= 0.5) == table["predicted"]).all()
+
+
+def test_prediction_is_the_same_for_one_person_and_for_all(place, tmp_path):
+    people = Cohort.load(place / "new.npz")
+    people.subset([4]).save(tmp_path / "one.npz")
+    run("predict", place / "model", place / "new.npz", "--out", tmp_path / "all.csv")
+    run("predict", place / "model", tmp_path / "one.npz", "--out", tmp_path / "one.csv")
+    one, everybody = (pd.read_csv(tmp_path / f"{name}.csv").set_index("subject") for name in ("one", "all"))
+    (subject,) = one.index
+    assert one.loc[subject, "probability"] == pytest.approx(everybody.loc[subject, "probability"], abs=1e-7)
+
+
+def test_explanations_name_regions_pathways_and_people(place):
+    result = run("explain", place / "model", place / "new.npz", "--out", place / "why", "--top", "4")
+    assert result.exit_code == 0, result.output
+    pathways = pd.read_csv(place / "why" / "pathways.csv")
+    assert pathways["rank"].tolist() == list(range(1, len(pathways) + 1))
+    assert (pathways["d_com"].abs().diff().dropna() <= 0).all()
+    assert pathways["mean_gate"].between(0, 1).all()
+    people = pd.read_csv(place / "why" / "people.csv")
+    assert (people.groupby("subject").size() == 4).all()
+    sizes = people.groupby("subject")["contribution"].apply(lambda c: (c.abs().diff().dropna() <= 0).all())
+    assert sizes.all()
+    known = set(zip(pathways["region_1"], pathways["region_2"], strict=True))
+    assert set(zip(people["region_1"], people["region_2"], strict=True)) <= known
+
+
+def test_a_model_without_pathways_cannot_be_explained(place, tmp_path):
+    fitted = run("fit", place / "train.npz", "--out", tmp_path / "c", "--method", "confounds", "--budget", "default")
+    assert fitted.exit_code == 0, fitted.output
+    assert run("predict", tmp_path / "c", place / "new.npz", "--out", tmp_path / "p.csv").exit_code == 0
+    result = run("explain", tmp_path / "c", place / "new.npz", "--out", tmp_path / "why")
+    assert result.exit_code == 2
+    assert "Confounds, which has no pathways" in said(result)
+    assert not (tmp_path / "why").exists()
+
+
+def test_a_champion_is_explained_by_the_weights_of_its_edges(place, tmp_path):
+    run("fit", place / "train.npz", "--out", tmp_path / "champion", "--method", "champion")
+    result = run("explain", tmp_path / "champion", place / "new.npz", "--out", tmp_path / "why", "--top", "2")
+    assert result.exit_code == 0, result.output
+    assert "66 pathways of champion, ranked by effect" in said(result)
+    pathways = pd.read_csv(tmp_path / "why" / "pathways.csv")
+    assert {"weight_log", "weight_pearson", "weight_lag"} < set(pathways)
+    assert len(pd.read_csv(tmp_path / "why" / "people.csv")) == 2 * 11
+
+
+def test_one_person_gets_a_page_of_their_own(place, tmp_path):
+    arguments = ("explain", place / "model", place / "new.npz", "--out", tmp_path)
+    result = run(*arguments, "--subject", "=HYPERLINK('evil')")
+    assert result.exit_code == 0, result.output
+    (page,) = tmp_path.iterdir()
+    assert re.fullmatch(r"person-_HYPERLINK_evil_-[0-9a-f]{8}\.html", page.name)
+    text = page.read_text()
+    assert "=HYPERLINK(&#39;evil&#39;)" in text
+    assert "Research use only" in text
+    assert "calibrated on 48 people of 4 sites" in text
+    assert "took part in training" not in text
+    nobody = run(*arguments, "--subject", "=HYPERLINK('evi')")
+    assert nobody.exit_code == 2
+    assert "did you mean" in said(nobody)
+
+
+def test_coordinates_come_from_the_atlas():
+    aal = load_atlas("aal")
+    cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=116)
+    cohort = Cohort(cohort.series, cohort.table, aal)
+    core = Core(hidden=2, epochs=0, budget=1, profiles=False, covariates=("age",)).fit(cohort)
+    table = Explanation.of_model(core, cohort).pathways
+    row = table.iloc[0]
+    for k in (1, 2):
+        expected = aal.coords[aal.labels.index(row[f"region_{k}"])]
+        np.testing.assert_array_equal(row[[f"x_{k}", f"y_{k}", f"z_{k}"]].to_numpy(float), expected)
+    pairs = {frozenset(pair) for pair in table[["region_1", "region_2"]].to_numpy().tolist()}
+    assert len(pairs) == len(core.classifier_.scaffold_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--set", "budgt=3"], 2, "unknown setting of core 'budgt'; did you mean 'budget'?"),
+        (["--set", "budget"], 2, "not KEY=VALUE"),
+        (["--set", "budget=4000"], 1, "gate budget K = 4000 exceeds"),
+        (["--set", "window=4000", "--set", "budget=3"], 1, "fewer volumes than one window of 4000"),
+        (["--set", 'covariates=["age","iq"]'], 2, "unknown covariate 'iq'"),
+        (["--method", "coer"], 2, "did you mean 'core'"),
+        (["--method", "site-only"], 2, "nothing to say about a site it has never seen"),
+        (["--budget", "lavish"], 2, "unknown budget 'lavish'"),
+    ],
+)
+def test_mistakes_are_answered_in_a_line(place, tmp_path, arguments, code, message):
+    result = run("fit", place / "train.npz", "--out", tmp_path / "model", *arguments)
+    assert result.exit_code == code, result.output
+    assert message in said(result)
+    assert not (tmp_path / "model").exists()
+
+
+def test_damage_and_other_data_are_refused(place, tmp_path):
+    make_cohort(n_sites=2, n_per_site=4, n_rois=9).save(tmp_path / "other.npz")
+    other = run("predict", place / "model", tmp_path / "other.npz", "--out", tmp_path / "p.csv")
+    assert other.exit_code == 1
+    assert "made for the 12 regions" in said(other)
+    absent = run("predict", tmp_path / "nothing", place / "new.npz", "--out", tmp_path / "p.csv")
+    assert absent.exit_code == 1
+    assert "is not a model" in said(absent)
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "explain"])
+def test_help_shows_an_example(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: brainroam {command}" in said(result)
+
+
+def test_real_sites_end_to_end(abide_root, tmp_path):
+    real = (abide_root, "--atlas", "aal")
+    quick = ("--set", "budget=20", "--set", "epochs=1")
+    fitted = run("fit", *real, "--sites", "CALTECH,OLIN,SBL,SDSU", "--out", tmp_path / "model", *quick)
+    assert fitted.exit_code == 0, fitted.output
+    assert "Caltech_0051478" in said(fitted)  # 65 of its 116 regions have no signal
+    assert "site SBL (30 people) cannot estimate sex" in said(fitted)
+    found = run("predict", tmp_path / "model", *real, "--sites", "TRINITY", "--out", tmp_path / "p.csv")
+    assert found.exit_code == 0, found.output
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert len(table) == 47
+    assert table["probability"].between(0, 1).all()

@@ -1,0 +1,244 @@
+"""The study commands, as people type them, stop them and start them again."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from brainroam.cli import app
+from brainroam.methods import registry
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.controls import Majority
+
+SMALL = ("--option", "n_sites=4", "--option", "n_per_site=8", "--option", "n_rois=8")
+METHODS = "fc-ridge,fc-logistic,fc-svm,confounds,majority,combat-ridge"
+N_RUNS = 4 * 6
+STUDIES = ("loso", "cv", "ablate", "sweep", "compare", "methods")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished study of two methods."""
+    out = tmp_path_factory.mktemp("runs") / "loso"
+    result = run("loso", "synthetic", *SMALL, "--methods", "fc-ridge,majority", "--budget", "fast", "--out", out)
+    assert result.exit_code == 0, result.output
+    return out, result
+
+
+def test_every_command_has_help_with_an_example():
+    overview = run("--help").output
+    for name in STUDIES:
+        assert name in overview
+        assert f"Example: brainroam {name}" in run(name, "--help").output
+
+
+def test_loso_prints_a_table_and_where_things_are(finished):
+    out, result = finished
+    assert "4 sites held out" in result.stdout and "next site*" in result.stdout
+    assert result.stdout.index("fc-ridge") < result.stdout.index("majority")
+    assert "brainroam compare" in result.stdout
+    assert "8/8 majority at S04, seed 0: AUC 0.500" in result.stderr
+    assert sorted(p.name for p in out.iterdir()) == ["plans", "predictions.csv", "runs", "scores.csv", "study.json"]
+
+
+def test_loso_again_does_nothing_and_prints_json(finished):
+    out, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in (out / "runs").iterdir()}
+    result = run(
+        "loso", "synthetic", *SMALL, "--methods", "fc-ridge", "--budget", "fast", "--out", out, "--json",
+        "--held-out", "S01, S02",
+    )  # fmt: skip
+    content = json.loads(result.stdout)
+    assert [row["method"] for row in content["methods"]] == ["fc-ridge"] and content["methods"][0]["n_sites"] == 2
+    assert content["study"]["missing"] == [] and len(content["study"]["commands"]) >= 1
+    assert before == {path: path.stat().st_mtime_ns for path in (out / "runs").iterdir()}
+
+
+def test_compare_speaks(finished):
+    out, _ = finished
+    text = run("compare", out).stdout
+    assert "fc-ridge" in text and "AUC points" in text and "smallest two-sided p is 0.125" in text
+    content = json.loads(run("compare", out, "--reference", "majority", "--json").stdout)
+    assert [pair["against"] for pair in content["pairs"]] == ["majority"]
+    assert len(content["sentences"]) == 1 and content["methods"][0]["method"] == "fc-ridge"
+    result = run("compare", out, "--reference", "majorty")
+    assert result.exit_code == 2 and "did you mean 'majority'" in result.stderr
+
+
+def test_cv_and_leaving_institutions_out(tmp_path):
+    cv = run("cv", "synthetic", *SMALL, "--methods", "site-only,majority", "--folds", 2, "--out", tmp_path)
+    assert cv.exit_code == 0, cv.output
+    assert "2 in-distribution folds held out" in cv.stdout and "next" not in cv.stdout.split("now try")[0]
+    result = run("loso", "synthetic", *SMALL, "--methods", "majority", "--by", "institution", "--out", tmp_path)
+    assert result.exit_code == 1 and "no column 'institution'" in result.stderr
+    result = run("loso", "synthetic", *SMALL, "--methods", "majority", "--by", "hospital", "--out", tmp_path)
+    assert result.exit_code == 2 and "site, institution" in result.stderr
+
+
+class Constant(Majority):
+    def __init__(self, budget=80, window=30, stride=5):
+        self.budget, self.window, self.stride = budget, window, stride
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("ablate",), ["core", "core-no-cd", "core-no-pg", "core-no-sg", "core-no-tp"]),
+        (("sweep", "--over", "budget"), sorted(f"core[budget={k}]" for k in (20, 40, 60, 80, 100, 120, 150, 200))),
+        (
+            ("sweep", "--over", "window"),
+            sorted(f"core[stride={s},window={w}]" for w in (20, 30, 40, 50, 60) for s in (1, 5, 10, 15)),
+        ),
+    ],
+)
+def test_the_studies_of_the_paper(monkeypatch, tmp_path, arguments, expected):
+    registry.method_names()
+    for name in ("core", "core-no-cd", "core-no-pg", "core-no-sg", "core-no-tp"):
+        monkeypatch.setitem(registry._METHODS, name, MethodInfo(name, Constant, "a stand-in"))
+    name, *rest = arguments
+    result = run(name, "synthetic", *SMALL, *rest, "--held-out", "S01", "--out", tmp_path, "--json")
+    assert result.exit_code == 0, result.output
+    assert sorted(row["method"] for row in json.loads(result.stdout)["methods"]) == expected
+
+
+def test_a_parameter_for_every_method_stands_in_its_name(tmp_path):
+    result = run(
+        "loso", "synthetic", *SMALL, "--methods", "fc-ridge", "--set", "strength=9", "--out", tmp_path, "--json"
+    )
+    assert json.loads(result.stdout)["methods"][0]["method"] == "fc-ridge[strength=9]"
+
+
+def test_an_unknown_sweep(tmp_path):
+    result = run("sweep", "synthetic", *SMALL, "--over", "windows", "--out", tmp_path)
+    assert result.exit_code == 2 and "did you mean 'window'" in result.stderr
+
+
+def test_methods_are_listed():
+    text = run("methods").stdout
+    listed = json.loads(run("methods", "--json").stdout)
+    assert {row["name"] for row in listed} == set(registry.method_names())
+    assert all(row["name"] in text for row in listed)
+    tangent = next(row for row in listed if row["name"] == "tangent-ridge")
+    assert "Dadi" in tangent["citation"] and tangent["grid"]["strength"][0] == 1000
+
+
+def test_the_settings_of_a_method_are_listed_and_can_be_set_as_shown(tmp_path):
+    shown = json.loads(run("methods", "core-paper", "--json").stdout)
+    assert shown["settings"]["hidden"] == {"default": 64, "takes": "a whole number"}  # its own, not those of core
+    assert shown["settings"]["window_seconds"] == {"default": None, "takes": "a number or null"}
+    assert "random_state" not in shown["settings"]  # the seed has an option of its own
+    text = run("methods", "fc-ridge").stdout
+    assert "strength    500.0    a number" in text and "--set 'strength=500.0'" in text
+    done = run(
+        "loso", "synthetic", *SMALL, "--methods", "fc-ridge[strength=500.0]", "--out", tmp_path, "--budget", "fast"
+    )
+    assert done.exit_code == 0
+    assert "setting" not in run("methods", "majority").stdout
+    missing = run("methods", "cor")
+    assert missing.exit_code == 2 and "did you mean 'core'" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("methods", "code", "words"),
+    [
+        ("tangent-rigde", 2, "did you mean 'tangent-ridge'"),
+        ("fc-ridge,fc-ridge", 2, "fc-ridge is named twice"),
+        ("site-only", 2, "use cv for it"),
+        ("fc-ridge[strngth=1]", 2, "unknown setting of fc-ridge 'strngth'; did you mean 'strength'?"),
+    ],
+)
+def test_methods_that_cannot_be_run(tmp_path, methods, code, words):
+    result = run("loso", "synthetic", *SMALL, "--methods", methods, "--out", tmp_path / "runs")
+    assert result.exit_code == code and words in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_failed_method_is_named_and_the_rest_can_be_had(tmp_path):
+    command = ["loso", "synthetic", *SMALL, "--methods", 'majority,confounds[covariates=["iq"]]', "--out", tmp_path]
+    result = run(*command)
+    assert result.exit_code == 1 and "4 of 8 runs are not finished" in result.stderr and "iq" in result.stderr
+    result = run(*command, "--partial")
+    assert result.exit_code == 0 and "majority" in result.stdout and "warning" in result.stderr
+    assert run("compare", tmp_path).exit_code == 1
+    assert run("compare", tmp_path, "--partial").exit_code == 0
+
+
+def test_the_folder_of_another_cohort(finished):
+    out, _ = finished
+    result = run("loso", "synthetic", *SMALL, "--option", "seed=1", "--methods", "majority", "--out", out)
+    assert result.exit_code == 1 and "another cohort" in result.stderr
+    assert run("compare", out.parent).exit_code == 1
+
+
+def study(out, *more):
+    """A study in a process of its own."""
+    code = "from brainroam.cli import main; main()"
+    command = ["loso", "synthetic", *SMALL, "--methods", METHODS, "--budget", "fast", "--out", str(out), *more]
+    return subprocess.Popen([sys.executable, "-c", code, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def written(out):
+    """When each run file was written; a run done again has another time."""
+    return {path.name: path.stat().st_mtime_ns for path in (out / "runs").glob("*.json")}
+
+
+def stop(process, out, count, how):
+    """Send the signal once so many runs are there, a random moment later."""
+    while len(written(out)) < count and process.poll() is None:
+        time.sleep(0.002)
+    time.sleep(random.uniform(0, 0.05))
+    process.send_signal(how)
+    return process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The same study, never interrupted."""
+    out = tmp_path_factory.mktemp("whole")
+    assert study(out).wait(timeout=300) == 0
+    assert len(written(out)) == N_RUNS
+    return out
+
+
+@pytest.mark.parametrize(("jobs", "kills"), [(1, 3), (2, 1)])
+def test_killed_and_started_again_nothing_differs(whole, tmp_path, jobs, kills):
+    torn, seen = tmp_path, {}
+    for count in sorted(random.sample(range(1, N_RUNS - 4), kills)):
+        stop(study(torn, "--jobs", str(jobs)), torn, count, signal.SIGKILL)
+        now = written(torn)
+        assert seen.items() <= now.items()  # what was finished was not done again
+        seen = now
+    assert 0 < len(seen) < N_RUNS
+    last = study(torn, "--jobs", str(jobs))
+    assert last.wait(timeout=300) == 0
+    assert seen.items() <= written(torn).items()
+    for name in ("scores.csv", "predictions.csv"):
+        assert (torn / name).read_bytes() == (whole / name).read_bytes()
+    assert {path.name for path in (torn / "runs").glob("*.json")} == {path.name for path in (whole / "runs").iterdir()}
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path):
+    process = study(tmp_path, "--jobs", "2")
+    _, errors = stop(process, tmp_path, 3, signal.SIGINT)
+    assert process.returncode == 130
+    assert errors.decode().rstrip().endswith("interrupted; finished work is kept")
+    kept = written(tmp_path)
+    assert 3 <= len(kept) < N_RUNS
+    assert study(tmp_path).wait(timeout=300) == 0
+    assert len(written(tmp_path)) == N_RUNS and kept.items() <= written(tmp_path).items()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a path that cannot be written")
+def test_a_folder_that_cannot_be_written():
+    result = run("loso", "synthetic", *SMALL, "--methods", "majority", "--out", "/dev/null/runs")
+    assert result.exit_code == 1 and "cannot write /dev/null/runs/study.json: Not a directory" in result.stderr

@@ -1,0 +1,428 @@
+"""CORE from series to a prediction at an unseen site, on cohorts whose truth is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+
+from brainroam import make_cohort
+from brainroam.core.classifier import CoreClassifier
+from brainroam.core.connectivity import edges
+from brainroam.core.saving import core_state
+from brainroam.data.cohort import Cohort
+from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError
+
+Q = ["age", "sex"]
+SMALL = {"hidden": 4, "budget": 3, "tau_percentile": 60, "max_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=6, n_per_site=40, n_rois=24, seed=0)
+
+
+@pytest.fixture(scope="module")
+def train(cohort):
+    return cohort.select(["S01", "S02", "S03", "S04", "S05"])
+
+
+@pytest.fixture(scope="module")
+def unseen(cohort):
+    return cohort.select(["S06"])
+
+
+@pytest.fixture(scope="module")
+def model(train):
+    return fitted(train, hidden=8, budget=10, tau_percentile=90, epochs=2)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return make_cohort(n_sites=4, n_per_site=12, n_rois=12, seed=1)
+
+
+def fitted(cohort, y=None, **parameters):
+    table = cohort.table
+    labels = cohort.labels if y is None else y
+    return CoreClassifier(**parameters).fit(cohort.series, labels, site=table["site"], covariates=table[Q])
+
+
+def probability(clf, cohort):
+    return clf.predict_proba(cohort.series, covariates=cohort.table[Q])[:, 1]
+
+
+def content(clf):
+    return {name: value.tobytes() for name, value in core_state(clf).items()}
+
+
+# --- it finds what is there ------------------------------------------------------------------------------------------
+
+
+def test_the_scaffold_holds_the_planted_edges_and_little_else(cohort, model):
+    planted, found = set(cohort.truth.effect_edges.tolist()), set(model.scaffold_.edges.tolist())
+    assert len(planted & found) / len(found) > 0.75  # of all edges, 9 % were planted
+    assert len(planted & found) / len(planted) > 0.75
+    hits = np.isin(model.scaffold_.edges, cohort.truth.effect_edges)
+    truth = np.sign(cohort.truth.effect[model.scaffold_.edges[hits]])
+    np.testing.assert_array_equal(model.scaffold_.signs[hits], truth)
+
+
+def test_it_predicts_at_a_site_it_has_never_seen(model, unseen):
+    assert roc_auc_score(unseen.labels, probability(model, unseen)) > 0.75
+    accuracy = (model.predict(unseen.series, covariates=unseen.table[Q]) == unseen.labels).mean()
+    assert accuracy > 0.65
+
+
+def test_with_labels_permuted_within_site_it_does_not(train, unseen):
+    site, rng, aucs = train.table["site"].to_numpy(), np.random.default_rng(0), []
+    for _ in range(3):
+        y = train.labels.copy()
+        for name in np.unique(site):
+            y[site == name] = rng.permutation(y[site == name])
+        clf = fitted(train, y, hidden=8, budget=10, tau_percentile=90, epochs=1)
+        aucs.append(roc_auc_score(unseen.labels, probability(clf, unseen)))
+    assert abs(np.mean(aucs) - 0.5) < 0.15
+
+
+def test_the_calibration_comes_from_sites_that_were_held_out(train, model):
+    y, site = train.labels, train.table["site"].to_numpy()
+    assert np.isfinite(model.inner_scores_).all()
+    aucs = [roc_auc_score(y[site == name], model.inner_scores_[site == name]) for name in np.unique(site)]
+    assert model.chosen_["auc"] == pytest.approx(np.mean(aucs))
+    assert np.abs(model.calibration_(model.inner_scores_).mean() - y.mean()) < 0.1
+
+
+# --- it keeps its promises -------------------------------------------------------------------------------------------
+
+
+def test_one_person_is_predicted_as_in_a_batch(model, unseen):
+    batch = probability(model, unseen)
+    alone = [probability(model, unseen.subset([i])) for i in range(len(unseen))]
+    np.testing.assert_allclose(np.concatenate(alone), batch, atol=1e-7)
+
+
+def test_probabilities_are_probabilities(model, unseen):
+    both = model.predict_proba(unseen.series, covariates=unseen.table[Q])
+    np.testing.assert_allclose(both.sum(axis=1), 1)
+    assert ((both > 0) & (both < 1)).all()
+
+
+def test_gates_and_contributions_stand_in_the_order_of_the_scaffold(model, unseen):
+    gates = model.gates(unseen.series, unseen.table[Q])
+    contributions = model.pathway_contributions(unseen.series, unseen.table[Q])
+    assert gates.shape == contributions.shape == (len(unseen), len(model.scaffold_))
+    assert ((gates > 0) & (gates < 1)).all()
+    logit = model.decision_function(unseen.series, unseen.table[Q])
+    assert np.corrcoef(contributions.sum(axis=1), logit)[0, 1] > 0.95
+    assert model.embedding(unseen.series, unseen.table[Q]).shape == (len(unseen), 8)
+
+
+def test_a_corrupted_held_out_site_changes_no_byte(cohort, model):
+    rng, table = np.random.default_rng(0), cohort.table
+    here = (table["site"] == "S06").to_numpy()
+    series = [rng.normal(size=x.shape) if gone else x for x, gone in zip(cohort.series, here, strict=True)]
+    table.loc[here, "label"] = 1 - table.loc[here, "label"]
+    table.loc[here, Q] = 1e6
+    spoilt = Cohort(series, table).subset(~here)
+    again = clone(model).fit_cohort(spoilt, spoilt.table[Q])
+    assert content(again) == content(model)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(small):
+    first, again, other = (fitted(small, **SMALL, epochs=1, random_state=seed) for seed in (3, 3, 4))
+    assert content(first) == content(again)
+    assert content(first) != content(other)
+
+
+def test_sharing_features_and_fits_between_subsets_changes_no_byte(small):
+    part = small.select(["S01", "S03", "S04"])
+    shared = CoreClassifier(**SMALL)
+    CoreClassifier(**SMALL).fit_cohort(small, small.table[Q])  # fills what the subsets share
+    shared.fit_cohort(part, part.table[Q])
+    assert content(shared) == content(fitted(part, **SMALL))
+
+
+def test_parameters_round_trip_and_models_clone(model):
+    parameters = model.get_params()
+    assert CoreClassifier(**parameters).get_params() == parameters
+    copy = clone(model).set_params(eta=0.8, hidden=3)
+    assert (copy.eta, copy.hidden) == (0.8, 3)
+    assert not hasattr(copy, "network_")
+    with pytest.raises(NotFittedError):
+        copy.predict_proba([np.zeros((50, 24))])
+
+
+def test_labels_may_be_words_and_the_larger_one_is_the_condition(small):
+    words = np.where(small.labels == 1, "patient", "control")
+    clf = fitted(small, words, **SMALL)
+    assert clf.classes_.tolist() == ["control", "patient"]
+    np.testing.assert_allclose(probability(clf, small), probability(fitted(small, **SMALL), small))
+    assert set(clf.predict(small.series, covariates=small.table[Q])) <= {"control", "patient"}
+    clf.fit_cohort(small, small.table[Q])
+    assert clf.classes_.tolist() == [0, 1]
+
+
+def test_thresholds_are_chosen_on_inner_sites_among_those_that_differ(small):
+    grid = {"tau_percentile": [50, 60], "eta": [0.7, 0.74, 0.75]}  # with four sites all three eta mean three of four
+    clf = fitted(small, **(SMALL | grid))
+    assert clf.chosen_["tau_percentile"] in (50, 60)
+    assert clf.chosen_["eta"] == 0.75 or clf.chosen_["eta"] == 0.7
+    assert clf._grid(4) == [(50, clf.chosen_["eta"]), (60, clf.chosen_["eta"])]
+
+
+def test_a_grid_point_that_empties_the_scaffold_is_passed_over_and_recorded(small):
+    clf = fitted(small, **(SMALL | {"tau_percentile": [60, 100]}))
+    assert clf.chosen_["tau_percentile"] == 60
+    assert any("tau_percentile 100" in note for note in clf.notes_)
+
+
+def test_an_empty_grid_is_named(small):
+    with pytest.raises(DataError, match="at least one value"):
+        fitted(small, **(SMALL | {"eta": []}))
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"kind": "pearson"},
+        {"kind": "partial"},
+        {"deconfounding": "pooled"},
+        {"profiles": False},
+        {"prior_strength": 0.0},
+        {"gated": False, "budget": 1000},
+        {"orient": False, "skip": "none", "train": "joint", "train_residual": "site", "kind": "pearson"},
+        {"skip": "sum"},
+        {"train": "joint"},
+        {"train_residual": "site"},
+        {"bootstrap": "hierarchical", "zeta": 0.5},
+        {"fit_on": "controls"},
+        {"huber_delta": 0.2},
+        {"layers": 1, "temperature": 0.5},
+        {"epochs": 0},
+    ],
+    ids=str,
+)
+def test_every_variant_fits_and_predicts(small, variant):
+    clf = fitted(small, **(SMALL | variant))
+    p = probability(clf, small)
+    assert np.isfinite(p).all()
+    assert p.std() > 0
+    if variant.get("gated") is False:
+        assert (clf.gates(small.series, small.table[Q]) == 1).all()
+
+
+def test_windows_in_seconds_follow_the_repetition_time(small):
+    table, options = small.table, SMALL | {"window_seconds": 60.0, "stride_seconds": 10.0}
+    clf = CoreClassifier(**options).fit(small.series, small.labels, table["site"], table[Q], tr=table["tr"])
+    p = clf.predict_proba(small.series, table[Q], tr=table["tr"])
+    assert np.isfinite(p).all()
+    with pytest.raises(DataError, match="repetition time"):
+        clf.predict_proba(small.series, table[Q])
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+def with_series(cohort, i, x):
+    return [x if k == i else old for k, old in enumerate(cohort.series)]
+
+
+def test_short_series_are_named(small):
+    cohort = Cohort(with_series(small, 5, small.series[5][:20]), small.table)
+    with pytest.raises(ShortSeriesError, match=r"person 5 \(20 volumes\)"):
+        fitted(cohort, **SMALL)
+    with pytest.raises(ShortSeriesError, match=r"S01_0006 \(20 volumes\)"):
+        CoreClassifier(**SMALL).fit_cohort(cohort, cohort.table[Q])
+    clf = fitted(small, **SMALL)
+    with pytest.raises(ShortSeriesError, match=r"person 0 \(20 volumes\)"):
+        clf.predict_proba([small.series[0][:20]], small.table[Q][:1])
+
+
+def test_short_series_can_be_left_out_of_training_and_read_without_profiles(small):
+    cohort = Cohort(with_series(small, 5, small.series[5][:20]), small.table)
+    clf = fitted(cohort, **SMALL, on_short="exclude")
+    assert any("fewer volumes" in note and "person 5" in note for note in clf.notes_)
+    assert len(clf.inner_scores_) == len(cohort)
+    assert np.isnan(clf.inner_scores_[5])
+    p = probability(clf, cohort)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(probability(clf, cohort.subset([5])), p[5:6], atol=1e-7)
+
+
+def test_an_empty_scaffold_is_named(small):
+    with pytest.raises(EmptyScaffoldError, match=r"tau_percentile=100; .* would keep at least one"):
+        fitted(small, **(SMALL | {"tau_percentile": 100}))
+
+
+def test_a_budget_beyond_the_scaffold_is_named_with_one_that_fits(small):
+    with pytest.raises(EmptyScaffoldError, match=r"K = 500 exceeds the (\d+) edges") as error:
+        fitted(small, **(SMALL | {"budget": 500}))
+    size = int(str(error.value).split("exceeds the ")[1].split()[0])
+    fitted(small, **(SMALL | {"budget": size}))
+
+
+def test_without_a_budget_half_of_a_small_scaffold_may_open(small):
+    free = {name: value for name, value in SMALL.items() if name != "budget"} | {"epochs": 2}
+    half = len(fitted(small, **free).scaffold_.edges) / 2
+    assert half < 80
+    weights = [fitted(small, **free, **k).network_.state_dict() for k in ({}, {"budget": half}, {"budget": 1})]
+    same, other = ([bool((weights[0][n] == w[n]).all()) for n in w] for w in weights[1:])
+    assert all(same) and not all(other)
+
+
+def test_a_single_training_site_is_named(small):
+    with pytest.raises(DataError, match="at least two sites"):
+        fitted(small.select(["S01"]), **SMALL)
+
+
+def test_two_sites_are_trained_jointly_and_this_is_recorded(small):
+    clf = fitted(small.select(["S01", "S02"]), **SMALL)
+    assert any("trained jointly" in note for note in clf.notes_)
+    assert any("threshold is learned on the training people" in note for note in clf.notes_)
+    assert np.isfinite(probability(clf, small)).all()
+
+
+def test_three_sites_can_be_held_out_but_not_twice(small):
+    clf = fitted(small.select(["S01", "S02", "S03"]), **SMALL)
+    assert np.isfinite(clf.inner_scores_).all()
+
+
+def test_a_site_with_one_class_serves_deconfounding_and_is_recorded(small):
+    y = np.where(small.table["site"] == "S02", 0, small.labels)
+    clf = fitted(small, y, **SMALL)
+    assert any("without both classes" in note and "S02" in note for note in clf.notes_)
+    assert "S02" in clf.deconfounder_.sites_
+    assert clf.scaffold_.sites == ("S01", "S03", "S04")
+    assert np.isnan(clf.inner_scores_[(small.table["site"] == "S02").to_numpy()]).all()
+
+
+@pytest.mark.parametrize("labels", [(0, 0, 0), (0, 0, 1)])
+def test_a_site_of_three_people_is_recorded(small, labels):
+    keep = np.flatnonzero((small.table["site"] != "S04").to_numpy() | (small.table["subject"] <= "S04_0003").to_numpy())
+    cohort = small.subset(keep)
+    y = cohort.labels.copy()
+    y[-3:] = labels
+    clf = fitted(cohort, y, **SMALL)
+    assert any("S04 (3 people) cannot estimate age" in note for note in clf.notes_)
+    assert np.isfinite(probability(clf, small)).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0])
+def test_a_person_without_any_signal_is_named(small, model, value):
+    nothing = np.full(small.series[7].shape, value)
+    with pytest.raises(DataError, match="no region has a signal in person 7"):
+        fitted(Cohort(with_series(small, 7, nothing), small.table), **SMALL)
+    with pytest.raises(DataError, match="no region has a signal in person 0"):
+        model.predict_proba([np.full((90, 24), value)], pd.DataFrame({"age": [20.0], "sex": [1.0]}))
+
+
+def test_people_with_dead_regions_are_read_on_the_others(small, model, unseen):
+    x = unseen.series[0].copy()
+    x[:, :4] = np.nan
+    p = model.predict_proba([x], unseen.table[Q][:1])
+    assert np.isfinite(p).all()
+
+
+def test_a_missing_covariate_column_is_named(model, unseen):
+    with pytest.raises(DataError, match="sex used in training are absent"):
+        model.predict_proba(unseen.series, unseen.table[["age"]])
+
+
+def test_no_covariates_at_all_are_said_to_stand_at_the_training_mean(model, unseen):
+    with pytest.warns(UserWarning, match="age, sex stand at the training mean"):
+        p = model.predict_proba(unseen.series)
+    unknown = pd.DataFrame(np.nan, index=range(len(unseen)), columns=Q)
+    np.testing.assert_array_equal(p, model.predict_proba(unseen.series, unknown))
+
+
+def test_another_atlas_is_named(model, small):
+    with pytest.raises(DataError, match="24 regions but the series have 12: another atlas"):
+        model.predict_proba(small.series, small.table[Q])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (lambda y: np.zeros_like(y), "found 1"),
+        (lambda y: np.arange(len(y)) % 3, r"two classes.*found 3: 0, 1, 2"),
+        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "found 3"),
+    ],
+)
+def test_labels_that_are_not_two_classes_are_named(small, y, message):
+    with pytest.raises(DataError, match=message):
+        fitted(small, y(small.labels), **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": [0, 1]}, "48 series but 2 values of label"),
+        ({"site": ["A", "B"]}, "48 series but 2 values of site"),
+        ({"covariates": pd.DataFrame({"age": [1.0, 2.0]})}, "48 people but 2 rows of covariates"),
+        ({"tr": [2.0]}, "48 series but 1 values of tr"),
+        ({"site": None}, "needs the site"),
+        ({"series": [], "y": [], "site": []}, "two classes|no people"),
+        ({"series": [np.zeros((50, 3, 2))] * 48}, "time x regions"),
+    ],
+)
+def test_arguments_that_do_not_belong_together_are_named(small, changes, message):
+    table = small.table
+    arguments = {"series": small.series, "y": small.labels, "site": table["site"], "covariates": table[Q]}
+    with pytest.raises(DataError, match=message):
+        CoreClassifier(**SMALL).fit(**(arguments | changes))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "pearsn"},
+        {"train": "jointly"},
+        {"train_residual": "sites"},
+        {"deconfounding": "none"},
+        {"on_short": "drop"},
+        {"skip": "rigde"},
+        {"bootstrap": "site"},
+        {"fit_on": "patients"},
+    ],
+    ids=str,
+)
+def test_unknown_choices_name_the_nearest(small, wrong):
+    (value,) = wrong.values()
+    with pytest.raises(BrainroamError, match=f"unknown .*{value}"):
+        fitted(small, **(SMALL | wrong))
+
+
+def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(cohort):
+    people = cohort.table
+    columns = ["age", "sex"]
+    clf = CoreClassifier(budget=3, max_epochs=0, tau_percentile=60, hidden=4)
+    clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[columns])
+
+    def both(n):
+        return clf.predict_proba(cohort.series[:n], covariates=people[columns][:n])[:5, 1]
+
+    np.testing.assert_allclose(both(12), both(16), atol=1e-7)
+    clf.set_params(adapt="unlabelled")
+    assert np.abs(both(12) - both(16)).max() > 1e-4
+
+
+# --- beyond the paper ------------------------------------------------------------------------------------------------
+
+
+def test_lead_lag_edges_are_read_beside_the_pathways(model, unseen):
+    table = unseen.table[Q]
+    people = model.read_cohort(unseen, table)
+    network = model.network_(people.features, people.graph).logit.detach().numpy()
+    lead = model.pathways_.lead
+    residuals = np.nan_to_num(lead.deconfounder.transform(edges(unseen.series, "lag"), table))
+    logit = model.decision_function(unseen.series, table)
+    np.testing.assert_allclose(logit, network + residuals[:, lead.edges] @ lead.weights, rtol=1e-5, atol=1e-6)
+    assert model.gates(unseen.series, table).shape == (len(unseen), len(model.scaffold_))
+
+
+def test_inner_sites_limits_how_many_are_held_out(small):
+    clf = fitted(small, **SMALL, inner_sites=2, random_state=3)
+    assert small.table["site"][np.isfinite(clf.inner_scores_)].nunique() == 2
+    assert not any("never held out" in note for note in clf.notes_)

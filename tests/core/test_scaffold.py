@@ -1,0 +1,288 @@
+"""The scaffold against its definition, its errors, and the margin within which it cannot change."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from brainroam.core.huber import huber_mean
+from brainroam.core.scaffold import (
+    distinct_thresholds,
+    extract_scaffold,
+    median_over_sites,
+    permutation_null,
+    select_scaffold,
+    sign_consistency,
+    site_contrasts,
+    site_stability,
+)
+from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError
+from brainroam.utils.cache import Cache
+
+
+def people(n_sites=5, n=12, n_edges=40, effect=0.8, seed=0):
+    """Residuals, labels and sites; the first ten edges differ between cases and controls, half of them downwards."""
+    rng = np.random.default_rng(seed)
+    y, site = np.tile([0, 1], n_sites * n), np.repeat([f"S{e}" for e in range(n_sites)], 2 * n)
+    pattern = np.zeros(n_edges)
+    pattern[:10] = effect * np.tile([1, -1], 5)
+    return rng.normal(size=(len(y), n_edges)) + y[:, None] * pattern, y, site
+
+
+def test_the_scaffold_is_what_its_definition_says():
+    residuals, y, site = people()
+    residuals[np.random.default_rng(1).random(residuals.shape) < 0.05] = np.nan
+    found = extract_scaffold(residuals, y, site, tau_percentile=70, eta=0.7, zeta=0.6)
+    contrast = np.array(
+        [
+            huber_mean(residuals[(site == name) & (y == 1)]) - huber_mean(residuals[(site == name) & (y == 0)])
+            for name in sorted(set(site))
+        ]
+    )
+    np.testing.assert_array_equal(found.contrast, contrast)
+    consensus = np.median(contrast, axis=0)
+    np.testing.assert_allclose(found.consensus, consensus, atol=1e-15)
+    tau = np.percentile(np.abs(consensus), 70)
+    assert found.tau == pytest.approx(tau)
+    expected = []
+    for j in range(residuals.shape[1]):
+        kappa = np.mean([np.sign(d) == np.sign(consensus[j]) for d in contrast[:, j]])
+        assert found.sign_consistency[j] == pytest.approx(kappa)
+        if abs(consensus[j]) > tau and kappa >= 0.7 and found.stability[j] >= 0.6:
+            expected.append(j)
+    assert found.edges.tolist() == expected
+    np.testing.assert_array_equal(found.signs, np.sign(consensus[expected]))
+
+
+def test_it_finds_planted_edges_and_their_signs():
+    residuals, y, site = people(n=40)
+    found = extract_scaffold(residuals, y, site, tau_percentile=75)
+    assert set(found.edges) == set(range(10))
+    np.testing.assert_array_equal(found.signs, np.tile([1, -1], 5))
+
+
+def test_sites_that_lack_an_edge_do_not_vote_on_it():
+    contrast = np.array([[0.1, np.nan, 0.0], [0.3, np.nan, -0.2], [np.nan, np.nan, 0.0], [-0.2, np.nan, 0.4]])
+    consensus = median_over_sites(contrast)
+    np.testing.assert_allclose(consensus, [0.1, np.nan, 0.0])
+    kappa = sign_consistency(contrast, consensus)
+    np.testing.assert_allclose(kappa, [2 / 3, 0, 2 / 4])  # sgn(0) = 0: two sites share the consensus' sign
+
+
+@given(arrays(float, st.tuples(st.integers(1, 7), st.integers(1, 4)), elements=st.floats(-5, 5) | st.just(np.nan)))
+def test_the_median_equals_numpy_where_sites_are_missing(contrast):
+    known = ~np.isnan(contrast).all(axis=0)
+    found = median_over_sites(contrast)
+    np.testing.assert_allclose(found[known], np.nanmedian(contrast[:, known], axis=0), atol=1e-12)
+    assert np.isnan(found[~known]).all()
+
+
+@given(arrays(float, st.integers(1, 8), elements=st.floats(-5, 5)), st.floats(-5, 5), st.data())
+def test_the_median_is_equivariant_monotone_and_non_expansive(d, shift, data):
+    up = data.draw(arrays(float, len(d), elements=st.floats(0, 3)))
+    low, high, moved = median_over_sites(np.column_stack([d, d + up, d + shift]))
+    assert moved == pytest.approx(low + shift, abs=1e-12)
+    assert low - 1e-12 <= high <= low + up.max() + 1e-12
+
+
+def test_a_site_with_one_class_has_no_contrast():
+    residuals, y, site = people()
+    y = np.where(site == "S2", 0, y)
+    found = extract_scaffold(residuals, y, site, tau_percentile=50)
+    assert found.sites == ("S0", "S1", "S3", "S4")
+    assert len(found.contrast) == 4
+
+
+def test_remembered_contrasts_are_the_same_bytes():
+    residuals, y, site = people()
+    cache, sites = Cache(), ["S0", "S3"]
+    plain = site_contrasts(residuals, y, site, sites)
+    for _ in range(2):
+        assert site_contrasts(residuals, y, site, sites, cache).tobytes() == plain.tobytes()
+    fixed = site_contrasts(residuals, y, site, sites, cache, huber_delta=0.1)
+    assert fixed.tobytes() == site_contrasts(residuals, y, site, sites, huber_delta=0.1).tobytes()
+
+
+def test_hierarchical_bootstrap_is_an_option_that_follows_its_seed():
+    residuals, y, site = people(n=20)
+    options = {"tau_percentile": 70, "bootstrap": "hierarchical", "n_boot": 100}
+    first, again, other = (extract_scaffold(residuals, y, site, **options, random_state=s) for s in (0, 0, 1))
+    assert first.stability.tobytes() == again.stability.tobytes()
+    assert first.stability.tobytes() != other.stability.tobytes()
+    assert len(first)
+
+
+def test_permuted_labels_give_the_base_rate():
+    residuals, y, site = people(n=30, effect=1.0)
+    true = extract_scaffold(residuals, y, site, tau_percentile=70)
+    null = permutation_null(residuals, y, site, tau_percentile=70, n_permutations=10)
+    assert len(null) == 10
+    assert null["size"].mean() < len(true)
+    assert null["mean_kappa"].mean() < true.sign_consistency.mean()
+    again = permutation_null(residuals, y, site, tau_percentile=70, n_permutations=10)
+    assert null.equals(again)
+
+
+@given(st.integers(2, 20), st.lists(st.integers(1, 100).map(lambda k: k / 100), min_size=1, max_size=8))
+def test_thresholds_collapse_to_those_that_differ_in_effect(n_sites, grid):
+    kappas = np.arange(n_sites + 1) / n_sites
+
+    def admitted(eta):
+        return int((kappas >= eta).sum())
+
+    kept = distinct_thresholds(n_sites, grid)
+    assert set(kept) <= set(grid)
+    assert len({admitted(eta) for eta in kept}) == len(kept)
+    assert {admitted(eta) for eta in kept} == {admitted(eta) for eta in grid}
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def settings_in(message):
+    found = re.search(r"; (.*) would keep at least one", message)
+    assert found, message
+    return {name: float(value) for name, value in (part.split("=") for part in found[1].split(", "))}
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "named"),
+    [
+        ({"tau_percentile": 100}, "tau_percentile=100"),
+        ({"tau_percentile": 60, "eta": 1.01}, "eta=1.01"),
+        ({"tau_percentile": 99, "eta": 0.999}, "eta=0.999"),
+        ({"tau_percentile": 60, "eta": 0.5, "zeta": 1.01}, "zeta=1.01"),
+    ],
+)
+@pytest.mark.parametrize("n_sites", [3, 4, 9])
+def test_an_empty_scaffold_names_the_threshold_and_settings_that_work(thresholds, named, n_sites):
+    contrast = np.random.default_rng(n_sites).normal(size=(n_sites, 300))
+    contrast[0, 5] = np.nan
+    sites = [f"S{e}" for e in range(n_sites)]
+    thresholds = {"tau_percentile": 80, "eta": 0.75, "zeta": 0.7} | thresholds
+    consensus = median_over_sites(contrast)
+    if thresholds["eta"] == 0.999:  # a strong edge on which all agree would pass
+        contrast[:, sign_consistency(contrast, consensus) == 1] *= 0.01
+    with pytest.raises(EmptyScaffoldError, match=named) as error:
+        select_scaffold(contrast, sites, **thresholds)
+    remedy = settings_in(str(error.value))
+    assert remedy
+    assert len(select_scaffold(contrast, sites, **(thresholds | remedy))) >= 1
+
+
+def test_equal_contrasts_cannot_be_told_apart():
+    with pytest.raises(EmptyScaffoldError, match="all 10 edges have the same contrast"):
+        select_scaffold(np.ones((3, 10)), ["A", "B", "C"])
+
+
+def test_no_edge_at_any_site_is_named():
+    with pytest.raises(EmptyScaffoldError, match="no edge is present"):
+        select_scaffold(np.full((3, 4), np.nan), ["A", "B", "C"])
+
+
+def test_fewer_than_two_sites_with_both_classes_is_named():
+    residuals, y, site = people()
+    y = np.where(site == "S1", y, 0)
+    with pytest.raises(DataError, match=r"at least two sites .* found 1 \(S1\)"):
+        extract_scaffold(residuals, y, site)
+
+
+def test_an_unknown_bootstrap_is_named():
+    residuals, y, site = people()
+    with pytest.raises(BrainroamError, match="did you mean 'sites'"):
+        extract_scaffold(residuals, y, site, bootstrap="site")
+
+
+# --- proposition 2: margin stability ---------------------------------------------------------------------------------
+
+DELTA = 0.4
+TOLERANCE = 1e-6  # of the Huber iteration
+
+
+def evidence(residuals, y, site):
+    """Contrasts, consensus, kappa and pi, with a fixed Huber delta."""
+    contrast = site_contrasts(residuals, y, site, sorted(set(site)), huber_delta=DELTA)
+    consensus = median_over_sites(contrast)
+    return contrast, consensus, sign_consistency(contrast, consensus), site_stability(contrast, consensus)
+
+
+def sign_margin(contrast, consensus):
+    """How far consensus, contrasts and every possible bootstrap median are from changing sign."""
+    ordered, n = np.sort(contrast, axis=0), len(contrast)
+    medians = [ordered[a] + ordered[b] for a in range(n) for b in range(a, n if n % 2 == 0 else a + 1)]
+    return np.min([np.abs(consensus), *np.abs(contrast), *(np.abs(m) / 2 for m in medians)], axis=0)
+
+
+def perturbed(seed, n_sites, per_class, size):
+    """Oracle residuals, the same with a nuisance left in, and Delta_j of that nuisance.
+
+    The nuisance (an intercept and a slope for each site and edge) is scaled to ``size`` times the median sign margin.
+    """
+    rng = np.random.default_rng(seed)
+    n_edges, n = 12, n_sites * 2 * per_class
+    y, e = np.tile([0, 1], n // 2), np.repeat(np.arange(n_sites), 2 * per_class)
+    site = np.array([f"S{k}" for k in e])
+    oracle = rng.normal(0, 0.5, (n, n_edges)) + np.outer(y, rng.normal(0, 0.6, n_edges))
+    q, slope = rng.uniform(-1, 1, (n, 1)), rng.normal(size=(n_sites, n_edges))
+    nuisance = rng.normal(size=(n_sites, n_edges))[e] + q * slope[e]
+    worst = [[np.abs(nuisance[(e == k) & (y == c)]).max(axis=0) for c in (0, 1)] for k in range(n_sites)]
+    bound = np.sum(worst, axis=1).max(axis=0)
+    scale = size * np.median(sign_margin(*evidence(oracle, y, site)[:2])) / bound
+    return oracle, oracle - scale * nuisance, scale * bound, y, site
+
+
+COHORTS = {
+    "seed": st.integers(0, 2**32 - 1),
+    "n_sites": st.integers(2, 6),
+    "per_class": st.integers(2, 6),
+    "size": st.floats(0.05, 0.95),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(**COHORTS, percentile=st.floats(5, 90), eta=st.floats(0.3, 1), zeta=st.floats(0.3, 0.99))
+def test_an_edge_within_its_margin_keeps_its_membership(seed, n_sites, per_class, size, percentile, eta, zeta):
+    oracle, estimated, bound, y, site = perturbed(seed, n_sites, per_class, size)
+    contrast, consensus, kappa, pi = evidence(oracle, y, site)
+    tau = np.percentile(np.abs(consensus), percentile)  # the proposition's tau is a fixed number
+    margin = np.minimum(sign_margin(contrast, consensus), np.abs(np.abs(consensus) - tau))
+    safe = bound < margin - TOLERANCE
+    _, moved, moved_kappa, moved_pi = evidence(estimated, y, site)
+    member = (np.abs(consensus) > tau) & (kappa >= eta) & (pi >= zeta)
+    still = (np.abs(moved) > tau) & (moved_kappa >= eta) & (moved_pi >= zeta)
+    np.testing.assert_array_equal(member[safe], still[safe])
+    assert (np.abs(moved - consensus) <= bound + TOLERANCE).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(**COHORTS)
+def test_with_a_percentile_tau_the_margin_shrinks_by_the_largest_perturbation(seed, n_sites, per_class, size):
+    oracle, estimated, bound, y, site = perturbed(seed, n_sites, per_class, size / 3)
+    options = {"tau_percentile": 40, "eta": 0.5, "zeta": 0.5, "huber_delta": DELTA}
+
+    def members(residuals):
+        try:
+            return np.isin(np.arange(residuals.shape[1]), extract_scaffold(residuals, y, site, **options).edges)
+        except EmptyScaffoldError:
+            return np.zeros(residuals.shape[1], dtype=bool)
+
+    contrast, consensus, _, _ = evidence(oracle, y, site)
+    tau = np.percentile(np.abs(consensus), 40)
+    safe = bound < sign_margin(contrast, consensus) - TOLERANCE
+    safe &= bound + bound.max() < np.abs(np.abs(consensus) - tau) - TOLERANCE
+    np.testing.assert_array_equal(members(oracle)[safe], members(estimated)[safe])
+
+
+def test_the_propositions_condition_is_met_often_and_its_failure_matters():
+    met = changed = 0
+    for seed in range(20):
+        oracle, estimated, bound, y, site = perturbed(seed, 5, 5, 2.0)
+        contrast, consensus, kappa, _ = evidence(oracle, y, site)
+        safe = bound < sign_margin(contrast, consensus)
+        met += int(safe.sum())
+        changed += int((evidence(estimated, y, site)[2] != kappa)[~safe].sum())
+    assert met > 20
+    assert changed > 5

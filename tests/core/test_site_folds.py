@@ -1,0 +1,182 @@
+"""SiteFolds: what is known when some sites are left out uses nothing of those sites."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from brainroam import make_cohort
+from brainroam.core.connectivity import cohort_edges
+from brainroam.core.connectivity import edges as edges_of
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.pathways import Evidence, Profiles
+from brainroam.core.site_folds import EVERYBODY, SiteFolds
+
+THRESHOLDS = {"tau_percentile": 70, "eta": 0.6, "zeta": 0.5}
+WORLD = frozenset({"S02"})
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=4, n_per_site=16, n_rois=14, all_male_sites=1, constant_rois=2)
+
+
+def worlds_of(cohort, edges=None, y=None, covariates=None, series=None, **options):
+    table = cohort.table
+    evidence = Evidence(
+        cohort_edges(cohort) if edges is None else edges,
+        cohort.labels if y is None else y,
+        table["site"].to_numpy().astype(str),
+        table[["age", "sex"]] if covariates is None else covariates,
+        SiteDeconfounder(),
+    )
+    evidence.lead = Evidence(
+        edges_of(cohort.series if series is None else series, "lag"),
+        *(evidence.y, evidence.site, evidence.covariates, SiteDeconfounder()),
+    )
+    worlds = SiteFolds(evidence, THRESHOLDS, **options)
+    series = cohort.series if series is None else series
+    worlds.profiles = Profiles.compute(series, worlds.needed_edges(), 30, 5)
+    return worlds
+
+
+def site_residuals(cohort):
+    """r_site of everybody on all edges."""
+    table = cohort.table
+    return SiteDeconfounder().fit(cohort_edges(cohort), table[["age", "sex"]], table["site"]).residuals_
+
+
+def content(pathways):
+    """Everything a set of pathways knows, as bytes."""
+    scaffold, graph = pathways.scaffold, pathways.graph
+    parts = [
+        *pathways.deconfounder.state().values(),
+        *(scaffold.edges, scaffold.contrast, scaffold.consensus, scaffold.sign_consistency, scaffold.stability),
+        *(graph.prior, graph.root, *graph.cliques),
+        *(pathways.orientation, pathways.centre, pathways.scale, pathways.skip),
+        *(pathways.lead.edges, pathways.lead.weights, *pathways.lead.deconfounder.state().values()),
+    ]
+    return [part.tobytes() for part in parts] + [scaffold.tau]
+
+
+@pytest.mark.parametrize("spoilt", ["edges", "labels", "covariates", "series"])
+def test_a_world_uses_nothing_of_the_site_it_leaves_out(cohort, spoilt):
+    rng = np.random.default_rng(0)
+    here = (cohort.table["site"] == "S02").to_numpy()
+    edges, y = cohort_edges(cohort).copy(), cohort.labels.copy()
+    covariates, series = cohort.table[["age", "sex"]], cohort.series
+    if spoilt == "edges":
+        edges[here] = rng.uniform(-1, 1, size=edges[here].shape)
+    elif spoilt == "labels":
+        y[here] = 1 - y[here]
+    elif spoilt == "covariates":
+        covariates.loc[here, "age"] = 1000 * rng.random(here.sum())
+    else:
+        series = [rng.normal(size=x.shape) if bad else x for x, bad in zip(series, here, strict=True)]
+    honest, corrupted = worlds_of(cohort), worlds_of(cohort, edges, y, covariates, series)
+    assert content(corrupted.pathways(WORLD)) == content(honest.pathways(WORLD))
+    both = WORLD | {"S01"}
+    assert content(corrupted.pathways(both)) == content(honest.pathways(both))
+    assert content(corrupted.pathways(EVERYBODY)) != content(honest.pathways(EVERYBODY))
+
+
+def test_a_world_equals_pathways_built_from_the_other_sites_alone(cohort):
+    others = cohort.select(["S01", "S03", "S04"])
+    alone, world = worlds_of(others).pathways(), worlds_of(cohort).pathways(WORLD)
+    np.testing.assert_array_equal(world.scaffold.edges, alone.scaffold.edges)
+    for name in ("centre", "scale", "skip"):
+        np.testing.assert_allclose(getattr(world, name), getattr(alone, name), atol=1e-9)
+    people = cohort.select(["S02"])
+    values, covariates = cohort_edges(people)[:, world.scaffold.edges], people.table[["age", "sex"]]
+    profiles = Profiles.compute(people.series, world.scaffold.edges, 30, 5).values
+    np.testing.assert_allclose(
+        world.nodes(values, covariates, profiles), alone.nodes(values, covariates, profiles), atol=1e-6
+    )
+
+
+def test_training_reads_each_site_in_the_world_without_it(cohort):
+    worlds = worlds_of(cohort)
+    episodes = worlds.training()
+    assert [len(episode) for episode in episodes] == [16] * 4
+    world = worlds.pathways(WORLD)
+    people = cohort.select(["S02"])
+    profiles = Profiles.compute(people.series, world.scaffold.edges, 30, 5).values
+    expected = world.nodes(cohort_edges(people)[:, world.scaffold.edges], people.table[["age", "sex"]], profiles)
+    np.testing.assert_array_equal(episodes[1].features.numpy(), expected)
+    np.testing.assert_array_equal(episodes[1].labels.numpy(), people.labels)
+
+
+def test_training_for_an_inner_held_out_site_leaves_it_out_of_everything(cohort):
+    worlds = worlds_of(cohort)
+    episodes = worlds.training(WORLD)
+    assert len(episodes) == 3
+    sizes = [len(worlds.scaffold(WORLD | {site})) for site in ("S01", "S03", "S04")]
+    assert [len(episode.features) for episode in episodes] == sizes
+
+
+def test_held_out_sites_are_read_as_an_unseen_site_whatever_training_reads(cohort):
+    by_site = worlds_of(cohort, residual="site")
+    agnostic = worlds_of(cohort, residual="agnostic")
+    for (name, one), (other_name, other) in zip(by_site.held_out(), agnostic.held_out(), strict=True):
+        assert name == other_name
+        np.testing.assert_array_equal(one.features.numpy(), other.features.numpy())
+    assert not np.array_equal(by_site.joint()[0].features.numpy(), agnostic.joint()[0].features.numpy())
+
+
+def test_joint_training_is_everybody_on_the_pathways_they_gave(cohort):
+    worlds = worlds_of(cohort, residual="site")
+    (episode,) = worlds.joint()
+    pathways = worlds.pathways()
+    residuals = site_residuals(cohort)[:, pathways.scaffold.edges]
+    expected = pathways.standardised(residuals, worlds.profiles.of(pathways.scaffold.edges))
+    np.testing.assert_allclose(episode.features.numpy(), expected, atol=1e-6)
+    assert len(episode) == len(cohort)
+
+
+def test_a_site_of_one_class_is_no_episode_but_serves_deconfounding(cohort):
+    y = np.where(cohort.table["site"] == "S03", 0, cohort.labels)
+    worlds = worlds_of(cohort, y=y)
+    assert worlds.sites == ["S01", "S02", "S04"]
+    assert len(worlds.training()) == 3
+    assert worlds.pathways().deconfounder.sites_ == ["S01", "S02", "S03", "S04"]
+
+
+def test_worlds_that_would_keep_fewer_than_two_sites_do_not_exist(cohort):
+    three, two = (worlds_of(cohort.select(sites)) for sites in (["S01", "S02", "S03"], ["S01", "S02"]))
+    assert len(three.held_out()) == 3
+    assert three.training(frozenset({"S01"})) == []
+    assert two.held_out() == two.training() == []
+    assert len(two.joint()) == 1
+
+
+def test_orientation_and_channels_follow_the_formulas(cohort):
+    oriented, literal = worlds_of(cohort).pathways(), worlds_of(cohort, orient=False).pathways()
+    np.testing.assert_array_equal(oriented.orientation, oriented.scaffold.signs)
+    np.testing.assert_array_equal(literal.orientation, 1)
+    residual = np.random.default_rng(0).normal(size=(3, len(oriented.scaffold)))
+    profiles = np.random.default_rng(1).normal(size=(3, len(oriented.scaffold), 2))
+    nodes = oriented.standardised(residual, profiles)
+    for p in range(len(oriented.scaffold)):
+        static = oriented.orientation[p] * residual[:, p] / oriented.scale[p, 0]
+        volatility = (profiles[:, p, 0] - oriented.centre[p, 1]) / oriented.scale[p, 1]
+        np.testing.assert_allclose(nodes[p, :, 0], static, rtol=1e-5)
+        np.testing.assert_allclose(nodes[p, :, 1], volatility, rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_person_lacks_stands_at_the_training_mean(cohort):
+    pathways = worlds_of(cohort).pathways()
+    n = len(pathways.scaffold)
+    nodes = pathways.standardised(np.full((1, n), np.nan), np.full((1, n, 2), np.nan))
+    assert (nodes == 0).all()
+
+
+def test_channels_are_standardised_over_the_training_people(cohort):
+    worlds = worlds_of(cohort, residual="site")
+    z = worlds.joint()[0].features.numpy().astype(float)
+    complete = ~np.isnan(site_residuals(cohort)[:, worlds.scaffold().edges]).any(axis=0)
+    np.testing.assert_allclose(z[complete].std(axis=1), 1, atol=0.1)  # the static channel is scaled about its mean
+    np.testing.assert_allclose(z[complete][..., 1:].mean(axis=1), 0, atol=1e-5)
+
+
+def test_covariates_may_be_absent(cohort):
+    empty = pd.DataFrame(index=range(len(cohort)))
+    assert len(worlds_of(cohort, covariates=empty).training()) == 4

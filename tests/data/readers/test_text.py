@@ -1,0 +1,112 @@
+"""The text reader: exactly what numpy.loadtxt reads, whatever the header, and a place for every mistake."""
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brainroam.data.readers.text import parse_decimals, read_text
+from brainroam.errors import ReaderError
+
+decimal = st.builds(
+    lambda sign, whole, decimals: f"{sign}{whole}.{decimals}",
+    st.sampled_from(["", "-"]),
+    st.from_regex(r"[0-9]{0,8}", fullmatch=True),
+    st.from_regex(r"[0-9]{1,7}", fullmatch=True),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(decimal, min_size=n, max_size=n), min_size=1, max_size=6)))
+def test_decimals_are_read_bit_for_bit_as_loadtxt_does(rows):
+    text = "\n".join("\t".join(row) for row in rows) + "\n"
+    expected = np.loadtxt(io.StringIO(text), delimiter="\t", ndmin=2)
+    values = parse_decimals(text.encode(), b"\t")
+    assert values is not None
+    assert values.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "1e3",
+        "nan",
+        "1",
+        "1.",
+        "1..2",
+        "--1.0",
+        "1-1.0",
+        "+1.0",
+        "123456789.0",
+        "0.12345678",
+        "",
+        "1.0 ",
+        "1,0",
+        "a.b",
+        ".",
+    ],
+)
+def test_what_is_no_plain_decimal_is_left_to_the_careful_parser(cell):
+    assert parse_decimals(f"1.5\t{cell}\n2.5\t3.5\n".encode(), b"\t") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.5,2.5\n-3.25,4.125\n",
+        "1.5 2.5\n-3.25 4.125",
+        "  1.5   2.5\n\n -3.25  4.125 \n",
+        "1.5;2.5\r\n-3.25;4.125\r\n",
+        "1.50e0,25e-1\n-3.25,4.125\n",
+        "#a,#b\n1.5,2.5\n-3.25,4.125\n",
+        "a,b\n1.5,2.5\n-3.25,4.125\n",
+        "# made by somebody\na,b\n1.5,2.5\n-3.25,4.125\n",
+        "0,1\n1.5,2.5\n-3.25,4.125\n",
+        ",0,1\n0,1.5,2.5\n1,-3.25,4.125\n",
+        "1.5,2.5,\n-3.25,4.125,\n",
+        "\ufeffa\tb\n1.5\t2.5\n-3.25\t4.125\n",
+        "File\tSub-brick\tMean_a \tMean_b \nx.nii\t0[?]\t1.5\t2.5\nx.nii\t1[?]\t-3.25\t4.125\n",
+    ],
+)
+def test_delimiters_headers_and_index_columns(tmp_path, write, text):
+    series = read_text(write(tmp_path / "a.txt", text))
+    np.testing.assert_array_equal(series.values, [[1.5, 2.5], [-3.25, 4.125]])
+    assert series.names == (("a", "b") if "a" in text.replace("made by somebody", "") else None)
+
+
+def test_a_header_of_region_codes_is_no_volume(tmp_path, write_rows, signal):
+    codes = range(2001, 2013)
+    series = read_text(write_rows(tmp_path / "a.csv", signal(0, 6, 12), ",".join(map(str, codes)), ","))
+    np.testing.assert_array_equal(series.values, signal(0, 6, 12))
+    assert series.names == tuple(map(str, codes))
+
+
+def test_integers_that_go_up_in_a_few_columns_are_data(tmp_path, write):
+    assert read_text(write(tmp_path / "a.csv", "3,7\n1,2\n")).values.tolist() == [[3, 7], [1, 2]]
+
+
+def test_missing_cells_become_nan(tmp_path, write):
+    values = read_text(write(tmp_path / "a.tsv", "a\tb\tc\n1.5\tn/a\t\n2.5\tn/a\t4\n")).values
+    np.testing.assert_array_equal(values, [[1.5, np.nan, np.nan], [2.5, np.nan, 4.0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        (" \n\n", "is empty"),
+        ("a,b\n", "no volumes"),
+        ("a,b\n1.0,2.0\n3.0,x7\n", r"line 3, column 2 holds 'x7', which is no number"),
+        ("1.0,oops\n3.0,4.0\n", r"line 1, column 2 holds 'oops'"),
+        ("#a\t#b\n1.0\toops\n3.0\t4.0\n", r"line 2, column 2 holds 'oops'"),
+        ("a,b\n1.0,2.0\n3.0\n", r"line 3 has 1 cells where the first row has 2: truncated"),
+        ("a,b\n1,5;2,5\n1,5;2,5\n", "holds '5;2'"),
+        ("x\0y", "not a text file"),
+        ("1.0,1_1\n1.0,2.0\n", "line 1, column 2 holds '1_1'"),
+    ],
+)
+def test_every_mistake_has_a_place(tmp_path, write, text, message):
+    with pytest.raises(ReaderError, match=message):
+        read_text(write(tmp_path / "a.csv", text))

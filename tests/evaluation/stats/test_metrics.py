@@ -1,0 +1,173 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+from statsmodels.api import Logit, add_constant
+
+from brainroam.errors import DataError
+from brainroam.evaluation.stats.metrics import (
+    auc,
+    average_seeds,
+    calibration,
+    delong_covariance,
+    delong_variance,
+    over_sites,
+    site_metrics,
+)
+
+# Few distinct values, so that ties are common.
+people = st.lists(st.tuples(st.integers(0, 1), st.integers(-5, 5)), min_size=4, max_size=40).filter(
+    lambda rows: 2 <= sum(label for label, _ in rows) <= len(rows) - 2
+)
+
+
+def columns(rows):
+    label, score = (np.array(column) for column in zip(*rows, strict=True))
+    return label, score.astype(float)
+
+
+def brute_force_covariance(label, scores):
+    """DeLong's definition with explicit loops over pairs."""
+    m, n, k = int(label.sum()), int((1 - label).sum()), len(scores)
+    psi = np.zeros((k, m, n))
+    for r, score in enumerate(scores):
+        for i, x in enumerate(score[label == 1]):
+            for j, y in enumerate(score[label == 0]):
+                psi[r, i, j] = 1.0 if x > y else 0.5 if x == y else 0.0
+    theta, result = psi.mean(axis=(1, 2)), np.zeros((k, k))
+    for r in range(k):
+        for s in range(k):
+            s10 = sum((psi[r, i].mean() - theta[r]) * (psi[s, i].mean() - theta[s]) for i in range(m)) / (m - 1)
+            s01 = sum((psi[r, :, j].mean() - theta[r]) * (psi[s, :, j].mean() - theta[s]) for j in range(n)) / (n - 1)
+            result[r, s] = s10 / m + s01 / n
+    return result
+
+
+@given(people)
+def test_auc_is_that_of_scikit_learn(rows):
+    label, score = columns(rows)
+    assert auc(label, score) == pytest.approx(sk.roc_auc_score(label, score))
+
+
+@given(people)
+def test_auc_depends_on_ranks_only_and_turns_over_with_the_classes(rows):
+    label, score = columns(rows)
+    assert auc(label, np.exp(score / 3) - 7) == pytest.approx(auc(label, score))
+    assert auc(1 - label, -score) == pytest.approx(auc(label, score))
+    assert auc(label, -score) == pytest.approx(1 - auc(label, score))
+    assert delong_variance(1 - label, score) == pytest.approx(delong_variance(label, score))
+
+
+@given(people, st.integers(0, 1000))
+def test_delong_covariance_is_its_definition(rows, seed):
+    label, score = columns(rows)
+    scores = np.stack([score, np.random.default_rng(seed).integers(-3, 4, len(score)) + score])
+    assert delong_covariance(label, scores) == pytest.approx(brute_force_covariance(label, scores), abs=1e-12)
+
+
+def test_delong_variance_reproduces_pROC():
+    """WFNS grade against outcome in the aSAH data of pROC (Robin et al. 2011, BMC Bioinformatics 12:77).
+
+    113 patients by grade 1 to 5; pROC's own tests state AUC 0.8236789 and DeLong variance 0.00146991470882363.
+    """
+    good, poor = np.repeat(np.arange(1, 6), [37, 20, 3, 8, 4]), np.repeat(np.arange(1, 6), [2, 12, 1, 8, 18])
+    label, grade = np.repeat([0, 1], [len(good), len(poor)]), np.concatenate([good, poor])
+    assert auc(label, grade) == pytest.approx(0.8236789, abs=1e-7)
+    assert delong_variance(label, grade) == pytest.approx(0.00146991470882363, rel=1e-12)
+
+
+def test_variance_of_the_seed_average_is_the_mean_of_the_covariance():
+    rng = np.random.default_rng(1)
+    label, scores = np.repeat([0, 1], [15, 12]), rng.normal(size=(3, 27))
+    ones = np.full(3, 1 / 3)
+    assert delong_covariance(label, scores).mean() == pytest.approx(ones @ brute_force_covariance(label, scores) @ ones)
+
+
+def test_site_metrics_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    label = rng.integers(2, size=60)
+    score = rng.normal(size=60) + label
+    probability, called = 1 / (1 + np.exp(-score)), score >= 0.3
+    result = site_metrics(label, score, 0.3, probability)
+    assert (result["n"], result["n_cases"]) == (60, label.sum())
+    assert result["auc"] == pytest.approx(sk.roc_auc_score(label, score))
+    assert result["acc"] == pytest.approx(sk.accuracy_score(label, called))
+    assert result["balanced_acc"] == pytest.approx(sk.balanced_accuracy_score(label, called))
+    assert result["sensitivity"] == pytest.approx(sk.recall_score(label, called))
+    assert result["specificity"] == pytest.approx(sk.recall_score(1 - label, ~called))
+    assert result["brier"] == pytest.approx(sk.brier_score_loss(label, probability))
+    recalibration = Logit(label, add_constant(score)).fit(disp=0)  # score is the logit of probability
+    assert [result["calibration_intercept"], result["calibration_slope"]] == pytest.approx(recalibration.params)
+
+
+def test_the_threshold_itself_calls_a_case():
+    assert site_metrics(np.array([1, 0]), np.array([0.5, 0.4]), 0.5, np.array([0.6, 0.4]))["acc"] == 1
+
+
+def test_one_class_has_an_accuracy_but_no_auc():
+    result = site_metrics(np.ones(5), np.arange(5), 2, np.full(5, 0.7))
+    assert result["acc"] == result["sensitivity"] == pytest.approx(0.6)
+    assert result["brier"] == pytest.approx(0.09)
+    for name in ("auc", "balanced_acc", "specificity", "calibration_slope", "calibration_intercept"):
+        assert np.isnan(result[name])
+
+
+def test_without_probabilities_only_what_needs_them_is_missing():
+    result = site_metrics(np.array([0, 1, 0, 1]), np.arange(4), 1, np.full(4, np.nan))
+    assert result["auc"] == 0.75
+    assert np.isnan([result["brier"], result["calibration_slope"], result["calibration_intercept"]]).all()
+
+
+@pytest.mark.parametrize(
+    "probability",
+    [[0.1, 0.2, 0.8, 0.9], [0.9, 0.8, 0.2, 0.1], [0.1, 0.5, 0.5, 0.9], [0.5, 0.5, 0.5, 0.5], [0, 0, 1, 1]],
+    ids=["separated", "separated the wrong way", "touching", "constant", "certain"],
+)
+def test_calibration_is_nan_where_the_maximum_is_infinite(probability):
+    assert np.isnan(calibration(np.array([0, 0, 1, 1]), np.array(probability))).all()
+
+
+@given(people, st.integers(0, 1000))
+def test_calibration_is_finite_and_stationary_exactly_when_classes_overlap(rows, seed):
+    label, x = columns(rows)
+    slope, intercept = calibration(label, 1 / (1 + np.exp(-x)))
+    overlap = x[label == 1].min() < x[label == 0].max() and x[label == 0].min() < x[label == 1].max()
+    assert np.isfinite(slope) == np.isfinite(intercept) == overlap
+    if overlap:
+        residual = label - 1 / (1 + np.exp(-(intercept + slope * x)))
+        assert [residual.sum(), residual @ x] == pytest.approx([0, 0], abs=1e-5)
+
+
+def test_calibrated_probabilities_have_slope_one_and_overconfident_ones_less():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20_000)
+    label = rng.random(20_000) < 1 / (1 + np.exp(-x))
+    assert calibration(label, 1 / (1 + np.exp(-x))) == pytest.approx((1, 0), abs=0.06)
+    assert calibration(label, 1 / (1 + np.exp(-2 * x - 1)))[0] == pytest.approx(0.5, abs=0.03)
+
+
+def test_scores_that_are_not_finite_are_refused():
+    with pytest.raises(DataError, match="1 scores are not finite"):
+        auc(np.array([0, 1]), np.array([0.0, np.nan]))
+
+
+def test_seeds_are_averaged_before_sites():
+    """Site A ran three seeds, B one: pooling runs would give 0.675, averaging sites gives 0.75."""
+    auc_of = pd.DataFrame({"site": list("AAAB"), "seed": [0, 1, 2, 0], "auc": [0.5, 0.6, 0.7, 0.9]})
+    scores = auc_of.assign(protocol="loso", method="core", acc=auc_of["auc"])
+    summary = over_sites(average_seeds(scores))
+    assert summary["auc"] == summary["acc"] == pytest.approx(0.75)
+    assert (summary["n_sites"], summary["worst_site"]) == (2, "A")
+    assert summary["worst_auc"] == pytest.approx(0.6)
+    assert summary["auc_sd"] == pytest.approx(np.std([0.6, 0.9], ddof=1))
+
+
+def test_a_site_without_auc_counts_for_the_rest_and_one_wild_slope_does_not_rule():
+    per_site = pd.DataFrame({"site": list("ABCD"), "auc": [0.6, 0.8, 0.7, np.nan], "acc": [0.5, 0.5, 0.5, 0.9]}).assign(
+        calibration_slope=[0.8, 1.0, 400.0, np.nan]
+    )
+    summary = over_sites(per_site)
+    assert (summary["n_sites"], summary["auc"], summary["acc"]) == (3, pytest.approx(0.7), pytest.approx(0.6))
+    assert summary["calibration_slope"] == 1.0

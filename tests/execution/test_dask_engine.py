@@ -1,0 +1,308 @@
+"""The Dask engine: the bytes of the other engines, whatever dies on the way. One cluster of two processes for all."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+from typer.testing import CliRunner
+
+import brainroam
+from brainroam import engine, engine_dask
+from brainroam.cli import app
+from brainroam.data.store import write_store
+from brainroam.errors import BrainroamError, ReaderError, UsageError
+from brainroam.evaluation.runner import evaluate
+from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.execution.dask_engine import CLUSTERS, Dask, StoredPeople
+from brainroam.methods import registry
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.controls import Majority
+
+SMALL = {"n_sites": 3, "n_per_site": 10, "n_rois": 10}
+METHODS = ["fc-ridge", "core[budget=2,hidden=4,max_epochs=1,tau_percentile=50]"]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with (
+        engine_dask.extra("dask", "dask").config.set(engine_dask.SETTINGS),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB", silence_logs="CRITICAL"
+        ) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def dask(cluster):
+    return Dask(scheduler=cluster.scheduler_address)
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return brainroam.make_cohort(**SMALL)
+
+
+def divide(shared, task):
+    return shared / task
+
+
+def threads(shared, task):
+    (np.ones((300, 300)) @ np.ones((300, 300))).sum()
+    return {library["num_threads"] for library in threadpool_info()}
+
+
+def log_and_sleep(folder, task):
+    with open(folder / f"{task}", "a") as file:
+        file.write(f"{os.getpid()}\n")
+    time.sleep(1 if task < 2 else 0)
+    return task
+
+
+def exit_on_two(shared, task):
+    if task == 2:
+        os._exit(7)
+    return task
+
+
+def hoard_on_two(shared, task):
+    hoard = []
+    while task == 2:
+        hoard.append(np.ones(2**22))
+        time.sleep(0.005)
+    return task
+
+
+def people_of(cohort, task):
+    return cohort.manifest_hash, id(cohort), os.getpid()
+
+
+def test_every_task_comes_back_with_its_result_or_its_failure(dask):
+    done = dict(engine.map(divide, [4, 0, 5, 2], 20.0, jobs=2, engine=dask))
+    failure = done.pop(0)
+    assert done == {4: 5.0, 5: 4.0, 2: 10.0}
+    assert failure.error.startswith("ZeroDivisionError: ") and "in divide" in failure.traceback
+    assert list(engine.map(divide, [], 1.0, engine=dask)) == []
+
+
+def test_a_task_computes_on_one_core(dask):
+    assert all(found == {1} for _, found in engine.map(threads, range(3), None, jobs=2, engine=dask))
+
+
+def test_what_cannot_be_sent_is_said_in_words(dask):
+    with pytest.raises(UsageError, match="not everything can be sent"):
+        list(engine.map(lambda shared, task: task, [1], None, engine=dask))
+
+
+def test_the_same_scores_from_every_engine(cohort, dask, tmp_path):
+    places = {"serial": (1, "local"), "processes": (2, "local"), "dask": (2, dask)}
+    for name, (jobs, where) in places.items():
+        evaluate(cohort, METHODS, budget="fast", out=tmp_path / name, jobs=jobs, engine=where)
+    for table in ("scores.csv", "predictions.csv"):
+        assert len({(tmp_path / name / table).read_bytes() for name in places}) == 1
+
+
+def test_a_killed_worker_costs_only_the_task_it_held(dask, tmp_path):
+    outcomes = engine.map(log_and_sleep, range(6), tmp_path, jobs=2, engine=dask)
+    results, killed = [], None
+    for outcome in outcomes:
+        if killed is None:
+            busy = [path for path in tmp_path.iterdir() if int(path.name) < 2 and int(path.name) != outcome[0]]
+            killed = busy[0].name if busy else None
+            if busy:
+                os.kill(int(busy[0].read_text()), signal.SIGKILL)
+        results.append(outcome)
+    starts = {path.name: len(path.read_text().split()) for path in tmp_path.iterdir()}
+    assert dict(results) == {task: task for task in range(6)}
+    assert killed is not None and starts == {str(task): 2 if str(task) == killed else 1 for task in range(6)}
+
+
+@pytest.mark.parametrize("function", [exit_on_two, hoard_on_two])
+def test_a_task_that_always_dies_fails_alone(dask, function):
+    done = dict(engine.map(function, range(5), None, jobs=2, engine=dask))
+    assert "worker process died 3 times" in done.pop(2).error
+    assert done == {0: 0, 1: 1, 3: 3, 4: 4}
+
+
+def test_people_go_by_the_path_of_a_store_and_are_read_once(cohort, dask, tmp_path):
+    store = write_store(tmp_path / "own.zarr", cohort.table, cohort.series, cohort.atlas)
+    reader = Dask(dask.scheduler, folder=tmp_path / "runs", store=store)
+    part = cohort.subset([20, 3, 5])
+    found = [result for _, result in engine.map(people_of, range(6), part, jobs=2, engine=reader)]
+    assert {manifest for manifest, _, _ in found} == {part.manifest_hash}
+    assert len({(cohort_id, process) for _, cohort_id, process in found}) <= 2  # one in each worker process
+    assert not (tmp_path / "runs").exists()  # the store that was there served
+    with reader._sendable(part) as message:
+        assert len(message) < 500 and pickle.loads(message).rows == (20, 3, 5)
+
+
+def test_another_table_is_another_store(cohort, tmp_path):
+    store = write_store(tmp_path / "own.zarr", cohort.table, cohort.series, cohort.atlas)
+    older = cohort.with_columns(cohort.table[["age"]] + 1)
+    assert StoredPeople.find(store, cohort) is not None and StoredPeople.find(store, older) is None
+    reader = Dask(folder=tmp_path / "runs", store=store)
+    for _ in range(2):  # the second time it is there already
+        with reader._sendable(older) as message:
+            people = pickle.loads(message)
+        assert people.path.parent == tmp_path / "runs" and people.load().table.equals(older.table)
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_a_store_that_changed_meanwhile(cohort, tmp_path):
+    store = write_store(tmp_path / "own.zarr", cohort.table, cohort.series, cohort.atlas)
+    people = StoredPeople.find(store, cohort)
+    store.rename(tmp_path / "old.zarr")
+    write_store(store, cohort.table.iloc[::-1], cohort.series, cohort.atlas)
+    with pytest.raises(ReaderError, match="has changed since the work began"):
+        people.load()
+
+
+def test_nobody_answers(monkeypatch):
+    monkeypatch.setitem(engine_dask.SETTINGS, "distributed.comm.timeouts.connect", "1s")
+    with pytest.raises(BrainroamError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+        list(engine.map(divide, [1], 1.0, engine=Dask(scheduler="tcp://127.0.0.1:9")))
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+STUDY = ["loso", "synthetic", *(f"--option={k}={v}" for k, v in SMALL.items()), "--methods", "majority"]
+
+
+@pytest.mark.parametrize("module", ["distributed", "dask_jobqueue"])
+def test_without_dask_the_line_that_installs_it(monkeypatch, tmp_path, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    where = ["--engine", "dask"] if module == "distributed" else ["--cluster", "slurm", "--dry-run"]
+    result = run(*STUDY, "--out", tmp_path / "runs", *where)
+    assert result.exit_code == 1 and result.stderr.strip().endswith('run: pip install "brainroam[dask]"')
+    assert not (tmp_path / "runs").exists()
+
+
+MARKS = {
+    "slurm": ["#SBATCH -p long", "#SBATCH --cpus-per-task=1", "#SBATCH --mem=8G", "#SBATCH -t 04:00:00"],
+    "pbs": ["#PBS -q long", "#PBS -l select=1:ncpus=1:mem=7630MB", "#PBS -l walltime=04:00:00"],
+    "sge": ["#$ -q long", "#$ -l h_rt=04:00:00"],
+    "lsf": ["#BSUB -q long", "#BSUB -n 1", "#BSUB -M 8000", "#BSUB -W 04:00"],
+    "htcondor": ["RequestCpus = MY.DaskWorkerCores", "MY.DaskWorkerMemory = 8000000000"],
+}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_the_script_for_the_queue(tmp_path, name):
+    resources = tmp_path / "resources.yaml"
+    own = "disk: 1GB" if name == "htcondor" else "queue: long\nwalltime: '04:00:00'"
+    resources.write_text(f"memory: 8GB\n{own}\njob_script_prologue: [module load python]\n")
+    script = run(
+        *STUDY, "--out", tmp_path / "runs", "--cluster", name, "--cluster-config", resources, "--dry-run"
+    )  # fmt: skip
+    assert script.exit_code == 0, script.output
+    for mark in MARKS[name]:
+        assert mark in script.stdout
+    assert "--nthreads 1 " in script.stdout and "distributed.cli.dask_worker tcp://" in script.stdout
+    assert script.stdout.index("export OMP_NUM_THREADS=1") < script.stdout.index("module load python")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_several_workers_in_a_job():
+    script = Dask(cluster="slurm", resources={"cores": 16, "memory": "64GB"}).job_script()
+    assert "--nworkers 16 " in script and "--nthreads 1 " in script and "--cpus-per-task=16" in script
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--cluster", "slrum", "--dry-run"], "did you mean 'slurm'"),
+        (["--cluster", "slurm", "--scheduler", "tcp://a:1"], "give one of them"),
+        (["--dry-run"], "name it with --cluster"),
+        (["--engine", "dsk"], "did you mean 'dask'"),
+        (["--cluster", "slurm", "--dry-run", "--cluster-config", "{}/nowhere.yaml"], "cannot be read: No such file"),
+        (["--cluster", "slurm", "--dry-run", "--cluster-config", "{}/list.yaml"], "should be lines like"),
+        (["--cluster", "slurm", "--dry-run", "--cluster-config", "{}/typo.yaml"], "unexpected keyword argument 'wall"),
+        (["--cluster", "slurm", "--dry-run", "--cluster-config", "{}/two.yaml"], "leave 'processes' out"),
+    ],
+)
+def test_places_that_do_not_exist(tmp_path, options, words):
+    for name, text in (("list", "- 1"), ("typo", "walltme: 1"), ("two", "processes: 2")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    result = run(*STUDY, "--out", tmp_path / "runs", *(option.format(tmp_path) for option in options))
+    assert result.exit_code == 2 and words in result.stderr
+
+
+def test_a_killed_client_leaves_only_what_is_missing(cluster, tmp_path):
+    methods = "fc-ridge,fc-logistic,fc-svm,majority"
+    command = [*STUDY[:-1], methods, "--budget", "fast", "--scheduler", cluster.scheduler_address]
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    assert run(*command, "--out", whole).exit_code == 0
+
+    def written():
+        return {path.name: path.stat().st_mtime_ns for path in (torn / "runs").glob("*.json")}
+
+    code = "from brainroam.cli import main; main()"
+    client = subprocess.Popen(
+        [sys.executable, "-c", code, *command, "--out", str(torn)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while len(written()) < 3 and client.poll() is None:
+        time.sleep(0.002)
+    client.kill()
+    client.wait()
+    seen = written()
+    assert 3 <= len(seen) < 12
+    assert run(*command, "--out", torn).exit_code == 0
+    assert seen.items() <= written().items() and len(written()) == 12
+    assert (torn / "scores.csv").read_bytes() == (whole / "scores.csv").read_bytes()
+
+
+def test_a_failed_run_is_recorded_with_its_specification(cohort, dask, tmp_path):
+    with pytest.raises(BrainroamError, match="3 of 6 runs are not finished"):
+        evaluate(cohort, ["majority", 'confounds[covariates=["iq"]]'], out=tmp_path, jobs=2, engine=dask)
+    failed = [spec for spec, outcome in RunsFolder(tmp_path).runs.values() if outcome["status"] == "failed"]
+    assert {spec.method for spec in failed} == {"confounds"} and {spec.fold for spec in failed} == {"S01", "S02", "S03"}
+
+
+class Hungry(Majority):
+    """Needs more memory than a worker has once it is refitted for S02."""
+
+    def fit(self, cohort, seed=0, validation=None):
+        hoard_on_two(None, 2 if cohort.sites == ["S01", "S03"] else 0)
+        return super().fit(cohort, seed, validation)
+
+
+def test_a_run_that_always_dies_is_recorded_while_the_others_finish(cohort, dask, tmp_path, monkeypatch):
+    monkeypatch.setitem(registry._METHODS, "hungry", MethodInfo("hungry", Hungry, "too much", stochastic=False))
+    with pytest.raises(BrainroamError, match=r"1 of 6 runs are not finished.*hungry at S02, seed 0"):
+        evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask)
+    runs = list(RunsFolder(tmp_path).runs.values())
+    ((spec, outcome),) = [(spec, outcome) for spec, outcome in runs if outcome["status"] == "failed"]
+    assert (spec.method, spec.fold, spec.manifest_hash) == ("hungry", "S02", cohort.manifest_hash)
+    assert "worker process died 3 times" in outcome["error"] and len(runs) == 6
+    monkeypatch.setitem(registry._METHODS, "hungry", MethodInfo("hungry", Majority, "cured", stochastic=False))
+    assert len(evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask).scores) == 6
+
+
+def test_a_cluster_of_its_own(tmp_path):
+    result = run(*STUDY, "--out", tmp_path, "--engine", "dask", "--jobs", 2)
+    assert result.exit_code == 0, result.output
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="interrupts a group of processes, as a terminal does")
+def test_ctrl_c_says_one_line_and_keeps_what_is_finished(tmp_path):
+    code = "from brainroam.cli import main; main()"
+    command = [*STUDY[:-1], "fc-ridge,fc-logistic,fc-svm,combat-ridge", "--out", str(tmp_path), "--engine", "dask"]
+    client = subprocess.Popen(
+        [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not list(tmp_path.glob("runs/*.json")) and client.poll() is None:
+        time.sleep(0.01)
+    os.killpg(client.pid, signal.SIGINT)
+    errors = client.communicate(timeout=120)[1]
+    assert client.returncode == 130 and "Traceback" not in errors
+    assert errors.rstrip().endswith("interrupted; finished work is kept")

@@ -1,0 +1,89 @@
+"""What no registered method may do: look at the held-out site, or at the people scored beside somebody."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from brainroam.data.cohort import Cohort
+from brainroam.data.synthetic import make_cohort
+from brainroam.methods.core import Core
+from brainroam.methods.deep.base import DeepMethod
+from brainroam.methods.registry import method_info, method_names
+from brainroam.methods.tuning import Selected
+
+HELD_OUT = "S04"
+every_method = pytest.mark.parametrize("name", method_names())
+
+
+@cache
+def whole():
+    return make_cohort(n_sites=4, n_per_site=10, n_rois=12, constant_rois=1, missing_covariates=1)
+
+
+@cache
+def corrupted():
+    """The same training people; at the held-out site other series, opposite labels, strange covariates."""
+    cohort, rng = whole(), np.random.default_rng(1)
+    table = cohort.table
+    here = (table["site"] == HELD_OUT).to_numpy()
+    series = [10 * rng.normal(size=x.shape) ** 3 if gone else x for x, gone in zip(cohort.series, here, strict=True)]
+    table.loc[here, "label"] = 1 - table.loc[here, "label"]
+    table.loc[here, ["age", "sex", "mean_fd", "tr"]] = [99.0, 1.0, 9.0, 0.5]
+    table.loc[here, "batch"] = "elsewhere"
+    return Cohort(series, table)
+
+
+def parts(cohort):
+    here = (cohort.table["site"] == HELD_OUT).to_numpy()
+    return cohort.subset(~here), cohort.subset(here)
+
+
+def quick(info):
+    """Settings that keep a fit on a tiny cohort short."""
+    method = info.make()
+    if isinstance(method, DeepMethod):
+        return {"epochs": 1}
+    if isinstance(method, Core):
+        return {"budget": 2, "hidden": 4, "max_epochs": 1, "tau_percentile": 50, "eta": 0.6}
+    return {}
+
+
+@cache
+def fitted(name, cohort):
+    """Fitted beside the held-out people and after looking at them, as nothing of them may stay behind."""
+    train, test = parts(cohort())
+    selected = Selected(method_info(name), "fast", **quick(method_info(name)))
+    selected.fit(train, seed=3).score(test)
+    return selected.fit(train, seed=3)
+
+
+@every_method
+def test_a_corrupted_held_out_site_changes_no_parameter_and_no_threshold(name):
+    clean, spoilt = fitted(name, whole), fitted(name, corrupted)
+    assert clean.configuration_ == spoilt.configuration_
+    assert clean.calibration_ == spoilt.calibration_
+    ours, theirs = clean.state(), spoilt.state()
+    assert ours.keys() == theirs.keys()
+    for key in ours:
+        assert ours[key].tobytes() == theirs[key].tobytes(), key
+
+
+@every_method
+def test_the_labels_and_the_site_of_those_scored_do_not_matter(name):
+    _, test = parts(whole())
+    table = test.table
+    table["label"] = 1 - table["label"]
+    if name != "site-only":
+        table["site"] = "S01"
+    assert np.array_equal(fitted(name, whole).score(Cohort(test.series, table)), fitted(name, whole).score(test))
+
+
+@every_method
+def test_one_person_scores_as_in_company(name):
+    _, test = parts(whole())
+    model = fitted(name, whole)
+    together = model.score(test)
+    alone = [model.score(test.subset([i]))[0] for i in range(len(test))]
+    assert np.allclose(alone, together, rtol=0, atol=1e-6 * np.abs(together).max())  # CORE computes in single precision
+    assert np.allclose(model.calibration_(np.array(alone)), model.probability(test), rtol=0, atol=1e-7)

@@ -1,0 +1,229 @@
+"""What the page says, against the runs it is made from, and what it says when runs are missing or names are hostile."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import lxml.html
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from pretended import HOSTILE, pretend
+from sklearn.metrics import roc_auc_score
+from typer.testing import CliRunner
+
+import brainroam
+from brainroam.cli import app
+from brainroam.errors import BrainroamError, RunsError, UsageError
+from brainroam.evaluation.tables import read_table
+from brainroam.report.build import SECTIONS
+
+IDS = ["verdict", "people", "sites", "comparison", "calibration", "ablation", "sensitivity", "scaffold", "gates",
+       "embedding", "audit", "methods", "checklist", "model-card", "provenance"]  # fmt: skip
+
+
+def parse(path):
+    return lxml.html.fromstring(path.read_text(encoding="utf-8"))
+
+
+def text_of(page, id):
+    return " ".join(page.get_element_by_id(id).text_content().split())
+
+
+def rows_of(page, name):
+    """The values of a table, by its name."""
+    (found,) = page.xpath("//table[@data-name=$name]", name=name)
+    head = [cell.text_content().strip() for cell in found.xpath("./thead/tr/th")]
+    body = [[cell.get("data-value") for cell in row.xpath("./th|./td")] for row in found.xpath("./tbody/tr")]
+    return pd.DataFrame(body, columns=head)
+
+
+def test_every_section_is_there_and_reachable(full_report):
+    page = parse(full_report)
+    assert [section.get("id") for section in page.xpath("//main/section")] == IDS and len(SECTIONS) == len(IDS)
+    assert [link.get("href") for link in page.xpath("//nav//a")] == [f"#{id}" for id in IDS]
+    assert page.xpath("//a[@class='skip']/@href") == ["#content"] and page.get("lang") == "en"
+    assert not page.xpath("//th[not(@scope)]") and not page.xpath("//table[not(caption)]")
+    labels = page.xpath("//figure//*[local-name()='svg']/@aria-labelledby")
+    assert labels and all(page.get_element_by_id(label).text_content().strip() for label in labels)
+    ids = page.xpath("//@id")
+    assert len(ids) == len(set(ids))
+
+
+def test_the_verdict_is_that_of_compare(full_report, full_runs):
+    table = brainroam.compare(full_runs, reference="champion").table
+    row = table[(table["method"] == "champion") & (table["protocol"] == "loso")].iloc[0]
+    verdict = text_of(parse(full_report), "verdict")
+    assert f"champion has a mean AUC of {row['auc']:.2f}" in verdict
+    assert f"next site is expected between {row['next_low']:.2f} and {row['next_high']:.2f}" in verdict
+    assert f"{row['worst_auc']:.2f} {row['worst_site']}" in verdict
+
+
+def test_aucs_are_those_of_the_predictions(full_report, full_runs):
+    predictions = read_table(full_runs / "predictions.csv")
+    mine = predictions[(predictions["method"] == "champion") & (predictions["protocol"] == "loso")]
+    expected = {
+        site: np.mean([roc_auc_score(run["label"], run["score"]) for _, run in people.groupby("seed")])
+        for site, people in mine.groupby("site")
+    }
+    rows = rows_of(parse(full_report), "auc-by-site").set_index("Site")
+    assert rows["AUC"].astype(float).to_dict() == pytest.approx(expected)
+
+
+def test_ablations_and_sweeps_stand_apart(full_report):
+    page = parse(full_report)
+    assert sorted(rows_of(page, "methods")["Method"]) == ["champion", "confounds", "core", "fc-ridge"]
+    assert sorted(rows_of(page, "ablation")["Method"]) == ["core-no-cd", "core-no-pg", "core-no-sg", "core-no-tp"]
+    assert page.xpath("//figure[@id='figure-sweep-budget']") and page.xpath("//figure[@id='figure-sweep-window']")
+    assert "site-only" in rows_of(page, "methods-cv")["Method"].tolist()
+    assert "in in-distribution folds" in text_of(page, "audit")
+
+
+def test_site_table_has_what_the_cohort_has(full_report):
+    cohort = brainroam.make_cohort(n_sites=6, n_per_site=16, n_rois=8, seed=2)
+    rows = rows_of(parse(full_report), "sites").set_index("Site")
+    ages = cohort.table.groupby("site")["age"].mean()
+    assert rows["Age, mean (SD)"].astype(float).to_dict() == pytest.approx(ages.to_dict())
+    assert rows["People"].astype(int).tolist() == [16] * 6
+
+
+def test_missing_sections_name_the_command(hostile_report, hostile_runs):
+    page = parse(hostile_report)
+    assert f"brainroam ablate DATA --out {hostile_runs}" in text_of(page, "ablation")
+    assert "brainroam sweep DATA --over budget" in text_of(page, "sensitivity")
+    assert "brainroam sweep DATA --over window" in text_of(page, "sensitivity")
+    assert "brainroam audit DATA --out" in text_of(page, "audit")
+    assert "brainroam cv DATA --methods site-only" in text_of(page, "audit")
+
+
+def test_hostile_names_are_text(hostile_report):
+    page = parse(hostile_report)
+    assert not page.xpath("//img[@onerror] | //b[@onclick] | //*[@onclick]")
+    assert not [script for script in page.xpath("//script") if "alert(" in script.text_content()]
+    sites = rows_of(page, "sites")["Site"].tolist()
+    assert sorted(name[:20] for name in sites) == sorted(name[:20] for name in HOSTILE)
+    drawn = " ".join(page.xpath("//figure[@id='figure-forest']//*[local-name()='text']/text()"))
+    assert all(name[:12] in drawn for name in HOSTILE[:3])
+    flow = text_of(page, "people")
+    assert "2 left out" in flow and "2: scanned <twice> … times" in flow
+
+
+def test_nothing_is_fetched_and_the_file_is_small(full_report, hostile_report):
+    for path in (full_report, hostile_report):
+        html = path.read_text(encoding="utf-8")
+        links = parse(path).xpath("//@src | //@href | //@*[local-name()='href']")
+        assert all(link.startswith(("#", "data:")) for link in links), [x for x in links if x[:1] != "#"]
+        assert not re.search(r"@import|url\(\s*['\"]?(?!#)", html)
+        assert path.stat().st_size < 8e6
+
+
+def test_the_same_runs_give_the_same_bytes(full_runs, full_report, tmp_path):
+    assert brainroam.report(full_runs, tmp_path / "again.html").read_bytes() == full_report.read_bytes()
+
+
+def test_figures_are_written_for_print(full_report, full_runs):
+    folder = full_runs.parent / "figures"
+    names = {path.stem for path in folder.iterdir()}
+    assert {"forest", "methods", "calibration", "ablation", "sweep-budget", "sweep-window"} <= names
+    for name in names:
+        with Image.open(folder / f"{name}.png") as image:
+            assert round(image.info["dpi"][0]) == 300 and image.width > 1500
+        assert (folder / f"{name}.svg").read_text().startswith("<?xml")
+
+
+def copy_of(runs, tmp_path):
+    return shutil.copytree(runs, tmp_path / "runs")
+
+
+def test_the_audit_is_shown(hostile_runs, tmp_path):
+    runs = copy_of(hostile_runs, tmp_path)
+    study = json.loads((runs / "study.json").read_text())
+    check = {"name": "site decodable <i>", "method": "fc-ridge", "passed": False, "value": 0.912, "limit": 0.6}
+    others = [{"name": "duplicates", "passed": True, "evidence": {"pairs": []}}, {"name": "confounds", "passed": None}]
+    content = {"checks": [check, *others], "command": "brainroam audit DATA", "manifest_hash": study["manifest_hash"]}
+    (runs / "audit.json").write_text(json.dumps(content))
+    audit = text_of(parse(brainroam.report(runs, tmp_path / "r.html")), "audit")
+    assert "1 of 3 checks passed" in audit and "To note: confounds." in audit and "0.912" in audit
+    assert "Failed: site decodable <i> (fc-ridge)." in audit and "brainroam audit DATA" in audit
+    assert "Of other data" not in audit
+    (runs / "audit.json").write_text(json.dumps({**content, "manifest_hash": "other"}))
+    assert "Of other data" in text_of(parse(brainroam.report(runs, tmp_path / "r.html")), "audit")
+    for broken in ("{", "[]", '{"checks": 3}'):
+        (runs / "audit.json").write_text(broken)
+        with pytest.raises(RunsError, match="write it again with brainroam audit"):
+            brainroam.report(runs, tmp_path / "r.html")
+
+
+def test_missing_and_failed_runs_are_admitted(full_runs, tmp_path):
+    runs = copy_of(full_runs, tmp_path)
+    gone, *_ = (
+        f for f in sorted((runs / "runs").iterdir()) if json.loads(f.read_text())["spec"]["method"] == "fc-ridge"
+    )
+    gone.unlink()
+    with pytest.warns(UserWarning, match="1 of the runs asked for are missing or failed"):
+        page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    assert "Incomplete: 1 of the runs" in text_of(page, "verdict")
+    assert "Runs that are not done yet" in text_of(page, "provenance")
+    assert "fc-ridge has no result at" in text_of(page, "comparison")
+
+
+def test_folds_alone_say_nothing_about_the_next_site(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8)
+    runs = pretend(tmp_path / "runs", cohort, ["fc-ridge", "site-only"], protocol="cv", n_splits=3)
+    page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    assert "in-distribution folds say nothing about the next site" in text_of(page, "verdict")
+    assert "Nadeau and Bengio" in text_of(page, "comparison")
+
+
+def test_a_study_of_one_held_out_site(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
+    brainroam.evaluate(cohort, ["majority"], budget="fast", sites=["S01"], out=tmp_path / "runs")
+    page = parse(brainroam.report(tmp_path / "runs", tmp_path / "r.html"))
+    assert "over 1 held-out site: too few for an interval" in text_of(page, "verdict")
+    assert "Only one method was run" in text_of(page, "comparison")
+    assert "12 of these people were held out" in text_of(page, "people")
+
+
+def test_errors_say_what_to_do(hostile_runs, tmp_path):
+    with pytest.raises(RunsError, match="holds no runs: there is no study"):
+        brainroam.report(tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(hostile_runs / "study.json", empty)
+    with pytest.raises(RunsError, match="holds no finished runs yet"):
+        brainroam.report(empty)
+    with pytest.raises(UsageError, match="did you mean 'fc-ridge'"):
+        brainroam.report(hostile_runs, tmp_path / "r.html", method="fc-rigde")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BrainroamError, match="cannot write"):
+        brainroam.report(hostile_runs, tmp_path / "file" / "r.html")
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_the_command(hostile_runs, tmp_path):
+    run = lambda *words: CliRunner().invoke(app, ["report", *map(str, words)])  # noqa: E731
+    result = run(hostile_runs, "--out", tmp_path / "r.html", "--method", "confounds", "--figures", tmp_path / "figures")
+    assert result.exit_code == 0 and str(tmp_path / "r.html") in result.stdout, result.output
+    assert "confounds has a mean AUC" in text_of(parse(tmp_path / "r.html"), "verdict")
+    assert (tmp_path / "figures" / "forest.png").is_file()
+    assert "Example: brainroam report" in run("--help").output
+    result = run(tmp_path / "nowhere")
+    assert result.exit_code == 1 and "holds no runs" in result.stderr
+
+
+def test_report_is_a_verb_however_its_package_was_imported():
+    code = "import brainroam, sys; assert 'matplotlib' not in sys.modules; import brainroam.report.build"
+    subprocess.run([sys.executable, "-c", f"{code}; assert callable(brainroam.report)"], check=True)
+
+
+def test_sites_with_one_class_have_no_figures_rather_than_wrong_ones(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8)
+    half = cohort.table["site"].isin(["S01", "S02"]).map({True: "A", False: "B"})
+    apart = cohort.with_columns(pd.DataFrame({"site": half + cohort.table["label"].map({0: " controls", 1: " cases"})}))
+    runs = pretend(tmp_path / "runs", apart, ["core", "fc-ridge"])
+    page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    assert "No site has both cases and controls" in text_of(page, "verdict")
+    assert not re.search(r"\bnan\b", page.find("body").text_content())

@@ -1,0 +1,266 @@
+"""Models on disk: whole, unchanged and of a known kind, or refused by name."""
+
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from brainroam import make_cohort
+from brainroam.core.classifier import CoreClassifier
+from brainroam.core.saving import core_from_state, core_state, load_core, save_core
+from brainroam.errors import BrainroamError, ModelFileError
+from brainroam.methods.registry import method_info
+from brainroam.methods.saving import load_method, save_method
+from brainroam.methods.tuning import Selected
+from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
+
+ARRAYS = {
+    "weights": np.random.default_rng(0).normal(size=(3, 4)),
+    "single": np.float32([1.5, np.nan]),
+    "count": np.array(7),
+    "flags": np.array([True, False]),
+    "text": np.frombuffer("naïve".encode(), dtype=np.uint8),
+    "turned": np.arange(6).reshape(2, 3).T,
+    "none": np.zeros((0, 3)),
+}
+HEADER = {"kind": "example", "parameters": {"eta": 0.1 + 0.2, "grid": (1, 2), "k": np.int64(3), "name": "Zürich"}}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return save_model(tmp_path / "model", HEADER, ARRAYS)
+
+
+def test_arrays_and_header_come_back_exactly(folder):
+    header, arrays = load_model(folder)
+    assert arrays.keys() == ARRAYS.keys()
+    for name, value in ARRAYS.items():
+        assert arrays[name].dtype == value.dtype
+        np.testing.assert_array_equal(arrays[name], value)
+    assert header["parameters"] == {"eta": 0.1 + 0.2, "grid": [1, 2], "k": 3, "name": "Zürich"}
+    assert {"schema", "versions", "arrays_sha256", "sha256"} <= header.keys()
+    assert {"brainroam", "numpy", "torch", "python"} <= header["versions"].keys()
+
+
+def test_the_same_model_is_the_same_bytes(folder, tmp_path):
+    again = save_model(tmp_path / "again", HEADER, dict(reversed(ARRAYS.items())))
+    for name in ("model.json", "model.safetensors"):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_any_changed_byte_is_refused(folder, name):
+    content = (folder / name).read_bytes()
+    for position in np.linspace(0, len(content) - 1, 60).astype(int):
+        changed = bytearray(content)
+        changed[position] ^= 0x01
+        (folder / name).write_bytes(changed)
+        with pytest.raises(ModelFileError, match=str(folder)):
+            load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+@pytest.mark.parametrize("damage", [lambda b: b[:-5], lambda b: b + b"\n", lambda b: b""])
+def test_cut_and_longer_files_are_refused(folder, name, damage):
+    (folder / name).write_bytes(damage((folder / name).read_bytes()))
+    with pytest.raises(ModelFileError, match=name):
+        load_model(folder)
+
+
+def test_reformatted_json_is_a_changed_file(folder):
+    header = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(header))
+    with pytest.raises(ModelFileError, match="changed after it was written"):
+        load_model(folder)
+
+
+def test_arrays_of_another_model_are_refused(folder, tmp_path):
+    other = save_model(tmp_path / "other", HEADER, {"weights": np.ones(3)})
+    (folder / "model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
+    with pytest.raises(ModelFileError, match=r"not what model\.json describes"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "null", '"text"', '{"schema": 1}', '{"schema": 1, "sha256": 3}', "[" * 99999]
+)
+def test_json_that_is_no_header_is_refused(folder, content):
+    (folder / "model.json").write_text(content)
+    with pytest.raises(ModelFileError, match=r"model\.json is damaged"):
+        load_model(folder)
+
+
+def test_an_unknown_schema_is_named(folder):
+    text = (folder / "model.json").read_text().replace('"schema": 1', '"schema": 2')
+    (folder / "model.json").write_text(text)
+    with pytest.raises(ModelFileError, match="schema 2, this version reads 1"):
+        load_model(folder)
+
+
+def test_a_pickle_in_place_of_the_arrays_is_not_executed(folder, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ModelFileError):
+        load_model(folder)
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("path", ["nowhere", "file"])
+def test_what_is_not_a_model_is_named(tmp_path, path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ModelFileError, match="is not a model"):
+        load_model(tmp_path / path)
+
+
+def test_other_files_are_ignored_and_reported_and_kept_when_the_model_is_replaced(folder):
+    (folder / "notes.txt").write_text("mine")
+    with pytest.warns(UserWarning, match=r"ignored: notes\.txt"):
+        load_model(folder)
+    save_model(folder, {"kind": "newer"}, {"a": np.ones(2)})
+    with pytest.warns(UserWarning, match=r"notes\.txt"):
+        assert load_model(folder)[0]["kind"] == "newer"
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", ["thesis.txt", "model.json"])
+def test_a_folder_that_is_not_a_model_is_left_alone(tmp_path, content):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / content).write_text("{}")
+    with pytest.raises(ModelFileError, match="not a model; it was left as it is"):
+        save_model(folder, HEADER, ARRAYS)
+    assert [item.name for item in folder.iterdir()] == [content]
+
+
+def test_an_empty_folder_may_become_a_model(tmp_path):
+    save_model(tmp_path, HEADER, ARRAYS)
+    assert load_model(tmp_path)[0]["kind"] == "example"
+
+
+def test_an_interrupted_save_leaves_the_old_model_and_nothing_else(folder, monkeypatch):
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("brainroam.utils.model_files.os.fsync", fail)
+    with pytest.raises(KeyboardInterrupt):
+        save_model(folder, {"kind": "newer"}, {"a": np.ones(2)})
+    assert load_model(folder)[0]["kind"] == "example"
+    assert [item.name for item in folder.parent.iterdir()] == ["model"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BrainroamError, match="cannot write the model"):
+        save_model(tmp_path / "file" / "model", HEADER, ARRAYS)
+
+
+def test_the_atlas_must_name_the_same_regions_in_the_same_order():
+    header = {"atlas": describe_atlas("aal", ["a", "b", "c"])}
+    require_atlas(header, "my copy of aal", ["a", "b", "c"])
+    with pytest.raises(ModelFileError, match="3 regions of 'aal', the data have the 2 of 'cc'"):
+        require_atlas(header, "cc", ["a", "b"])
+    with pytest.raises(ModelFileError, match="another order"):
+        require_atlas(header, "aal", ["b", "a", "c"])
+
+
+# --- what is saved ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=4, n_per_site=12, n_rois=12, seed=1, constant_rois=2, missing_covariates=2)
+
+
+VARIANTS = [
+    {},
+    {"deconfounding": "pooled", "kind": "pearson"},
+    {"profiles": False, "skip": "none", "orient": False},
+    {"gated": False, "tau_percentile": [50, 60]},
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_core_round_trips_bit_for_bit(cohort, tmp_path, variant):
+    table = cohort.table.assign(scanner=np.where(np.arange(len(cohort)) % 3, "GE 3T", "Süd"))[["age", "sex", "scanner"]]
+    words = np.where(cohort.labels == 1, "patient", "control")
+    options = {"hidden": 4, "budget": 3, "tau_percentile": 60, "epochs": 1} | variant
+    clf = CoreClassifier(**options).fit(cohort.series, words, site=cohort.table["site"], covariates=table)
+    save_core(clf, tmp_path / "model", cohort.atlas)
+    again = load_core(tmp_path / "model")
+    for method in ("predict", "predict_proba", "gates", "pathway_contributions", "embedding"):
+        expected, found = (getattr(one, method)(cohort.series, table) for one in (clf, again))
+        np.testing.assert_array_equal(found, expected)
+    assert (again.chosen_, again.notes_, again.calibration_) == (clf.chosen_, clf.notes_, clf.calibration_)
+    assert again.scaffold_.sites == clf.scaffold_.sites
+    first, second = core_state(clf), core_state(again)
+    assert {name: value.tobytes() for name, value in first.items()} == {n: v.tobytes() for n, v in second.items()}
+
+
+def test_the_state_holds_arrays_only_and_no_scan(cohort):
+    clf = CoreClassifier(hidden=4, budget=3, tau_percentile=60, epochs=1)
+    state = core_state(clf.fit_cohort(cohort, cohort.covariates(["age"])))
+    assert all(isinstance(value, np.ndarray) and value.dtype != object for value in state.values())
+    assert not any(len(cohort) in value.shape for name, value in state.items() if not name.startswith("network"))
+
+
+def test_a_folder_of_another_kind_is_named(cohort, folder):
+    with pytest.raises(ModelFileError, match="holds a 'example', not a CoreClassifier"):
+        load_core(folder)
+    with pytest.raises(ModelFileError, match="not written by `brainroam fit`"):
+        load_method(folder, cohort)
+
+
+def test_a_state_with_parts_missing_is_named(cohort, tmp_path):
+    clf = CoreClassifier(hidden=4, budget=3, tau_percentile=60, epochs=1)
+    state = core_state(clf.fit_cohort(cohort, cohort.covariates(["age"])))
+    for lost in ("facts", "scaffold.edges", "network.embed.weight", "pathways.skip"):
+        part = {name: value for name, value in state.items() if name != lost}
+        with pytest.raises((LookupError, TypeError, RuntimeError)):
+            core_from_state(part, **clf.get_params())
+        save_model(tmp_path / "model", {"kind": "CoreClassifier", "parameters": clf.get_params()}, part)
+        with pytest.raises(ModelFileError, match="does not hold a whole CoreClassifier"):
+            load_core(tmp_path / "model")
+
+
+def test_arrays_that_do_not_belong_together_are_refused(cohort):
+    clf = CoreClassifier(hidden=4, budget=3, tau_percentile=60, epochs=1)
+    state = core_state(clf.fit_cohort(cohort, cohort.covariates(["age"])))
+    assert "lead.weights" in state
+    for name, value in state.items():
+        for wrong in (np.zeros((2, 2)), value.ravel()[:1], np.array(0.5)):
+            with pytest.raises((LookupError, TypeError, ValueError, RuntimeError)):  # which loading puts into words
+                core_from_state({**state, name: wrong.astype(value.dtype)}, **clf.get_params())
+            if value.size == 1:
+                break  # a bias of one number: any one number will do
+
+
+@pytest.mark.parametrize("name", ["core", "core-no-tp", "fc-ridge", "log-ridge", "confounds"])
+def test_every_kind_of_method_round_trips(cohort, tmp_path, name):
+    fixed = {"budget": 3, "tau_percentile": 60, "hidden": 4, "epochs": 1} if name.startswith("core") else {}
+    method = Selected(method_info(name), "default", **fixed).fit(cohort, seed=5)
+    save_method(tmp_path / "model", method, cohort, seed=5)
+    again, header = load_method(tmp_path / "model", cohort)
+    np.testing.assert_array_equal(again.probability(cohort), method.probability(cohort))
+    assert (header["method"], header["seed"]) == (name, 5)
+    assert header["training"]["manifest_hash"] == cohort.manifest_hash
+    flags = again.missing_covariates(cohort)
+    assert flags.to_numpy().sum() == (0 if name == "fc-ridge" else 2)
+
+
+def test_a_method_this_version_does_not_know_is_named(cohort, tmp_path):
+    header = {"kind": "method", "method": "core-2030", "budget": "full", "fixed": {}, "configuration": {}}
+    header["atlas"] = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
+    save_model(tmp_path / "model", header, {})
+    with pytest.raises(ModelFileError, match="unknown method 'core-2030'"):
+        load_method(tmp_path / "model", cohort)
+
+
+def test_a_method_for_another_atlas_is_refused(cohort, tmp_path):
+    save_method(tmp_path / "model", Selected(method_info("fc-ridge"), "default").fit(cohort), cohort)
+    with pytest.raises(ModelFileError, match="12 regions of 'custom', the data have the 9"):
+        load_method(tmp_path / "model", make_cohort(n_sites=2, n_per_site=4, n_rois=9))

@@ -1,0 +1,94 @@
+"""Settings that people type: refused in their words, by name, before anything is computed."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import brainroam
+from brainroam.cli import app
+from brainroam.errors import BrainroamError, UsageError
+from brainroam.methods.registry import method_info, method_names
+from brainroam.methods.tuning import Selected
+from brainroam.utils.parameters import require_settings
+
+
+@pytest.fixture(scope="module")
+def cohort_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("settings") / "cohort.npz"
+    return brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=0).save(path)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "message"),
+    [
+        ("core", "hiden=8", "did you mean 'hidden'"),
+        ("fc-ridge", "stength=1", "did you mean 'strength'"),
+        ("core", "hidden=many", "core: hidden must be a whole number, at least 1, not 'many'"),
+        ("core", "hidden=0", "hidden must be a whole number, at least 1, not 0"),
+        ("core", "hidden=2.5", "hidden must be a whole number"),
+        ("core", "inner_sites=2.5", "inner_sites must be a whole number or null"),
+        ("core", "inner_sites=0", "inner_sites must be larger than 0"),
+        ("core", "budget=-3", "budget must be larger than 0"),
+        ("core", "temperature=0", "temperature must be larger than 0"),
+        ("core", "max_epochs=-1", "max_epochs must be a whole number, at least 0, not -1"),
+        ("core", "epochs=-1", "epochs must be at least 0"),
+        ("log-ridge", "shrinkages=[]", "at least one shrinkage"),
+        ("confounds", "covariates=[]", "at least one covariate"),
+        ("core", "gated=maybe", "gated must be true or false"),
+        ("core", "tau_percentile=high", "tau_percentile must be a number or a list"),
+        ("core", "tau_percentile=[80,200]", "tau_percentile must lie between 0 and 100"),
+        ("core", "device=abacus", "nothing can be computed on the device 'abacus' here"),
+        ("core-paper", "learning_rate=-1", "learning_rate must be a number, at least 0"),
+        ("scaffold-ridge", "eta=x", "eta must be a number"),
+        ("scaffold-ridge", "tau_percentile=200", "tau_percentile must lie between 0 and 100"),
+        ("log-ridge", "penalties=3", "penalties must be a list"),
+        ("log-ridge", "penalties=[0]", "a ridge needs penalties larger than 0"),
+        ("log-ridge", "covariates=age", "covariates must be a list like [text, text], not 'age'"),
+        ("fc-ridge", "strength=NaN", "strength must be a number"),
+        ("fc-ridge", "strength=0", "strength must be larger than 0"),
+        ("fc-ridge", "classifier=oracle", "unknown classifier 'oracle'"),
+        ("gcn", "dropout=3", "dropout must lie between 0 and 1"),
+        ("disc", "edge_width=1", "disc cannot work with edge_width=1: "),
+        ("deci", "weight_decay=-1", "deci cannot work with weight_decay=-1: "),
+        ("gcn", "device=abacus", "nothing can be computed on the device 'abacus' here"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_in_plain_words(cohort_file, tmp_path, method, setting, message):
+    command = ["fit", str(cohort_file), "--method", method, "--set", setting, "--out", str(tmp_path / "model")]
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "500"})
+    assert result.exit_code == 2 and not (tmp_path / "model").exists()
+    assert message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_scores_that_are_no_numbers_are_named_as_such(monkeypatch):
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=0)
+    monkeypatch.setattr("brainroam.methods.linear.EdgeReader.score", lambda self, people: np.full(len(people), np.nan))
+    with pytest.raises(BrainroamError, match="fc-ridge lost itself in training"):
+        Selected(method_info("fc-ridge")).fit(cohort)
+
+
+def test_a_study_refuses_it_before_the_first_run(cohort_file, tmp_path):
+    command = ["loso", str(cohort_file), "--methods", "fc-ridge,core[hidden=many]", "--out", str(tmp_path / "runs")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2 and "hidden must be a whole number" in result.stderr
+    assert not (tmp_path / "runs" / "scores.csv").exists()
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_the_defaults_and_the_grid_of_every_method_are_allowed(name):
+    info = method_info(name)
+    info.require({key: values[-1] for key, values in info.grid.items()})
+    info.require(info.fast)
+
+
+def test_numbers_of_numpy_are_numbers():
+    brainroam.CoreClassifier(hidden=np.int64(8), temperature=np.float32(0.5))._check_parameters()
+
+
+def test_a_parameter_without_annotation_takes_anything():
+    def make(threshold=-1, *, depth: int = 0):
+        raise AssertionError("not called")
+
+    require_settings("mine", make, {"threshold": "low", "depth": -4})
+    with pytest.raises(UsageError, match="unknown setting of mine 'detph'; did you mean 'depth'"):
+        require_settings("mine", make, {"detph": 1})
