@@ -47,7 +47,6 @@ class EdgeKind(NamedTuple):
     robust: bool = False
 
 
-
 def edge_pairs(n_rois: int) -> np.ndarray:
     """Region pairs (M, 2) of all edges, M = P(P-1)/2.
 

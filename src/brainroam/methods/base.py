@@ -61,7 +61,9 @@ class Method(ABC):
             path = model.validation_path_
             paths.append(model.score(people)[None] if path is None else path)
         if not all(np.isfinite(path).all() for path in paths):
-            raise BrainroamError("training diverged: scores are not finite; try a smaller learning rate or fewer layers")
+            raise BrainroamError(
+                "training diverged: scores are not finite; try a smaller learning rate or fewer layers"
+            )
         return paths
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
