@@ -215,7 +215,9 @@ def test_every_variant_fits_and_predicts(small, variant):
 
 def test_windows_in_seconds_follow_the_repetition_time(small):
     table, options = small.table, SMALL | {"window_seconds": 60.0, "stride_seconds": 10.0}
-    clf = CoreClassifier(**options).fit(small.series, small.labels, table["site"], table[Q], tr=table["tr"])
+    clf = CoreClassifier(**options).fit(
+        small.series, small.labels, site=table["site"], covariates=table[Q], tr=table["tr"]
+    )
     p = clf.predict_proba(small.series, table[Q], tr=table["tr"])
     assert np.isfinite(p).all()
     with pytest.raises(DataError, match="repetition time"):
@@ -416,7 +418,7 @@ def test_lead_lag_edges_are_read_beside_the_pathways(model, unseen):
     people = model.read_cohort(unseen, table)
     network = model.network_(people.features, people.graph).logit.detach().numpy()
     lead = model.pathways_.lead
-    residuals = np.nan_to_num(lead.deconfounder.transform(edges(unseen.series, "lag"), table))
+    residuals = np.nan_to_num(lead.deconfounder.transform(edges(unseen.series, "lag"), covariates=table))
     logit = model.decision_function(unseen.series, table)
     np.testing.assert_allclose(logit, network + residuals[:, lead.edges] @ lead.weights, rtol=1e-5, atol=1e-6)
     assert model.gates(unseen.series, table).shape == (len(unseen), len(model.scaffold_))

@@ -2,9 +2,10 @@
 
     q~ = (q - mean) / std        over the pooled *training* people; a missing value becomes the training mean, q~ = 0.
 
-A numeric column is one q~; a categorical column with levels l_1 < ... < l_K is K - 1 indicator columns, each
-standardised alike. A level never seen in training counts as missing. Which values were missing can be asked with
-`CovariateEncoder.missing`.
+A numeric column is one q~, also where its numbers arrive as text; a categorical column with levels l_1 < ... < l_K is
+K - 1 indicator columns, each standardised alike. A level never seen in training counts as missing. Which values were
+missing can be asked with `CovariateEncoder.missing`. What cannot be a covariate (a date, an id, a text with many
+levels) is refused: `brainroam.core.covariate_columns` says which.
 """
 
 import json
@@ -16,11 +17,13 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 
+from brainroam.core.covariate_columns import as_numbers, as_text, levels_of
+from brainroam.data.validation import LARGEST
 from brainroam.errors import DataError
 
 # What our estimators ask of scikit-learn's metadata routing; the first argument, our X, is none of its business.
 READ_METADATA = {"series": UNUSED, "covariates": True}
-FIT_METADATA = READ_METADATA | {"site": True}
+FIT_METADATA = READ_METADATA | {"site": True, "positive": UNUSED}
 
 
 def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:
@@ -64,10 +67,8 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
     def fit(self, covariates: pd.DataFrame, y: object = None) -> Self:
         """Learn levels, means and standard deviations."""
         self.columns_ = [str(name) for name in covariates.columns]
-        self.levels_: dict[str, list[str]] = {}
-        for name in self.columns_:
-            if not pd.api.types.is_numeric_dtype(covariates[name]):
-                self.levels_[name] = sorted(covariates[name].dropna().astype(str).unique())
+        found = {name: levels_of(covariates[name], name) for name in self.columns_}
+        self.levels_ = {name: levels for name, levels in found.items() if levels is not None}
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
         return self._standardise(covariates)
 
@@ -89,11 +90,10 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self._require(covariates)
         flags = {}
         for name in self.columns_:
-            column = covariates[name]
             if name in self.levels_:
-                flags[name] = ~column.astype(str).isin(self.levels_[name]) | column.isna()
+                flags[name] = ~as_text(covariates[name]).isin(self.levels_[name]).to_numpy()
             else:
-                flags[name] = ~np.isfinite(_numeric(column, name))
+                flags[name] = ~np.isfinite(_numeric(covariates[name], name))
         return pd.DataFrame(flags, index=covariates.index)
 
     def state(self) -> np.ndarray:
@@ -118,6 +118,10 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         raw = self._raw(covariates)
         if np.isinf(raw).any():
             raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
+        if (absurd := np.abs(raw) > LARGEST).any():
+            raise DataError(
+                f"numbers above {LARGEST:g} measure nothing: {self._where(absurd)}; leave unknown ones empty"
+            )
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
         self.mean_ = np.where(known, raw, 0).sum(axis=0) / count
@@ -138,7 +142,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         raw = np.empty((len(covariates), len(self.names_)))
         for k, (name, level) in enumerate(self._encoded()):
             column = covariates[name]
-            raw[:, k] = (column.astype(str) == level).astype(float) if level else _numeric(column, name)
+            raw[:, k] = (as_text(column) == level).astype(float) if level else _numeric(column, name)
             if level:
                 raw[unseen[name].to_numpy(), k] = np.nan
         return raw
@@ -157,6 +161,6 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 
 def _numeric(column: pd.Series, name: str) -> np.ndarray:
     try:
-        return pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
+        return as_numbers(column)
     except (ValueError, TypeError) as error:
         raise DataError(f"covariate {name!r} was numeric in training but is not here: {error}") from error

@@ -25,7 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
-from brainroam.data.cohort import Cohort, anonymous_cohort, two_classes
+from brainroam.data.classes import two_classes
+from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
@@ -162,13 +163,15 @@ class ChampionClassifier(ClassifierMixin, BaseEstimator):
         self,
         series: Sequence[np.ndarray],
         y: Sequence,
+        *,
         site: Sequence[str] | None = None,
         covariates: pd.DataFrame | np.ndarray | None = None,
+        positive: Any = None,
     ) -> Self:
         """Learn from labelled people of several sites; see `CoreClassifier.fit`."""
         if site is None:
             raise DataError("ChampionClassifier.fit needs the site of every person: fit(series, y, site=...)")
-        self.classes_, labels = two_classes(y)
+        self.classes_, labels = two_classes(y, positive)
         table = as_table(covariates, len(series))
         cohort = anonymous_cohort(series, labels, site).with_columns(table)
         self.champion_ = Champion(tuple(table.columns)).fit(cohort)

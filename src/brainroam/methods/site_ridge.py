@@ -115,7 +115,7 @@ class SiteRidge(Method):
         """Residual edges (n, M) and their weights (M,), for each source."""
         for source, deconfounder, coef in zip(self._sources(), self.deconfounders_, self.coefs_, strict=True):
             edges = cohort_edges(cohort, *source)
-            yield np.nan_to_num(deconfounder.transform(edges, cohort.covariates(self.covariates))), coef
+            yield np.nan_to_num(deconfounder.frozen_residuals(edges, cohort.covariates(self.covariates))), coef
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""
@@ -140,7 +140,10 @@ class SiteRidge(Method):
         """What one source of edges brings to the ridge."""
         table, y = cohort.table, cohort.labels
         deconfounder = SiteDeconfounder().fit(
-            cohort_edges(cohort, *source), cohort.covariates(self.covariates), table["site"], cache=cohort.cache
+            cohort_edges(cohort, *source),
+            covariates=cohort.covariates(self.covariates),
+            site=table["site"],
+            cache=cohort.cache,
         )
         residuals = deconfounder.residuals_
         if not self.scaffold:
