@@ -216,7 +216,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         adapt: str | None = None,
         columns: np.ndarray | slice = slice(None),
     ) -> np.ndarray:
-        """What `transform` gives, as an array whatever scikit-learn's output is set to; ``columns`` says which edges."""
+        """What `transform` gives, an array whatever scikit-learn's output is set to; ``columns`` says which edges."""
         intercept, coef = self.mean_intercept_[columns], self.mean_coef_[:, columns]
         if edges.shape[1] != len(intercept):
             raise DataError(f"fitted on {len(intercept)} edges, got {edges.shape[1]}: another atlas?")

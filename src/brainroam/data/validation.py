@@ -95,15 +95,11 @@ def refuse_no_series(x: np.ndarray, whose: str) -> None:
     brainroam.errors.DataError: person 0: a symmetric matrix of 4 x 4 is a connectivity matrix, no time series; ...
     """
     remedy = "give the series the edges were made of: an array of time x regions for each person"
-    if x.ndim == 1:
-        raise DataError(
-            f"{whose}: one row of {len(x)} numbers is no time series (vectorised edges?); {remedy}. Edges go into "
-            "SiteDeconfounder and any classifier of scikit-learn"
-        )
     if x.ndim != 2 or x.shape[0] < MIN_VOLUMES or x.shape[1] < 2:
         raise DataError(
             f"{whose}: the series must be time x regions with at least {MIN_VOLUMES} volumes and 2 regions, "
             f"got shape {x.shape}"
+            + (f"; if these are vectorised edges, {remedy}" if x.ndim == 1 else "")
         )
     if _symmetric(x):
         raise DataError(
