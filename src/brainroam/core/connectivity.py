@@ -29,7 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort, missing_rois
-from brainroam.errors import DataError, unknown
+from brainroam.data.validation import refuse_no_series
+from brainroam.errors import DataError, listed, unknown
 
 KINDS = ("pearson", "log", "partial", "lag")
 SHRUNK = ("log", "partial")
@@ -109,7 +110,7 @@ def edges(
         raise unknown("edge kind", kind, KINDS)
     if kind in SHRUNK and not 0 < shrinkage <= 1:
         raise DataError(f"shrinkage must lie in (0, 1], got {shrinkage}")
-    missing = missing_rois(series)
+    missing = _gate(series)
     people = zip(series, missing, strict=True)
     with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
         return _edge_vectors((_edge_matrix(x, gone, kind, shrinkage, robust) for x, gone in people), missing)
@@ -149,9 +150,7 @@ class TangentEdges(TransformerMixin, BaseEstimator):
     def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
         """Learn the reference from training people."""
         with threadpool_limits(1, "blas"):
-            covariances = np.stack(
-                [_ledoit_wolf(x, gone) for x, gone in zip(series, missing_rois(series), strict=True)]
-            )
+            covariances = np.stack([_ledoit_wolf(x, gone) for x, gone in zip(series, _gate(series), strict=True)])
             self.reference_ = _geometric_mean(covariances, self.max_iter, self.tol)
         self.whitening_ = spectral(self.reference_, lambda w: 1 / np.sqrt(w))
         return self
@@ -159,7 +158,7 @@ class TangentEdges(TransformerMixin, BaseEstimator):
     def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
         """Edge values (n, M), each person on their own."""
         check_is_fitted(self)
-        missing = missing_rois(series)
+        missing = _gate(series)
         covariances = (_ledoit_wolf(x, gone) for x, gone in zip(series, missing, strict=True))
         with threadpool_limits(1, "blas"):
             return _edge_vectors(
@@ -175,6 +174,18 @@ def spectral(matrix: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -
     """
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
+def _gate(series: Sequence[np.ndarray]) -> np.ndarray:
+    """Regions without signal (n, P), of what really are series."""
+    if not len(series):
+        raise DataError("no people were given")
+    for i, x in enumerate(series):
+        refuse_no_series(np.asarray(x), f"person {i}")
+    widths = {np.shape(x)[1] for x in series}
+    if len(widths) > 1:
+        raise DataError(f"series of {listed(sorted(widths))} regions cannot be compared: all must come from one atlas")
+    return missing_rois(series)
 
 
 def _edge_vectors(matrices: Iterator[np.ndarray], missing: np.ndarray) -> np.ndarray:

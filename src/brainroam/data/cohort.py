@@ -333,7 +333,18 @@ def anonymous_cohort(
     table["label"] = np.nan if y is None else np.asarray(y)
     table["site"] = "unknown" if site is None else site_names(site, len(series))
     table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
-    return Cohort(series, table)
+    cohort = Cohort(series, table)
+    if y is not None:
+        refuse_one_series(cohort)
+    return cohort
+
+
+def refuse_one_series(cohort: Cohort) -> None:
+    """Refuse to learn from people who all have the same series: scores would differ by rounding alone."""
+    if len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
+        raise DataError(
+            f"all {len(cohort)} people have the same series; check how files are assigned to people (template)"
+        )
 
 
 def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:

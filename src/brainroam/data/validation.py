@@ -98,8 +98,7 @@ def refuse_no_series(x: np.ndarray, whose: str) -> None:
     if x.ndim != 2 or x.shape[0] < MIN_VOLUMES or x.shape[1] < 2:
         raise DataError(
             f"{whose}: the series must be time x regions with at least {MIN_VOLUMES} volumes and 2 regions, "
-            f"got shape {x.shape}"
-            + (f"; if these are vectorised edges, {remedy}" if x.ndim == 1 else "")
+            f"got shape {x.shape}" + (f"; if these are vectorised edges, {remedy}" if x.ndim == 1 else "")
         )
     if _symmetric(x):
         raise DataError(

@@ -5,7 +5,7 @@ a time. It never sees the site names, labels or statistics of the people it scor
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -56,6 +56,7 @@ class Method(ABC):
         """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
         return None
 
+    notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
     selects_scaffold: bool = False  # whether its explanation is kept with every run
     validation_path_: np.ndarray | None = None
 

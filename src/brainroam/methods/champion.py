@@ -78,6 +78,7 @@ class Champion(Method):
         self.weights_ = discriminant_weights(inner, cohort.labels, cohort.table["site"].to_numpy())
         self.inner_scores_ = inner @ self.weights_
         self.readers_ = {name: self._reader(name).fit(cohort) for name in READERS}
+        self.notes_ = self.readers_["log-all"].notes_
         return self
 
     @threadpool_limits.wrap(limits=1)

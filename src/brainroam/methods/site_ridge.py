@@ -78,6 +78,7 @@ class SiteRidge(Method):
         """Deconfound each source of edges, then one ridge per shrinkage."""
         blocks = [self._block(cohort, *source) for source in self._sources()]
         self.deconfounders_ = [block.deconfounder for block in blocks]
+        self.notes_ = self.deconfounders_[0].notes_
         n_static, target = len(self.shrinkages), 2.0 * cohort.labels - 1
         self.coefs_ = []
         lead_coefs = []
