@@ -103,7 +103,7 @@ def predict(
     from brainroam.methods.training_sketch import known_share
 
     method, header = load_method(model, cohort)
-    share = known_share(header["training"], cohort)
+    share = known_share(header.get("training", {}), cohort)
     if share > 0:
         warnings.warn(
             f"about {share:.0%} of these people were in the training of this model: their predictions look better than "

@@ -25,6 +25,7 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -122,7 +123,16 @@ def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, 
     return cohort.per_person(key, lambda series: edges(series, kind, shrinkage, robust))
 
 
-class TangentEdges(TransformerMixin, BaseEstimator):
+class TakesSeries:
+    """Tells scikit-learn that X is a series for each person: a list of arrays, or one array of three dimensions."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.allow_nan = False, True, True
+        return tags
+
+
+class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
     """Tangent-space edges; the reference is the geometric mean of the people it was fitted on.
 
     Equal to nilearn's ``ConnectivityMeasure(kind="tangent")`` (Ledoit-Wolf covariance of the raw series) up to the

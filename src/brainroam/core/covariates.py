@@ -15,7 +15,9 @@ from typing import Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.covariate_columns import as_numbers, as_text, levels_of
 from brainroam.data.validation import LARGEST
@@ -31,7 +33,7 @@ def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.
     if covariates is None:
         return pd.DataFrame(index=range(n_people))
     if isinstance(covariates, pd.DataFrame):
-        table = covariates.reset_index(drop=True)
+        table = covariates.reset_index(drop=True).rename(columns=str)
     else:
         array = np.asarray(covariates)
         array = array[:, None] if array.ndim == 1 else array
@@ -64,8 +66,14 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
     [[False, True], [True, False]]
     """
 
-    def fit(self, covariates: pd.DataFrame, y: object = None) -> Self:
-        """Learn levels, means and standard deviations."""
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def fit(self, X: pd.DataFrame | np.ndarray, y: object = None) -> Self:
+        """Learn levels, means and standard deviations of the columns of a table; those of an array are q1, q2, ..."""
+        covariates = self._table(X, reset=True)
         self.columns_ = [str(name) for name in covariates.columns]
         found = {name: levels_of(covariates[name], name) for name in self.columns_}
         self.levels_ = {name: levels for name, levels in found.items() if levels is not None}
@@ -76,8 +84,18 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         """The same columns and levels, with the means and standard deviations of these people."""
         return copy(self)._standardise(covariates)
 
-    def transform(self, covariates: pd.DataFrame) -> np.ndarray:
+    def transform(self, X: pd.DataFrame | np.ndarray) -> np.ndarray:
         """Standardised columns (n, d), 0 where missing."""
+        check_is_fitted(self)
+        return self.encoded(self._table(X, reset=False))
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
+        """The encoded columns."""
+        check_is_fitted(self)
+        return np.array(self.names_, dtype=object)
+
+    def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
+        """What `transform` gives, an array whatever scikit-learn's output is set to."""
         return (self.imputed(covariates) - self.mean_) / self.std_
 
     def imputed(self, covariates: pd.DataFrame) -> np.ndarray:
@@ -113,6 +131,17 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
         self.mean_, self.std_ = np.array(learned["mean"]), np.array(learned["std"])
         return self
+
+    def _table(self, X: pd.DataFrame | np.ndarray, reset: bool) -> pd.DataFrame:
+        """Covariates as a table; the order of a table's columns, and further ones, do not matter after `fit`."""
+        try:
+            if not isinstance(X, pd.DataFrame):
+                array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+                return as_table(array, len(array))
+            table = X.rename(columns=str)
+            return validate_data(self, table, skip_check_array=True) if reset else table
+        except ValueError as error:
+            raise DataError(str(error)) from error
 
     def _standardise(self, covariates: pd.DataFrame) -> Self:
         raw = self._raw(covariates)

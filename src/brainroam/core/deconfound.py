@@ -220,7 +220,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         intercept, coef = self.mean_intercept_[columns], self.mean_coef_[:, columns]
         if edges.shape[1] != len(intercept):
             raise DataError(f"fitted on {len(intercept)} edges, got {edges.shape[1]}: another atlas?")
-        q = self.encoder_.transform(as_table(covariates, len(edges)))
+        q = self.encoder_.encoded(as_table(covariates, len(edges)))
         # Covariate by covariate, not a matrix product: BLAS may round a row differently alone than in a batch.
         residual = edges - intercept
         for k in range(q.shape[1]):
@@ -335,10 +335,9 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _matrix(self, X: np.ndarray, reset: bool) -> np.ndarray:
         """Edges (n, M) as floats, by scikit-learn's own checks and in its words; NaN is allowed, infinity is not."""
-        shape = np.shape(X)
-        if len(shape) == 3:
+        if getattr(X, "ndim", 2) == 3:
             raise DataError(
-                f"X must be people x edges, got {shape[0]} matrices of {shape[1]} x {shape[2]}; give the upper "
+                f"X must be people x edges, got {len(X)} matrices of {X.shape[1]} x {X.shape[2]}; give the upper "
                 "triangles: X[:, *np.triu_indices(X.shape[1], 1)], or connectivity.pearson_edges(series)"
             )
         try:

@@ -14,6 +14,7 @@ covariance within site and class, the weights are those of a shrunken linear dis
     w = max(0, (Sigma + a I)^-1 delta),    a = 0.5            score = w' z
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -24,10 +25,11 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
+from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
-from brainroam.errors import DataError
+from brainroam.errors import DataError, listed
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
@@ -134,7 +136,7 @@ class Champion(Method):
         return inner
 
 
-class ChampionClassifier(ClassifierMixin, BaseEstimator):
+class ChampionClassifier(TakesSeries, ClassifierMixin, BaseEstimator):
     """The champion as a scikit-learn classifier.
 
     Attributes
@@ -185,6 +187,10 @@ class ChampionClassifier(ClassifierMixin, BaseEstimator):
         """The score of each person, each on their own."""
         check_is_fitted(self)
         names = list(self.champion_.covariates)
+        if covariates is None and names:
+            warnings.warn(
+                f"no covariates given: {listed(names)} stand at the training mean for everybody", stacklevel=2
+            )
         missing = pd.DataFrame(np.nan, index=range(len(series)), columns=names)
         table = missing if covariates is None else as_table(covariates, len(series))
         return self.champion_.score(anonymous_cohort(series).with_columns(table))

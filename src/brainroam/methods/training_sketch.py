@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import binom
 
 from brainroam.data.cohort import Cohort
+from brainroam.errors import ModelFileError
 
 BITS_PER_PERSON = 2
 MAX_P = 1e-4  # how rarely strangers may be taken for training people
@@ -39,9 +40,13 @@ def known_share(training: Mapping[str, Any], cohort: Cohort) -> float:
     ``training`` is what the model's file says of its training people. The very same cohort is known by its hash; of
     others, fewer than about ten training people cannot be recognised.
     """
-    if training.get("manifest_hash") == cohort.manifest_hash:
-        return 1.0
-    bits = np.unpackbits(np.frombuffer(bytes.fromhex(training.get("sketch", "")), dtype=np.uint8)).astype(bool)
+    try:
+        if training.get("manifest_hash") == cohort.manifest_hash:
+            return 1.0
+        packed = bytes.fromhex(training.get("sketch", ""))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ModelFileError(f"the model does not say what it was trained on: {error}") from error
+    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8)).astype(bool)
     if not len(bits):
         return 0.0
     met, filled = int(bits[_places(cohort, len(bits))].sum()), float(bits.mean())
