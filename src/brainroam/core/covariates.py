@@ -9,6 +9,7 @@ levels) is refused: `brainroam.core.covariate_columns` says which.
 """
 
 import json
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
@@ -20,6 +21,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.covariate_columns import as_numbers, as_text, levels_of
+from brainroam.data.cohort import Cohort
 from brainroam.data.validation import LARGEST
 from brainroam.errors import DataError
 
@@ -87,20 +89,20 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: pd.DataFrame | np.ndarray) -> np.ndarray:
         """Standardised columns (n, d), 0 where missing."""
         check_is_fitted(self)
-        return self.encoded(self._table(X, reset=False))
+        return self.standardised(self._table(X, reset=False))
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """The encoded columns."""
         check_is_fitted(self)
         return np.array(self.names_, dtype=object)
 
-    def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
+    def standardised(self, covariates: pd.DataFrame) -> np.ndarray:
         """What `transform` gives, an array whatever scikit-learn's output is set to."""
         return (self.imputed(covariates) - self.mean_) / self.std_
 
     def imputed(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, the training mean where missing."""
-        raw = self._raw(covariates)
+        raw = self.encoded(covariates)
         return np.where(np.isfinite(raw), raw, self.mean_)
 
     def missing(self, covariates: pd.DataFrame) -> pd.DataFrame:
@@ -144,7 +146,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             raise DataError(str(error)) from error
 
     def _standardise(self, covariates: pd.DataFrame) -> Self:
-        raw = self._raw(covariates)
+        raw = self.encoded(covariates)
         if np.isinf(raw).any():
             raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
         if (absurd := np.abs(raw) > LARGEST).any():
@@ -165,7 +167,8 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             pairs += [(name, level) for level in self.levels_[name][1:]] if name in self.levels_ else [(name, "")]
         return pairs
 
-    def _raw(self, covariates: pd.DataFrame) -> np.ndarray:
+    def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
+        """The columns (n, d) in their own units, NaN where missing."""
         self._require(covariates)
         unseen = self.missing(covariates)
         raw = np.empty((len(covariates), len(self.names_)))
@@ -186,6 +189,31 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 
     def _where(self, flags: np.ndarray) -> str:
         return ", ".join(name for name, bad in zip(self.names_, flags.T, strict=True) if bad.any())
+
+
+def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
+    """Covariates (n, k) without their means within site and class, 0 where missing; columns that do not exist are none.
+
+    What is left varies among people of the same site and diagnosis only. Mean framewise displacement is skewed: its
+    logarithm is taken.
+
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=4)
+    >>> nuisance_variables(cohort, ["age", "no such column"]).shape
+    (16, 1)
+    """
+    table = cohort.table
+    known = table[[name for name in names if name in table]].copy()
+    if "mean_fd" in known:
+        known["mean_fd"] = np.log(known["mean_fd"].clip(lower=1e-4))
+    values = CovariateEncoder().fit(known).encoded(known)
+    group = table["site"].astype(str) + table["label"].astype(str)
+    for people in group.groupby(group).indices.values():
+        here = values[people]
+        present = np.isfinite(here)
+        mean = np.where(present, here, 0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        values[people] = np.where(present, here - mean, 0)
+    return values
 
 
 def _numeric(column: pd.Series, name: str) -> np.ndarray:

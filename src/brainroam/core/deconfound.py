@@ -220,7 +220,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         intercept, coef = self.mean_intercept_[columns], self.mean_coef_[:, columns]
         if edges.shape[1] != len(intercept):
             raise DataError(f"fitted on {len(intercept)} edges, got {edges.shape[1]}: another atlas?")
-        q = self.encoder_.encoded(as_table(covariates, len(edges)))
+        q = self.encoder_.standardised(as_table(covariates, len(edges)))
         # Covariate by covariate, not a matrix product: BLAS may round a row differently alone than in a batch.
         residual = edges - intercept
         for k in range(q.shape[1]):

@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort, refuse_one_series
-from brainroam.data.groups import at_one_site, group_codes
-from brainroam.errors import BrainroamError, DataError, unknown
+from brainroam.data.groups import at_one_site, group_codes, without_relatives
+from brainroam.errors import DataError, unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.utils.model_files import part
 
@@ -98,18 +98,7 @@ class Selected(Method):
         folds = list(inner_folds(cohort, self.budget, seed, self.info.least_sites))
         best = -np.inf
         for configuration in self._configurations():
-            paths = []
-            for train, held_out in folds:
-                model = self.info.make(**configuration)
-                inner = cohort.subset(held_out)
-                model.fit(cohort.subset(train), seed, validation=inner)
-                path = model.validation_path_
-                paths.append(model.score(inner)[None] if path is None else path)
-                if not np.isfinite(paths[-1]).all():
-                    raise BrainroamError(
-                        f"{self.info.name} lost itself in training: its scores are no numbers; "
-                        "try a smaller learning rate or fewer layers"
-                    )
+            paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
@@ -132,16 +121,17 @@ def inner_folds(
     cohort: Cohort, budget: str, seed: int, least_sites: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left."""
-    site, y = cohort.table["site"].to_numpy(), cohort.labels
+    site, y, codes = cohort.table["site"].to_numpy(), cohort.labels, group_codes(cohort.table)
     both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
     sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) == 2]
     if not sites:
-        yield from _fifths(y, group_codes(cohort.table), seed)
+        yield from _fifths(y, codes, seed)
         return
     if budget == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
     for name in sites:
-        yield np.flatnonzero(site != name), np.flatnonzero(site == name)
+        held_out = np.flatnonzero(site == name)
+        yield without_relatives(np.flatnonzero(site != name), held_out, codes), held_out
 
 
 def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -149,12 +139,14 @@ def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tupl
     people = codes if codes is not None else np.arange(len(y))
     smaller = min(len(set(people[y == label])) for label in (0, 1))
     if smaller < 2:
-        few = "1 person has" if smaller else "nobody has"
+        few = "one person has" if smaller else "nobody has"
         raise DataError(
-            f"{few} one of the two labels among {len(y)} training people; learning needs two of each at least"
+            f"among {len(y)} training people {few} one of the two labels; learning needs two people of each at least"
         )
     kind = StratifiedKFold if codes is None else StratifiedGroupKFold
-    yield from kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes)
+    for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
+        if len(set(y[held_out])) == 2:  # large groups may leave a fold with one class, which has no AUC
+            yield train, held_out
 
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
