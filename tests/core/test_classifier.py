@@ -9,7 +9,6 @@ from sklearn.metrics import roc_auc_score
 
 from brainroam import make_cohort
 from brainroam.core.classifier import CoreClassifier
-from brainroam.core.connectivity import edges
 from brainroam.core.saving import core_state
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError
@@ -215,7 +214,9 @@ def test_every_variant_fits_and_predicts(small, variant):
 
 def test_windows_in_seconds_follow_the_repetition_time(small):
     table, options = small.table, SMALL | {"window_seconds": 60.0, "stride_seconds": 10.0}
-    clf = CoreClassifier(**options).fit(small.series, small.labels, table["site"], table[Q], tr=table["tr"])
+    clf = CoreClassifier(**options).fit(
+        small.series, small.labels, site=table["site"], covariates=table[Q], tr=table["tr"]
+    )
     p = clf.predict_proba(small.series, table[Q], tr=table["tr"])
     assert np.isfinite(p).all()
     with pytest.raises(DataError, match="repetition time"):

@@ -9,7 +9,7 @@ sites; the out-of-site scores of that choice give the decision threshold and the
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,8 @@ from brainroam.core.training import (
     train_network,
     training_epochs,
 )
-from brainroam.data.cohort import Cohort, anonymous_cohort, two_classes
+from brainroam.data.classes import two_classes
+from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed, unknown
 from brainroam.utils.parameters import require_positive, require_settings
 
@@ -224,23 +225,28 @@ class CoreClassifier(FrozenCore):
         self,
         series: Series,
         y: Sequence,
+        *,
         site: Sequence[str] | None = None,
         covariates: Covariates = None,
         tr: Times = None,
+        positive: Any = None,
     ) -> Self:
         """Learn from labelled people of several sites.
 
         Parameters
         ----------
         series : sequence of ndarray of shape (T_i, P)
-        y : sequence of n labels of two classes; the larger one is the condition
+        y : sequence of n labels of two classes
+            1 of 0/1 and -1/1 is the condition, and so is what stands against a usual word for controls (TD, HC, ...).
         site : sequence of n site names
         covariates : DataFrame or ndarray with n rows, optional
         tr : sequence of n repetition times in seconds, needed with ``window_seconds``
+        positive : label, optional
+            The value of ``y`` that is the condition; needed for other labels.
         """
         if site is None:
             raise DataError("CoreClassifier.fit needs the site of every person: fit(series, y, site=...)")
-        classes, labels = two_classes(y)
+        classes, labels = two_classes(y, positive)
         cohort = anonymous_cohort(series, labels, site, tr)
         self.fit_cohort(cohort, as_table(covariates, len(cohort)))
         self.classes_ = classes

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.core.calibration import Calibration
-from brainroam.core.connectivity import cohort_edges
+from brainroam.core.connectivity import TakesSeries, cohort_edges
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.gate import GatedNetwork, PathwayGraph
@@ -32,7 +32,7 @@ Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
 Times: TypeAlias = Sequence[float] | None
 
 
-class FrozenCore(ClassifierMixin, BaseEstimator):
+class FrozenCore(TakesSeries, ClassifierMixin, BaseEstimator):
     """What a `CoreClassifier` does once it is fitted; parameters and attributes are described there."""
 
     # With scikit-learn's metadata routing switched on, pipelines and cross-validation pass these on unasked.

@@ -90,7 +90,8 @@ class Pathways:
         self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
     ) -> np.ndarray:
         """Node features (N, n, C) of anybody from their values on the scaffold, by the site-agnostic deconfounder."""
-        return self.standardised(self.deconfounder.transform(values, covariates, adapt, self.scaffold.edges), profiles)
+        residual = self.deconfounder.frozen_residuals(values, covariates, adapt, self.scaffold.edges)
+        return self.standardised(residual, profiles)
 
     def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean."""

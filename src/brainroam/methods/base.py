@@ -78,6 +78,7 @@ class Method(ABC):
         """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
         return None
 
+    notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
     edge_kinds: tuple[EdgeKind, ...] = ()  # the edges it reads, which the runs of a study share
     selects_scaffold: bool = False  # whether its explanation is kept with every run
     validation_path_: np.ndarray | None = None

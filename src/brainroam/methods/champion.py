@@ -26,8 +26,10 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
+from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
-from brainroam.data.cohort import Cohort, anonymous_cohort, two_classes
+from brainroam.data.classes import two_classes
+from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError
 from brainroam.methods.base import Folds, Method, MethodInfo
 from brainroam.methods.edge_ridge import EdgeRidge
@@ -113,7 +115,7 @@ class Champion(Method):
         return {name: EdgeRidge(**settings, covariates=self.covariates) for name, settings in READERS.items()}
 
 
-class ChampionClassifier(ClassifierMixin, BaseEstimator):
+class ChampionClassifier(TakesSeries, ClassifierMixin, BaseEstimator):
     """The champion as a scikit-learn classifier: the model to start with, and the default of ``brainroam fit``.
 
     Use it to predict at sites never seen; use `CoreClassifier` to see which pathways are reproducible across sites.
@@ -148,6 +150,7 @@ class ChampionClassifier(ClassifierMixin, BaseEstimator):
         *,
         site: Sequence[str] | None = None,
         covariates: pd.DataFrame | np.ndarray | None = None,
+        positive: Any = None,
     ) -> Self:
         """Learn from labelled people of several sites.
 
@@ -155,7 +158,7 @@ class ChampionClassifier(ClassifierMixin, BaseEstimator):
         """
         if site is None:
             raise DataError("ChampionClassifier.fit needs the site of every person: fit(series, y, site=...)")
-        self.classes_, labels = two_classes(y)
+        self.classes_, labels = two_classes(y, positive)
         table = as_table(covariates, len(series))
         cohort = anonymous_cohort(series, labels, site).with_columns(table)
         self.champion_ = Champion(tuple(table.columns)).fit(cohort)

@@ -48,7 +48,7 @@ class CombatRidge(EdgeReader):
         features = EdgeFeatures(self.kind)
         q = cohort.covariates(self.covariates)
         harmonised = combat(
-            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).transform(q)
+            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardised(q)
         )
         mean = harmonised.mean(axis=0)
         return self._keep(features, ridge_weights(harmonised - mean, 2.0 * cohort.labels - 1, self.penalty), mean)
