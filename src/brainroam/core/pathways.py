@@ -179,7 +179,7 @@ class Evidence:
         return [people]
 
     def shelf(self) -> MutableMapping[Any, Any]:
-        """Where to keep what belongs to single worlds."""
+        """Where to keep what belongs to single folds."""
         return {}
 
     def pathways(
