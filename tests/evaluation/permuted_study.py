@@ -12,13 +12,13 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from brainroam.evaluation.stats.meta import pool_auc
 
 from brainroam import make_cohort
 from brainroam.audit.candidates import candidate
 from brainroam.audit.shuffle import held_out_scores, permuted_within_site
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers import load_cohort
-from brainroam.evaluation.stats.meta import pool_auc
 from brainroam.evaluation.stats.paired import left_out_test
 from brainroam.evaluation.stats.site_scores import Evidence, gather
 from brainroam.methods.naming import split_names

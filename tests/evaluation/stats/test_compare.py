@@ -3,13 +3,13 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
+from brainroam.evaluation.stats.meta import pool_auc
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.compare import compare_methods, summarise
-from brainroam.evaluation.stats.meta import pool_auc
 from brainroam.evaluation.stats.metrics import delong_variance, site_metrics
 from brainroam.evaluation.stats.paired import left_out_test, nadeau_bengio
 

@@ -4,7 +4,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from brainroam.evaluation.stats.compare import Comparison
-from brainroam.report.data import CONTROLS, ReportData
+from brainroam.evaluation.stats.families import CONTROLS
+from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, shortened
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section
@@ -32,6 +33,7 @@ def comparison_section(data: ReportData) -> Section:
         paired=paired_table(data.comparison, data.method, "paired"),
         sentences=data.comparison.sentences,
         notes=data.comparison.notes,
+        families=data.comparison.families,
         method=data.method,
         protocol=data.protocol,
         unit=data.unit,
@@ -76,7 +78,11 @@ def paired_table(comparison: Comparison, reference: str, name: str):
 
 def _other_protocols(data: ReportData) -> list:
     """The same methods judged otherwise: a table each."""
-    titles = {"loio": "Leave one institution out", "cv": "In-distribution folds: new people at known sites"}
+    titles = {
+        "loio": "Leave one institution out",
+        "halves": "Halves of the sites: models of half as many sites",
+        "cv": "In-distribution folds: new people at known sites",
+    }
     tables = []
     for protocol, title in titles.items():
         names = data.names_under(protocol)
