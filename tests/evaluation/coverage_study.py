@@ -87,13 +87,17 @@ def trained(k: int, signal: float, tau: float, per_class: int, n_features: int, 
 def halves(
     k: int, repeats: int, signal: float, tau: float, per_class: int, n_features: int, n_studies: int, seed: int = 0
 ) -> dict:
-    """Coverage where each site is scored by the other half of the sites, averaged over the repeats."""
+    """Coverage where each site is scored by the other half of the sites, averaged over the repeats.
+
+    ``next if given`` is why no next site is predicted there: the averages scatter less than the AUCs of one model.
+    """
     table = pd.DataFrame({"site": np.repeat(np.arange(k), 2).astype(str), "label": np.tile([0, 1], k)})
     learned = np.zeros((repeats, k, k), dtype=bool)  # [repeat, tested site, training site]
     for i, fold in enumerate(folds(table, "halves", n_repeats=repeats)):
         site = table["site"].astype(int).to_numpy()
         learned[i // 2][np.ix_(np.unique(site[fold.test]), np.unique(site[fold.train]))] = True
-    return _of_trained(k, learned, signal, tau, per_class, n_features, n_studies, seed)
+    found = _of_trained(k, learned, signal, tau, per_class, n_features, n_studies, seed)
+    return {"next if given" if name == "next" else name: x for name, x in found.items() if name != "next width"}
 
 
 def level(k: int, signal: float, tau: float, per_class: int, n_features: int, n_studies: int, seed: int = 0) -> dict:

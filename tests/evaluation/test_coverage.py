@@ -26,7 +26,7 @@ def test_intervals_cover_where_sites_are_trained_on_one_another():
 def test_intervals_cover_in_halves_whatever_the_number_of_repeats(repeats, signal):
     """The same people are tested in every repeat: averaging must not make the interval too narrow."""
     found = halves(8, repeats, signal, signal, 22, 20, n_studies=200)
-    assert min(found["mean"], found["next"]) >= at_least(0.93, 200)
+    assert found["mean"] >= at_least(0.95, 200)
     assert signal or found["target"] == 0.5
 
 

@@ -2,7 +2,8 @@
 
 The site is the unit. Seeds (and repeats, for ``halves``) are averaged inside a site first; then, over sites,
 
-* one model, `verdict`, gives the interval of the mean AUC, what to expect of the next site, and tau,
+* one model, `verdict`, gives the interval of the mean AUC, what to expect of the next site, and tau (for ``halves`` the
+  first of them: sites correlate as in leave-one-site-out, whatever the number of repeats, see docs/reliability.md),
 * a pair of methods is compared by its per-site AUC differences: test and interval from `paired.left_out_t`,
 * Holm's correction goes over the comparisons of one family, see `families`.
 
@@ -10,7 +11,7 @@ In-distribution folds share training people and get Nadeau and Bengio's correcte
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -53,7 +54,12 @@ PAIRED = (
     "lost",
     "family",
 )
-FOLDS_ONLY = "no prediction for the next site: in-distribution folds say nothing about it"
+#: Why a protocol does not predict the next site, whatever the data.
+WITHOUT_NEXT = {
+    "halves": "no prediction for the next site: an average over models of random halves differs less between sites than "
+    "one model does; leave-one-site-out predicts it",
+    "cv": "no prediction for the next site: in-distribution folds say nothing about it",
+}
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ def compare_methods(
         table,
         paired,
         [_sentence(row) for row in paired.itertuples()],
-        [note for item in found for note in _notes(item, table)],
+        list(dict.fromkeys(note for item in found for note in _notes(item, table))),
         [family.text(TITLES[item.protocol]) for item, family in tested],
     )
 
@@ -206,13 +212,17 @@ def _table(scores: pd.DataFrame, found: list[SiteScores]) -> pd.DataFrame:
 
 
 def _verdict(item: SiteScores, j: int) -> Verdict:
-    """The verdict on one method; folds of known sites have an interval of the mean and nothing more."""
+    """The verdict on one method; under some protocols an interval of the mean and nothing more."""
     if item.protocol != "cv":
-        return verdict(item.auc[:, j], item.n_cases, item.n_controls)
+        found = verdict(item.auc[:, j], item.n_cases, item.n_controls)
+        if item.protocol in WITHOUT_NEXT and not np.isnan(found.low):
+            reason = WITHOUT_NEXT[item.protocol]
+            return replace(found, next_low=np.nan, next_high=np.nan, tau=np.nan, reason=reason)
+        return found
     values = item.auc[np.isfinite(item.auc[:, j]), j]
     corrected = nadeau_bengio(values, item.test_over_train)
     limits = np.clip([corrected.low, corrected.high], 0, 1).tolist()
-    return Verdict(len(values), corrected.mean, *limits, reason=FOLDS_ONLY)
+    return Verdict(len(values), corrected.mean, *limits, reason=WITHOUT_NEXT["cv"])
 
 
 def _order(table: pd.DataFrame, item: SiteScores) -> list[str]:
@@ -274,8 +284,10 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
         done, wanted = item.n_folds[:, j], item.n_folds.max(axis=1)
         if np.any((done > 0) & (done < wanted)):
             yield f"{method} lacks repeats at some sites ({done.sum()} of {wanted.sum()} done): finish its runs first."
-    if item.protocol == "cv":
-        return
-    reasons = table[(table["protocol"] == item.protocol) & (table["reason"] != "")].groupby("reason", sort=False)
-    for reason, rows in reasons:
-        yield f"{listed(rows['method'])}: {reason}."
+    yield from reasons(table[table["protocol"] == item.protocol])
+
+
+def reasons(table: pd.DataFrame) -> list[str]:
+    """Why intervals are not given, with the methods it holds for; not what follows from the protocol alone."""
+    unexpected = table[~table["reason"].isin(["", *WITHOUT_NEXT.values()])]
+    return [f"{listed(rows)}: {reason}." for reason, rows in unexpected.groupby("reason", sort=False)["method"]]

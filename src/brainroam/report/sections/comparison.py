@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from brainroam.evaluation.stats.compare import Comparison
+from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, shortened
@@ -20,7 +20,7 @@ def comparison_section(data: ReportData) -> Section:
     drawing = Drawing(
         "methods",
         f"Mean AUC over held-out {data.unit}s: dot and thick line with its 95 % interval"
-        + ("" if data.protocol == "cv" else f"; thin line: where the next {data.unit} is expected")
+        + ("" if data.protocol in WITHOUT_NEXT else f"; thin line: where the next {data.unit} is expected")
         + ". Controls, which see no brain, are grey.",
         lambda: _methods_figure(data),
     )
@@ -52,7 +52,7 @@ def summary_table(comparison: Comparison, name: str, caption: str):
         Column("n_sites", "Folds" if folds else "Sites"),
         Column("auc", "AUC", fixed(3)),
         Column("auc_low", "95 % interval", interval("auc_low", "auc_high"), of_row=True),
-        *([] if folds else following),
+        *(following if frame["next_low"].notna().any() else []),
         Column("worst_auc", "Worst", lambda row: f"{row['worst_auc']:.2f} {row['worst_site']}", of_row=True),
         Column("acc", "Accuracy", fixed(3)),
         Column("balanced_acc", "Balanced acc.", fixed(3)),

@@ -22,9 +22,7 @@ def sites_section(data: ReportData) -> Section:
         f"AUC of {data.method} at each held-out {data.unit} with 95 % intervals (score intervals, binormal variance); "
         "larger squares stand for more people. "
         + (
-            "In-distribution folds say nothing about the next site."
-            if data.protocol == "cv"
-            else f"Diamond: mean with its interval; bar below: where the next {data.unit} is expected."
+            f"Diamond: mean with its interval; bar below: where the next {data.unit} is expected."
             if not np.isnan(data.headline["next_low"])
             else f"{data.headline['reason'].capitalize()}."
         ),
