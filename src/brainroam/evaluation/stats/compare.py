@@ -56,8 +56,8 @@ PAIRED = (
 )
 #: Why a protocol does not predict the next site, whatever the data.
 WITHOUT_NEXT = {
-    "halves": "no prediction for the next site: an average over models of random halves differs less between sites than "
-    "one model does; leave-one-site-out predicts it",
+    "halves": "no prediction for the next site: an average over models of random halves differs less between sites "
+    "than one model does; leave-one-site-out predicts it",
     "cv": "no prediction for the next site: in-distribution folds say nothing about it",
 }
 
