@@ -182,7 +182,7 @@ def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["majority"], budget="fast", sites=["S01"], out=tmp_path / "runs")
     page = parse(brainroam.report(tmp_path / "runs", tmp_path / "r.html"))
-    assert "over 1 held-out site: too few for an interval" in text_of(page, "verdict")
+    assert "over 1 held-out site; no intervals: fewer than 3 sites" in text_of(page, "verdict")
     assert "Only one method was run" in text_of(page, "comparison")
     assert "12 of these people were held out" in text_of(page, "people")
 

@@ -58,7 +58,7 @@ PAIRED = (
 WITHOUT_NEXT = {
     "halves": "no prediction for the next site: an average over models of random halves differs less between sites "
     "than one model does; leave-one-site-out predicts it",
-    "cv": "no prediction for the next site: in-distribution folds say nothing about it",
+    "cv": "in-distribution folds say nothing about the next site",
 }
 
 
@@ -221,8 +221,8 @@ def _verdict(item: SiteScores, j: int) -> Verdict:
         return found
     values = item.auc[np.isfinite(item.auc[:, j]), j]
     corrected = nadeau_bengio(values, item.test_over_train)
-    limits = np.clip([corrected.low, corrected.high], 0, 1).tolist()
-    return Verdict(len(values), corrected.mean, *limits, reason=WITHOUT_NEXT["cv"])
+    low, high = np.clip([corrected.low, corrected.high], 0, 1).tolist()
+    return Verdict(len(values), corrected.mean, low, high, reason=WITHOUT_NEXT["cv"])
 
 
 def _order(table: pd.DataFrame, item: SiteScores) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from brainroam.evaluation.stats.compare import WITHOUT_NEXT
 from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweeps
 from brainroam.report.checklist import ITEMS
 from brainroam.report.data import ReportData
@@ -104,7 +105,8 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "12b", "Learned within the training sites only; nothing of a held-out site touches fit, threshold or scaling."
     yield "12c", f"{', '.join(fact.name for fact in facts.methods)}; tuning: {facts.tuning}."
     if data.protocol != "cv":
-        yield "12d", f"Random-effects model over {unit}s, forest plot, prediction interval of the next {unit}."
+        following = "" if data.protocol in WITHOUT_NEXT else f", prediction interval of the next {unit}"
+        yield "12d", f"Random-effects model over {unit}s, forest plot{following}."
     yield (
         "12e",
         "AUC, accuracy, balanced accuracy, sensitivity, specificity, Brier score, calibration slope and intercept.",
