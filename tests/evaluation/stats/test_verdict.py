@@ -127,3 +127,8 @@ def test_a_site_by_itself_solves_the_score_equation():
         gap = abs(0.7 - limit) - 0.5 / 600
         assert gap == pytest.approx(1.96 * np.sqrt(auc_variance(ndtri(limit), 0.0, 20, 30)), abs=2e-3)
         assert sign * (0.7 - limit) > 0
+
+
+def test_no_site_has_no_interval():
+    low, high = site_intervals(np.empty(0), np.empty(0), np.empty(0))
+    assert low.shape == high.shape == (0,)

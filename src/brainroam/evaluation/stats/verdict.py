@@ -207,5 +207,5 @@ def _next_given_tau() -> np.ndarray:
 
 def _quantiles(below: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """AUCs at `TAILS` of distributions on the grid; 0 and 1 where a tail lies beyond it."""
-    found = np.array([np.interp(TAILS, row, ndtr(GRID), left=0, right=1) for row in below])
+    found = np.array([np.interp(TAILS, row, ndtr(GRID), left=0, right=1) for row in below]).reshape(-1, 2)
     return found[:, 0], found[:, 1]
