@@ -116,6 +116,7 @@ def _forest(data: ReportData, sites: pd.DataFrame) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.5, max(ticks, default=0) + 0.6)
-    axes.set_xlim(min(0.3, float(sites["low"].min()) - 0.03) if n else 0, 1.0)
+    lowest = min([0.33, *sites["low"], *(low for _, low, _, _ in summary)]) if n else 0.03
+    axes.set_xlim(max(lowest - 0.03, 0.0), 1.0)
     axes.set_xlabel("AUC; dashed: chance")
     return figure
