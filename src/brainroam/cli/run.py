@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from brainroam.cli.study import Protocol, Repeats
 from brainroam.cli.verbosity import quiet
+from brainroam.errors import unknown
 
 if TYPE_CHECKING:
     from brainroam.execution.progress import Advance
@@ -20,6 +22,8 @@ def run(
     study: Annotated[Path, typer.Argument(help="A study file, see brainroam init.", metavar="STUDY")] = Path(
         "study.yaml"
     ),
+    protocol: Protocol = None,
+    repeats: Repeats = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
     """Do a whole study: check the data, leave every site out once, compare the methods, write the report.
@@ -32,7 +36,9 @@ def run(
     from brainroam.data.study_file import read_study
 
     plan = read_study(study)
-    out = Path(plan.out)
+    out, chosen = Path(plan.out), protocol or plan.protocol
+    if chosen not in ("loso", "halves"):
+        raise unknown("protocol of this command", chosen, ("loso", "halves"))
     from brainroam.cli.options import source_of
     from brainroam.cli.show import show_check
     from brainroam.cli.show_study import show_comparison
@@ -55,6 +61,8 @@ def run(
         results = evaluate(
             cohort,
             plan.methods,
+            chosen,
+            n_repeats=repeats or plan.repeats,
             seeds=plan.seeds,
             budget=plan.budget,
             out=out / "runs",
@@ -63,7 +71,7 @@ def run(
             progress=stages.runs,
         )
         with stages.stage("compare") as done:
-            comparison = compare(out / "runs", reference=plan.methods[0], partial=True)
+            comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
         with stages.stage("report") as done:
             import brainroam

@@ -45,6 +45,10 @@ class Study(BaseModel):
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     methods : list of str
         Names with parameters to fix in brackets: ``core[budget=20]``.
+    protocol : {"loso", "halves"}
+        Leave every site out once, or random halves of the sites.
+    repeats : int
+        Of ``halves``: how often the sites are dealt.
     seeds, budget, jobs
         As for `brainroam.evaluate`.
     out : str
@@ -66,6 +70,8 @@ class Study(BaseModel):
     max_missing_rois: Annotated[float, Field(ge=0, le=1)] = 0.2
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] = list(STANDARD_METHODS)
+    protocol: Literal["loso", "halves"] = "loso"
+    repeats: Count = 10
     seeds: Count = 1
     budget: Literal["full", "default", "fast"] = "default"
     jobs: Count = 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
@@ -23,7 +24,7 @@ from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
 from brainroam.evaluation.stats.metrics import site_metrics
-from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, prediction_rows, score_rows
+from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.tuning import Selected
@@ -38,8 +39,9 @@ class Results:
     Attributes
     ----------
     scores : DataFrame
-        One row per run: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``seed``, the metrics of
-        `metrics.site_metrics`, ``threshold``, ``budget`` and the chosen ``configuration`` as JSON.
+        One row per run and held-out site: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``fold`` (the
+        same as ``site`` unless a fold holds several), ``seed``, the metrics of `metrics.site_metrics`, ``threshold``,
+        ``budget`` and the chosen ``configuration`` as JSON.
     predictions : DataFrame
         One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability``.
     study : dict
@@ -79,7 +81,7 @@ def evaluate(
     cohort : Cohort
     methods : sequence of str
         Registered names, with parameters to fix in brackets: ``"core[budget=20]"``.
-    protocol : {"loso", "loio", "cv"}
+    protocol : {"loso", "loio", "halves", "cv"}
         What is held out, see `splits.folds`.
     seeds : int
         Seeds 0, 1, ...; a method that is not random is run once, with seed 0.
@@ -93,8 +95,10 @@ def evaluate(
         Fixed for every method, as if it stood in brackets.
     sites : sequence of str, optional
         Hold out only these sites (or institutions, or folds); training uses everybody else.
-    n_splits, n_repeats : int
-        Of ``cv``.
+    n_splits : int
+        Of ``cv``: parts the people are dealt into.
+    n_repeats : int
+        Of ``cv`` and ``halves``: how often people or sites are dealt.
     force : bool
         Do finished runs again.
     partial : bool
@@ -148,11 +152,11 @@ def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
 
 
 def compare(
-    runs: str | Path | Results, reference: str | None = None, partial: bool = False, n_boot: int = 2000
+    runs: str | Path | Results, reference: str | None = None, partial: bool = False, all_pairs: bool = False
 ) -> Comparison:
     """Compare the methods of a folder of runs, or of results; see `compare.compare_methods`."""
     results = runs if isinstance(runs, Results) else load_runs(runs, partial)
-    return compare_methods(results.scores, results.predictions, reference, n_boot)
+    return compare_methods(results.scores, results.predictions, reference, all_pairs)
 
 
 def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
@@ -163,16 +167,23 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     score = model.score(held_out)
     probability, threshold = model.calibration_(score), model.calibration_.threshold
     explanation = kept_explanation(model.model_, training, held_out)
+    site = held_out.table["site"].to_numpy(dtype=str)
+
+    def metrics(who: np.ndarray | slice) -> dict[str, float | int]:
+        return site_metrics(held_out.labels[who], score[who], threshold, probability[who])
+
+    several = spec.protocol == "halves"  # one model, so that each of its sites can be measured by itself
     return plain(
         {
             "status": "done",
             "predictions": {
                 "subject": held_out.table["subject"].tolist(),
+                **({"site": site} if several else {}),
                 "label": held_out.labels,
                 "score": score,
                 "probability": probability,
             },
-            "metrics": site_metrics(held_out.labels, score, threshold, probability),
+            "metrics": {name: metrics(site == name) for name in np.unique(site)} if several else metrics(slice(None)),
             "threshold": threshold,
             "configuration": model.configuration_,
             "notes": [*filter(None, [task.fold.note]), *model.notes_],
@@ -204,8 +215,9 @@ def _held_out(cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_spli
 def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
-    auc = outcome["metrics"]["auc"]
-    return f"{spec}: " + ("one class only" if auc is None else f"AUC {auc:.3f}") + f", {outcome['seconds']:.1f} s"
+    aucs = [found["auc"] for found in metrics_by_site(spec, outcome).values() if found["auc"] is not None]
+    words = f"AUC {np.mean(aucs):.3f}" if aucs else "one class only"
+    return f"{spec}: {words}, {outcome['seconds']:.1f} s"
 
 
 def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Results:

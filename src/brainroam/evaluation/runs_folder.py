@@ -5,7 +5,7 @@
     RUNS/study.json         the cohort: manifest hash, atlas, sites, who was left out
     RUNS/plans/<hash>.json  a command and the runs it asked for
     RUNS/runs/<hash>.json   a run: its spec, and its result or its error
-    RUNS/scores.csv         one row per finished run
+    RUNS/scores.csv         one row per finished run and held-out site
     RUNS/predictions.csv    one row per finished run and person
 
 Every JSON file is written once and at once, so several commands may work in one folder and any of them may be killed.

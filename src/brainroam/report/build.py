@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from brainroam import __version__
+from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
 from brainroam.report.data import ReportData, read_data
 from brainroam.report.page import render
@@ -91,8 +92,8 @@ def report(
 
 def _subtitle(data: ReportData) -> str:
     people, cases = (sum(site[key] for site in data.study["sites"]) for key in ("n", "n_cases"))
-    protocols = {"loso": "Leave one site out", "loio": "Leave one institution out", "cv": "In-distribution folds"}
-    return f"{protocols[data.protocol]}: {people} people, {cases} with the condition; atlas {data.study['atlas']}"
+    title = TITLES[data.protocol].capitalize()
+    return f"{title}: {people} people, {cases} with the condition; atlas {data.study['atlas']}"
 
 
 def write_figures(sections: list[Section], folder: str | Path) -> list[Path]:

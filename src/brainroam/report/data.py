@@ -17,13 +17,11 @@ from brainroam.evaluation.runner import Results, load_runs
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
+from brainroam.evaluation.stats.families import compared, subject
 from brainroam.evaluation.stats.metrics import average_seeds
-from brainroam.evaluation.stats.site_scores import Evidence, gather
-from brainroam.report.families import studied_apart
+from brainroam.evaluation.stats.site_scores import SiteScores, gather
 
-OURS = ("champion", "core")
-CONTROLS = ("majority", "confounds", "site-only")
-PROTOCOLS = ("loso", "loio", "cv")
+PROTOCOLS = ("loso", "loio", "halves", "cv")
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,7 @@ class ReportData:
     @cached_property
     def compared(self) -> list[str]:
         """The methods to compare: no ablation of CORE and no point of a sweep, which have sections of their own."""
-        apart = studied_apart(self.names) - {self.method}
-        return [name for name in self.names if name not in apart]
+        return compared(self.names, self.method)
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -87,9 +84,9 @@ class ReportData:
         return compare_methods(scores, predictions, reference)
 
     @cached_property
-    def evidence(self) -> Evidence:
-        """Per-site AUCs and variances of all methods under the main protocol, without resamples."""
-        return gather(self.results.predictions, self.protocol, n_boot=0)
+    def gathered(self) -> SiteScores:
+        """Per-site AUCs of all methods under the main protocol."""
+        return gather(self.results.predictions, self.protocol)
 
     @cached_property
     def site_scores(self) -> pd.DataFrame:
@@ -105,7 +102,7 @@ class ReportData:
 
     @property
     def unit(self) -> str:
-        """What is held out: a site, an institution, or a fold of people."""
+        """What is held out and measured: a site, an institution, or a fold of people."""
         return UNITS[self.protocol]
 
     @property
@@ -160,12 +157,4 @@ def read_data(runs: str | Path, method: str | None = None) -> ReportData:
     data = ReportData(folder, results, "", protocol)
     if method is not None and method not in data.names:
         raise unknown("method of these runs", method, data.names)
-    return ReportData(folder, results, method or _subject(data.names), protocol)
-
-
-def _subject(names: Sequence[str]) -> str:
-    """Our method if it was run, else the first that is no control."""
-    for name in OURS:
-        if name in names:
-            return name
-    return next((name for name in names if name not in CONTROLS), names[0])
+    return ReportData(folder, results, method or subject(data.names), protocol)

@@ -15,6 +15,8 @@ TUNING = {
 PROTOCOL = {
     "loso": "leave one site out: every site was held out once and the method trained on all the others",
     "loio": "leave one institution out: every institution was held out once, with all its sites",
+    "halves": "halves of the sites: sites were dealt at random into two halves, the method trained on each and tested "
+    "at every site of the other, repeatedly, and the results of a site averaged",
     "cv": "in-distribution folds: a random part of every site was held out, stratified by site and label",
 }
 

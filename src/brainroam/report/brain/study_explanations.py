@@ -33,14 +33,17 @@ def explained(data: ReportData) -> Explained | None:
 
 
 def runs_of(data: ReportData, method: str) -> list[tuple[RunSpec, dict[str, Any]]]:
-    """What the runs of a method kept, of its first seed: seeds would show everybody several times."""
+    """What the runs of a method kept, of its first seed and repeat: others would show everybody several times."""
     runs = data.explanations(method)
+    if data.protocol == "halves":
+        repeat = min((spec.fold for spec, _ in runs), default="")[:-1]
+        runs = [(spec, found) for spec, found in runs if spec.fold.startswith(repeat)]
     first = min((spec.seed for spec, _ in runs), default=0)
     return [(spec, found) for spec, found in runs if spec.seed == first]
 
 
 def held_out(data: ReportData, spec: RunSpec) -> pd.DataFrame:
-    """Subject, fold (as site), label, score and probability of the people a run held out, in its order."""
+    """Subject, site (or fold), label, score and probability of the people a run held out, in its order."""
     predictions = data.folder.runs[spec.hash][1]["predictions"]
     return pd.DataFrame({"site": spec.fold, **predictions})[["subject", "site", "label", "score", "probability"]]
 

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from brainroam.report.data import CONTROLS, ReportData
+from brainroam.evaluation.stats.families import CONTROLS
+from brainroam.report.data import ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import Column, table

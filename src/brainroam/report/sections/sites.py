@@ -1,18 +1,17 @@
 """At which sites did it work: the forest plot."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.special import expit
 
-from brainroam.evaluation.stats.meta import logit_auc
+from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, canvas, inline, shortened
 from brainroam.report.page import render
 from brainroam.report.section import Drawing, Section
 from brainroam.report.tables import Column, fixed, interval, span, table
-
-Z = 1.959964
 
 
 def sites_section(data: ReportData) -> Section:
@@ -20,12 +19,12 @@ def sites_section(data: ReportData) -> Section:
     sites = site_aucs(data)
     drawing = Drawing(
         "forest",
-        f"AUC of {data.method} at each held-out {data.unit} with 95 % intervals (DeLong, logit scale); "
+        f"AUC of {data.method} at each held-out {data.unit} with 95 % intervals (score intervals, binormal variance); "
         "larger squares stand for more people. "
         + (
-            "The last fold is not special: in-distribution folds have no pooled estimate."
-            if data.protocol == "cv"
-            else f"Diamond: pooled estimate with its interval; bar below: where the next {data.unit} is expected."
+            f"Diamond: mean with its interval; bar below: where the next {data.unit} is expected."
+            if not np.isnan(data.headline["next_low"])
+            else f"{data.headline['reason'].capitalize()}."
         ),
         lambda: _forest(data, sites),
     )
@@ -48,7 +47,7 @@ def sites_section(data: ReportData) -> Section:
         figure=inline(drawing),
         table=table(metrics, columns, "auc-by-site", f"{data.method} at every held-out {data.unit}, seeds averaged"),
         unit=data.unit,
-        one_class=data.evidence.one_class,
+        one_class=data.gathered.one_class,
         every=_every(data),
     )
     return Section("sites", "AUC by site" if data.protocol != "cv" else "AUC by fold", html, (drawing,))
@@ -56,16 +55,14 @@ def sites_section(data: ReportData) -> Section:
 
 def site_aucs(data: ReportData) -> pd.DataFrame:
     """AUC and 95 % interval of the method of the report at each site that has both classes, best first."""
-    found = data.evidence
+    found = data.gathered
     j = found.methods.index(data.method)
     frame = pd.DataFrame(
         {"site": found.sites, "n_cases": found.n_cases, "n": found.n_cases + found.n_controls, "auc": found.auc[:, j]}
     )
     known = frame["auc"].notna().to_numpy()
-    effect, variance = logit_auc(
-        found.auc[known, j], found.variance[known, j], found.n_cases[known], found.n_controls[known]
-    )
-    frame = frame[known].assign(low=expit(effect - Z * np.sqrt(variance)), high=expit(effect + Z * np.sqrt(variance)))
+    low, high = site_intervals(found.auc[known, j], found.n_cases[known], found.n_controls[known])
+    frame = frame[known].assign(low=low, high=high)
     return frame.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -77,12 +74,21 @@ def _every(data: ReportData):
     return table(wide.reset_index(), columns, "auc-by-site-and-method", "AUC of every method, seeds averaged")
 
 
+def _summary(unit: str, row: dict) -> Iterator[tuple[str, float, float | None, float]]:
+    """The rows below the sites, as far as there are intervals: mean and next site, each with its limits."""
+    if not np.isnan(row["auc_low"]):
+        yield "Mean", row["auc_low"], row["auc"], row["auc_high"]
+    if not np.isnan(row["next_low"]):
+        yield f"Next {unit}", row["next_low"], None, row["next_high"]
+
+
 def _forest(data: ReportData, sites: pd.DataFrame) -> Figure:
     row = data.headline
-    pooled = data.protocol != "cv" and not np.isnan(row["pooled_low"])
     n = len(sites)
-    figure, axes = canvas(7.6, 0.31 * (n + 2.4 * pooled) + 0.9)
-    at = np.arange(n)[::-1] + 2.4 * pooled
+    summary = list(_summary(data.unit, row)) if data.protocol != "cv" else []
+    below = len(summary) + 0.4 * bool(summary)
+    figure, axes = canvas(7.6, 0.31 * (n + below) + 0.9)
+    at = np.arange(n)[::-1] + below
     axes.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     axes.hlines(at, sites["low"], sites["high"], color=INK, linewidth=1.2)
     size = 25 + 90 * sites["n"] / sites["n"].max()
@@ -90,14 +96,17 @@ def _forest(data: ReportData, sites: pd.DataFrame) -> Figure:
     texts = [f"{r.auc:.2f} ({span(r.low, r.high)})" for r in sites.itertuples()]
     names = [f"{shortened(r.site, 34)}  {r.n_cases}/{r.n}" for r in sites.itertuples()]
     ticks = list(at)
-    if pooled:
-        low, middle, high = row["pooled_low"], row["pooled_auc"], row["pooled_high"]
-        axes.fill([low, middle, high, middle], [1.2, 1.48, 1.2, 0.92], color=VERMILION, zorder=3)
-        axes.hlines(0.2, row["next_low"], row["next_high"], color=VERMILION, linewidth=5)
-        ticks += [1.2, 0.2]
-        texts += [f"{middle:.2f} ({span(low, high)})", span(row["next_low"], row["next_high"])]
-        names += ["Pooled", f"Next {data.unit}"]
-        axes.axhline(1.85, color=RULE, linewidth=0.8)
+    for i, (name, low, middle, high) in enumerate(reversed(summary)):
+        y = i + 0.2
+        if middle is None:
+            axes.hlines(y, low, high, color=VERMILION, linewidth=5)
+        else:
+            axes.fill([low, middle, high, middle], [y, y + 0.28, y, y - 0.28], color=VERMILION, zorder=3)
+        ticks.append(y)
+        texts.append(span(low, high) if middle is None else f"{middle:.2f} ({span(low, high)})")
+        names.append(name)
+    if summary:
+        axes.axhline(below - 0.55, color=RULE, linewidth=0.8)
     for y, text in zip(ticks, texts, strict=True):
         axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center")
     axes.set_yticks(ticks, names)
@@ -107,6 +116,7 @@ def _forest(data: ReportData, sites: pd.DataFrame) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.5, max(ticks, default=0) + 0.6)
-    axes.set_xlim(min(0.3, float(sites["low"].min()) - 0.03) if n else 0, 1.0)
+    lowest = min([0.33, *sites["low"], *(low for _, low, _, _ in summary)]) if n else 0.03
+    axes.set_xlim(max(lowest - 0.03, 0.0), 1.0)
     axes.set_xlabel("AUC; dashed: chance")
     return figure
