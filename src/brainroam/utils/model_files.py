@@ -29,6 +29,10 @@ SCHEMA = 1
 HEADER, ARRAYS = "model.json", "model.safetensors"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "safetensors")
 LARGEST_HEADER, LARGEST_ARRAYS = 2**26, 2**32  # bytes; ours have some kB and some MB
+NOTICE = (
+    "Personal data: whoever holds this model and a scan can tell better than chance whether the person was in its "
+    "training set and, if so, the diagnosis. Share it only with those who may have the data it was made from."
+)
 BLANK = "0" * 64  # stands for the checksum of model.json while that checksum is taken
 
 
@@ -40,7 +44,8 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
     path : str or Path
         The folder.
     header : dict
-        What the model is: JSON values, numpy scalars and tuples. Schema, package versions and checksums are added.
+        What the model is: JSON values, numpy scalars and tuples. Schema, package versions, checksums and a notice that
+        it is personal data are added.
     arrays : dict of str to ndarray
         What it learned.
 
@@ -55,7 +60,9 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
     if path.exists() and not _may_be_replaced(path):
         raise ModelFileError(f"{path} exists and is not a model; it was left as it is: choose another name")
     tensors = safetensors.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    content = _sealed({**header, "schema": SCHEMA, "versions": _versions(), "arrays_sha256": _sha256(tensors)})
+    content = _sealed(
+        {**header, "notice": NOTICE, "schema": SCHEMA, "versions": _versions(), "arrays_sha256": _sha256(tensors)}
+    )
     try:
         with _moved_into_place(path) as folder:
             _write(folder / HEADER, content)
