@@ -89,7 +89,7 @@ def own_covariate_scaled_over_everybody(cohort, train, test, seed):
 
 def categories_of_everybody(cohort, train, test, seed):
     codes = cohort.table["scanner"].astype("category").cat.codes.to_numpy()
-    return ridge(np.column_stack([codes, edges_of(cohort)]), cohort, train, test)
+    return ridge(np.column_stack([codes / codes.max(), edges_of(cohort)]), cohort, train, test)
 
 
 def share_of_cases_at_the_site(cohort, train, test, seed):

@@ -16,7 +16,8 @@ One site is held out. Then, everything else being equal, and each time in a fres
 From ``test-labels`` on everybody has a new id in each run, so nothing kept by id is of use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from scipy.stats import t as student
@@ -72,14 +73,14 @@ class _Leaks:
         yield self._test_labels(base)
         yield from self._corruption(base)
         spoilt = self.test[::2]
-        yield self._of_others("lengths", of_other_lengths(self.cohort, spoilt), base, "how long")
-        yield self._of_others("regions", without_regions(self.cohort, spoilt), base, "with which regions")
+        yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
+        yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
 
-    def _once(self, cohort: Cohort, group: np.ndarray) -> Outcome:
+    def _once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
         """One run in a fresh process; under new names, unless the method cannot do without the old ones."""
         self.draw += 1
-        named = cohort if self.by_name else renamed(cohort, self.seed, self.draw)
-        return self.run(named, self.train, [group], self.seed)[0]
+        named = self.cohort if self.by_name else renamed(self.cohort, self.seed, self.draw)
+        return self.run(change(named), self.train, [group], self.seed)[0]
 
     def _reproducible(self, first: Outcome, again: Outcome) -> Check:
         moved = gap(again.scores[0], first.scores[0])
@@ -97,7 +98,7 @@ class _Leaks:
     def _names(self, first: Outcome) -> Check:
         text = "gave everybody another id and every site another name: "
         try:
-            self.renamed = self._once(self.cohort, self.test)
+            self.renamed = self._once(lambda cohort: cohort, self.test)
         except Exception as error:
             self.by_name = True
             text += (
@@ -109,7 +110,7 @@ class _Leaks:
         return Check("names", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _test_labels(self, base: Outcome) -> Check:
-        turned = self._once(turned_round(self.cohort, self.test[len(self.test) > 3 :]), self.test)
+        turned = self._once(partial(turned_round, people=self.test[len(self.test) > 3 :]), self.test)
         moved = gap(turned.scores[0], base.scores[0])
         same = moved == 0 and turned.state == base.state
         text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
@@ -119,7 +120,7 @@ class _Leaks:
     def _corruption(self, base: Outcome) -> Iterator[Check]:
         scores, spoilt, moved, changed = base.scores[0], np.empty(len(self.test)), 0.0, set[str]()
         for k in (0, 1):
-            found = self._once(corrupted(self.cohort, self.test[k::2], self.seed), self.test)
+            found = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
             moved = max(moved, gap(found.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
             changed |= _changed(found, base)
             spoilt[k::2] = found.scores[0][k::2]
@@ -143,11 +144,11 @@ class _Leaks:
             text += "who has become somebody else scores as before, so the score comes from elsewhere, such as a file"
         return Check("spoilt", self.method, alike <= limit, alike, limit, text)
 
-    def _of_others(self, name: str, cohort: Cohort, base: Outcome, what: str) -> Check:
+    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, what: str) -> Check:
         """Change one half, and score the other half only: whoever cannot read the changed people need not."""
         text = f"changed {what} one half of the {self.people} were scanned: "
         try:
-            found = self._once(cohort, self.test[1::2])
+            found = self._once(change, self.test[1::2])
         except Exception as error:
             text += f"the procedure stops ({type(error).__name__}: {str(error)[:100]}), so this was not checked"
             return Check(name, self.method, None, None, ROUNDING, text)
