@@ -127,10 +127,9 @@ def mechanisms(edges: np.ndarray, cohort: Cohort, others: np.ndarray) -> Iterato
 
 def means_by_lobe(edges: np.ndarray, cohort: Cohort) -> np.ndarray:
     """Mean edge between and within lobes of each hemisphere (n, pairs)."""
-    lobes = np.array(
-        [f"{lobe}{name[-1]}" for lobe, name in zip(lobes_of(cohort.atlas), cohort.atlas.labels, strict=True)]
-    )
-    ends = np.sort(lobes[edge_pairs(cohort.n_rois)], axis=1)
+    lobes = zip(lobes_of(cohort.atlas) or (), cohort.atlas.labels, strict=True)
+    sides = np.array([f"{lobe}{name[-1]}" for lobe, name in lobes])  # AAL ends a name with its side
+    ends = np.sort(sides[edge_pairs(cohort.n_rois)], axis=1)
     _, block = np.unique([f"{a}-{b}" for a, b in ends], return_inverse=True)
     return np.stack([edges[:, block == k].mean(axis=1) for k in range(block.max() + 1)], axis=1)
 
