@@ -1,8 +1,12 @@
 """What the audit says of methods that cheat on purpose (`planted`), of honest ones, and of the data."""
 
 import json
+import os
 import re
 import shutil
+import signal
+import threading
+import time
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from typer.testing import CliRunner
 
 from brainroam.audit import CANNOT_SEE, audit
 from brainroam.audit.candidates import candidate
-from brainroam.audit.fresh import FreshProcesses
+from brainroam.audit.fresh import FORKS, FreshProcesses
 from brainroam.audit.leaks import leak_checks
 from brainroam.audit.shuffle import shuffle_checks
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, without_regions
@@ -146,6 +150,30 @@ def test_a_method_that_ends_its_process_is_named_and_the_next_one_runs(processes
     with pytest.raises(BrainroamError, match="ended its process with exit code 5"):
         failed(deadly, processes)
     assert failed("majority", processes) == set()
+
+
+def slow(cohort, train, test, seed):
+    (planted.FOLDER / "pid").write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+@pytest.mark.skipif(not FORKS, reason="signals as POSIX has them")
+def test_ctrl_c_ends_the_run_and_its_process():
+    """The signal comes while this process waits for an answer."""
+    file = planted.FOLDER / "pid"
+
+    def interrupt():
+        while not file.exists() or not file.read_text():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt), FreshProcesses() as processes:
+        failed(slow, processes)
+    pid, stop = int(file.read_text()), time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < stop:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_what_a_method_prints_does_no_harm(processes):

@@ -7,6 +7,7 @@ starts a process anew.
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,16 +82,20 @@ class FreshProcesses:
 
     def _end(self) -> None:
         if self._server is not None:
-            self._server.kill()
+            os.killpg(self._server.pid, signal.SIGKILL) if FORKS else self._server.kill()
             self._server.communicate()
         self._server = None
 
 
 def _started(folder: str) -> subprocess.Popen:
     paths = os.pathsep.join(map(os.path.abspath, sys.path))
-    environment = os.environ | {"PYTHONPATH": paths}
     return subprocess.Popen(
-        [sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=environment
+        [sys.executable, "-c", SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths},
+        start_new_session=FORKS,  # Ctrl-C of a terminal reaches this process only, which ends the others
     )
 
 
