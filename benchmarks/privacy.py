@@ -43,7 +43,7 @@ def members_of(cohort: Cohort, seed: int = 0) -> np.ndarray:
 def residuals_of(clf: CoreClassifier, cohort: Cohort) -> np.ndarray:
     """Everybody's residuals as the model itself makes them, without the site's mean over people not in the model."""
     edges = cohort_edges(cohort, clf.kind, clf.shrinkage, clf.robust)
-    return np.nan_to_num(clf.deconfounder_.transform(edges, cohort.covariates(["age", "sex"])))
+    return np.nan_to_num(clf.deconfounder_.transform(edges, covariates=cohort.covariates(["age", "sex"])))
 
 
 def contrast_attack(clf: CoreClassifier, cohort: Cohort) -> Attack:
