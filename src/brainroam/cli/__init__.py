@@ -1,10 +1,13 @@
 """The command line: parse, call, print. Everything heavy is imported by the command that needs it."""
 
+import _thread
 import errno
 import io
 import sys
+import threading
 import traceback
 import warnings
+from typing import NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -104,16 +107,38 @@ for _panel, _commands in PANELS.items():
 
 
 def main() -> None:
-    """Entry point of the ``brainroam`` command."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no arrows or dashes shows ? instead of failing
+    """Run the command that was typed; an error ends it with an exit code and, but for a fault of ours, one line."""
     try:
+        sys.unraisablehook = _unraisable
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
         app(prog_name="brainroam")
     except KeyboardInterrupt:  # before or after a command; `_Commands` tells the same during one
-        _say(INTERRUPTED, "red")
-        sys.exit(130)
-    except Exception:
+        _interrupted()
+    except Exception as error:
+        if _began_with_ctrl_c(error):
+            _interrupted()
         traceback.print_exc()
         _say("This is a fault of brainroam, not yours: please report it with the lines above.", "red")
         sys.exit(3)
+
+
+def _interrupted() -> NoReturn:
+    _say(INTERRUPTED, "red")
+    sys.exit(130)
+
+
+def _began_with_ctrl_c(error: BaseException | None) -> bool:
+    """Some libraries turn an interrupt during their import into an error of their own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _unraisable(problem: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C in a callback, where Python can only print and forget it, is raised again where it counts."""
+    if problem.exc_type is KeyboardInterrupt:
+        threading.Timer(0.01, _thread.interrupt_main).start()  # at once it would be lost here as well
+    else:
+        sys.__unraisablehook__(problem)

@@ -19,7 +19,7 @@ from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
-from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.evaluation.runs_folder import RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
@@ -231,6 +231,8 @@ def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Re
         if not partial or not done:
             raise RunsError(words)
         warnings.warn(words, stacklevel=3)
+    if mixed := mixed_versions(spec for spec, _ in done):
+        warnings.warn(mixed, stacklevel=3)
     return Results(
         frame(SCORES, (row for run in done for row in score_rows(*run))),
         frame(PREDICTIONS, (row for run in done for row in prediction_rows(*run))),

@@ -39,6 +39,7 @@ CLUSTERS = {
 MEMORY = {f"distributed.worker.memory.{step}": False for step in ("target", "spill", "pause")}
 # The scheduler's own retries would count against every task a dead worker had been given; ours know the culprit.
 SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "60s", **MEMORY}
+LOOPBACK = "127.0.0.1"  # whoever reaches a scheduler or its page can run code as its user, and is asked for no password
 PROLOGUE = [
     *(f"export {library}_NUM_THREADS=1" for library in ("OMP", "OPENBLAS", "MKL")),
     *(f"export DASK_{name.upper().replace('.', '__')}=False" for name in MEMORY),
@@ -111,17 +112,29 @@ class Dask:
                 cluster.scale(jobs)
                 yield cluster
         else:
-            with _leaving_ctrl_c_to_us():
-                cluster = extra("dask", "distributed").LocalCluster(
+            with self._processes(jobs) as cluster:
+                yield cluster
+
+    def _processes(self, jobs: int) -> Any:
+        """Workers on this machine that nobody outside it can reach."""
+        distributed = extra("dask", "distributed")
+        with _leaving_ctrl_c_to_us():
+            try:
+                return distributed.LocalCluster(
                     n_workers=jobs,
                     threads_per_worker=1,
                     processes=True,
+                    host=LOOPBACK,
                     memory_limit=self.memory_limit,
-                    dashboard_address=":0",
+                    dashboard_address=f"{LOOPBACK}:0",
+                    worker_dashboard_address=f"{LOOPBACK}:0",
                     silence_logs="CRITICAL",
                 )
-            with cluster:
-                yield cluster
+            except (RuntimeError, OSError, TimeoutError) as error:
+                raise BrainroamError(
+                    f"Dask could not start its worker processes ({error}): one of them was ended while it started, or "
+                    "there is too little memory; finished work is kept: start the command again, with fewer jobs"
+                ) from error
 
     @contextmanager
     def _queue(self) -> Iterator[Any]:
@@ -131,7 +144,7 @@ class Dask:
             raise UsageError("leave 'processes' out: every worker has one core, and cores says how many a job holds")
         settings = {"cores": 1, "memory": "4GB", **self.resources}
         settings["job_script_prologue"] = [*PROLOGUE, *settings.get("job_script_prologue", [])]
-        settings["scheduler_options"] = {"dashboard_address": ":0", **settings.get("scheduler_options", {})}
+        settings["scheduler_options"] = {"dashboard_address": f"{LOOPBACK}:0", **settings.get("scheduler_options", {})}
         make = getattr(extra("dask", "dask_jobqueue"), CLUSTERS[self.cluster])
         try:
             cluster = make(processes=settings["cores"], **settings)

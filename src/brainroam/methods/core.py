@@ -87,8 +87,9 @@ class Core(Method):
         found = described("scaffold", "d_com", cohort.atlas, edges)
         strongest = found["edges"]["edge"][:TOP_AT_SITES]
         people = largest(scaffold.edges, top, "contribution", gate=gates, contribution=moved)
+        sites = {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]}
         return found | {
-            "sites": {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]},
+            **({"sites": sites} if len(scaffold.contrast) else {}),
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
         }
 

@@ -1,5 +1,6 @@
 """Edges of a cohort as BIDS relationship matrices, for other tools."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from brainroam import __version__
 from brainroam.core.connectivity import cohort_edges, edges_to_matrix
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, listed
+from brainroam.utils.csv_text import inactive
 from brainroam.utils.files import write_text
 
 
@@ -19,7 +21,7 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
     ::
 
         out/dataset_description.json
-        out/participants.tsv
+        out/participants.tsv                                                      source_id is the id as it was read
         out/sub-<id>/func/sub-<id>_atlas-<atlas>_meas-<kind>_relmat.dense.tsv     P x P, n/a for missing edges
         out/sub-<id>/func/sub-<id>_atlas-<atlas>_meas-<kind>_relmat.json          what it holds
 
@@ -54,8 +56,12 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         rows = ("\t".join("n/a" if np.isnan(x) else f"{x:.6g}" for x in row) for row in matrix)
         write_text(f"{stem}.dense.tsv", "\n".join(rows) + "\n")
         write_text(f"{stem}.json", json.dumps(sidecar, indent=2) + "\n")
-    people = cohort.table.assign(participant_id=[f"sub-{label}" for label in labels])
-    columns = ["participant_id", "site", "label", "age", "sex"]
+    people = cohort.table.assign(
+        participant_id=[f"sub-{label}" for label in labels],
+        source_id=cohort.table["subject"].map(inactive),
+        site=cohort.table["site"].map(inactive),
+    )
+    columns = ["participant_id", "source_id", "site", "label", "age", "sex"]
     table = people[columns].to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n")
     write_text(out / "participants.tsv", table)
     generated = {"Name": "brainroam", "Version": __version__}
@@ -67,5 +73,11 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
 
 
 def _label(name: str) -> str:
-    """A name as BIDS allows it: letters and digits."""
-    return re.sub(r"[^A-Za-z0-9]", "", name.removeprefix("sub-"))
+    """A name as BIDS allows it: letters and digits of ASCII, and a few more that stand for letters it does not allow.
+
+    >>> _label("sub-NYU_0051"), _label("Мария"), _label("Мария 2")
+    ('NYU0051', 'e7012497', '2bba0845e')
+    """
+    name = name.removeprefix("sub-")
+    kept = re.sub(r"[^A-Za-z0-9]", "", name)
+    return kept if kept and name.isascii() else kept + hashlib.sha256(name.encode()).hexdigest()[:8]
