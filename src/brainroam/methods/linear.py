@@ -120,7 +120,6 @@ for _name, _kind, _classifier, _strengths, _citation in (
     ("fc-ridge", "pearson", "ridge", (500.0, 50.0, 5000.0), _FC),
     ("fc-logistic", "pearson", "logistic", (0.01, 0.001, 0.1), _FC),
     ("fc-svm", "pearson", "svm", (0.01, 0.001, 0.1), _FC),
-    ("tangent-ridge", "tangent", "ridge", (1000.0, 100.0, 10000.0), _TANGENT),
     ("tangent-logistic", "tangent", "logistic", (0.01, 0.001, 0.1), _TANGENT),
 ):
     register(
