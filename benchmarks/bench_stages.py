@@ -108,9 +108,8 @@ def bench_static() -> None:
 
 def bench_descriptors(n_people: int = 60, n_pairs: int = 800) -> None:
     """Volatility and flexibility of a scaffold's pairs."""
-    series = [
-        x for x, gone in zip(people(root=DATA).series, people(root=DATA).missing_rois, strict=True) if not gone.any()
-    ][:n_people]
+    cohort = people(root=DATA)
+    series = cohort.subset(~cohort.missing_rois.any(axis=1)).series[:n_people]
     rng = np.random.default_rng(0)
     pairs = edge_pairs(series[0].shape[1])
     pairs = pairs[np.sort(rng.choice(len(pairs), n_pairs, replace=False))]

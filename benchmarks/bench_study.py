@@ -41,7 +41,10 @@ class Studies:
         if self.before is not None:
             then = self._cost(data, methods, self.before)
             ratios = then.wall / now.wall, then.processor / now.processor
-            print(f"{'  before':52} {then} | {ratios[0]:.1f}x on the clock, {ratios[1]:.1f}x of it", flush=True)
+            print(
+                f"{'  before':52} {then} | {ratios[0]:.1f}x on the clock, {ratios[1]:.1f}x of processor time",
+                flush=True,
+            )
         return now
 
     def synthetic(self, n_sites: int, n_per_site: int, n_rois: int) -> list[str]:
