@@ -16,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.geometric_mean import logarithms_at_mean, roots
+from brainroam.core.series import TakesSeries, without_signal
 from brainroam.core.symmetric import edge_vectors, spectral
-from brainroam.data.cohort import missing_rois
 
 
-class TangentEdges(TransformerMixin, BaseEstimator):
+class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
     """Tangent-space edges; the reference is the geometric mean of the people it was fitted on.
 
     nilearn's ``ConnectivityMeasure(kind="tangent")`` (Ledoit-Wolf covariance of the raw series) up to the edge order
@@ -49,12 +49,12 @@ class TangentEdges(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, series: Sequence[np.ndarray], y: object = None) -> np.ndarray:
         """Learn the reference and return the edges of the training people, for the price of the reference."""
-        return edge_vectors(self._logarithms(covariances(series)), missing_rois(series))
+        return edge_vectors(self._logarithms(covariances(series)), without_signal(series))
 
     def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
         """Edge values (n, M), each person on their own."""
         check_is_fitted(self)
-        missing = missing_rois(series)
+        missing = without_signal(series)
         people = (ledoit_wolf(x, gone) for x, gone in zip(series, missing, strict=True))
         with threadpool_limits(1, "blas"):
             return edge_vectors((spectral(self.whitening_ @ c @ self.whitening_, np.log) for c in people), missing)
@@ -69,7 +69,7 @@ class TangentEdges(TransformerMixin, BaseEstimator):
 def covariances(series: Sequence[np.ndarray]) -> np.ndarray:
     """Ledoit-Wolf covariances (n, P, P); a region without signal varies as the others do and with none of them."""
     with threadpool_limits(1, "blas"):
-        return np.stack([ledoit_wolf(x, gone) for x, gone in zip(series, missing_rois(series), strict=True)])
+        return np.stack([ledoit_wolf(x, gone) for x, gone in zip(series, without_signal(series), strict=True)])
 
 
 def ledoit_wolf(x: np.ndarray, gone: np.ndarray) -> np.ndarray:
