@@ -18,7 +18,6 @@ SHORTER = {
     "bench_fit": ["--people", "150", "--rois", "80"],
     "bench_memory": ["300", "200"],
     "bench_scale": ["--people", "125,250,500", "--rois", "100"],
-    "bench_tangent": ["--every", "2"],
 }
 
 start = time.perf_counter()

@@ -1,10 +1,9 @@
 """Tangent space of a fold's training people against nilearn: processor time, and who is nearer to the true mean.
 
-    python benchmarks/bench_tangent.py [ABIDE_pcp] [--every 1]
+    python benchmarks/bench_tangent.py [ABIDE_pcp]
 
 Both start from the series and return the edges of the training people (Ledoit-Wolf covariances, reference, logarithms).
 The distance of a reference is the largest entry of the mean logarithm there, which is zero at the geometric mean.
-``--every 2`` takes every second person.
 """
 
 import argparse
@@ -27,10 +26,10 @@ def distance(matrices: np.ndarray, reference: np.ndarray) -> float:
     return float(np.abs(mean).max())
 
 
-def bench_tangent(data: Path | None, atlas: str, every: int) -> None:
+def bench_tangent(data: Path | None, atlas: str) -> None:
     """Print the ratio and both distances."""
     cohort = training_people(atlas, data)
-    cohort = cohort.subset(np.flatnonzero(~cohort.missing_rois.any(axis=1))[::every])
+    cohort = cohort.subset(np.flatnonzero(~cohort.missing_rois.any(axis=1)))
     series = cohort.series
     ours, theirs = TangentEdges(), ConnectivityMeasure(kind="tangent", vectorize=True, discard_diagonal=True)
     found, expected = [], []
@@ -50,11 +49,10 @@ def bench_tangent(data: Path | None, atlas: str, every: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", type=Path)
-    parser.add_argument("--every", type=int, default=1)
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module="nilearn")  # its descent stops unconverged
     for atlas in ("aal", "cc200"):
-        bench_tangent(options.data, atlas, options.every)
+        bench_tangent(options.data, atlas)
 
 
 if __name__ == "__main__":
