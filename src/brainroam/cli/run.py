@@ -48,7 +48,8 @@ def run(
     with Stages() as stages:
         with stages.stage("check") as done:
             source = source_of(str(study), {})
-            report = check_cohort(source.load(everybody=True), plan.max_missing_rois)
+            everybody = source.load(everybody=True)  # read once, for the check and for the study
+            report = check_cohort(everybody, plan.max_missing_rois)
             counts = report.to_dict()["findings"]
             n_warnings = sum(finding["severity"] == "warning" for finding in counts)
             seen = f"; brainroam check {study} shows them" if n_warnings else ""
@@ -57,9 +58,8 @@ def run(
             stages.stop()
             show_check(report)
             raise typer.Exit(1)
-        cohort = source.load()
         results = evaluate(
-            cohort,
+            everybody.exclude_missing(plan.max_missing_rois),
             plan.methods,
             chosen,
             n_repeats=repeats or plan.repeats,

@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
-from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
+from brainroam.core.series import TakesSeries
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError
