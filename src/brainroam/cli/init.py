@@ -41,7 +41,9 @@ def init(
     ] = None,
     atlas: Annotated[
         str | None,
-        typer.Option(help="aal, cc200, or a table of region names.", metavar="NAME", rich_help_panel=PANEL),
+        typer.Option(
+            help="aal, cc200, schaefer200, ..., or a table of region names.", metavar="NAME", rich_help_panel=PANEL
+        ),
     ] = None,
     reader: Annotated[
         str | None, typer.Option(help="Name of the layout.", metavar="NAME", rich_help_panel=PANEL)
@@ -139,7 +141,9 @@ def study_text(guess: "Guess", folder: Path, home: Path, methods: list[str]) -> 
         "",
         _entry("data", _relative(folder, home), "the folder of the data"),
         _entry("reader", guess.reader, "its layout"),
-        _entry("atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, cc200, or a table")),
+        _entry(
+            "atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, schaefer200, ..., or a table")
+        ),
         _entry("sites", None, "only these, as [A, B]; null keeps all"),
         _entry("max_missing_rois", 0.2, "leave out people without signal in a larger share of regions"),
         f"options:{'' if options else ' {}'}  # of the reader",

@@ -32,7 +32,9 @@ Reader = Annotated[
 ]
 AtlasName = Annotated[
     str | None,
-    typer.Option(help="aal, cc200, or a table of region names.", metavar="NAME", rich_help_panel=PANEL),
+    typer.Option(
+        help="aal, cc200, schaefer200, ..., or a table of region names.", metavar="NAME", rich_help_panel=PANEL
+    ),
 ]
 Sites = Annotated[
     str | None, typer.Option(help="Only these sites, with commas between.", metavar="A,B", rich_help_panel=PANEL)

@@ -259,7 +259,7 @@ class Cohort:
             "schema": SCHEMA,
             "table": to_columns(self._table),
             "excluded": to_columns(self._excluded),
-            "atlas": {"name": self.atlas.name, "labels": self.atlas.labels, "citation": self.atlas.citation},
+            "atlas": self.atlas.described(),
             "manifest_hash": self.manifest_hash,
         }
         coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
@@ -278,10 +278,7 @@ class Cohort:
                 raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
             table = pd.DataFrame(header["table"])
             ends = np.cumsum(table["n_timepoints"].to_numpy(dtype=int))
-            atlas = Atlas(
-                **{**header["atlas"], "labels": tuple(header["atlas"]["labels"])},
-                coords=coords if len(coords) else None,
-            )
+            atlas = Atlas.of_description(header["atlas"], coords if len(coords) else None)
             cohort = cls(
                 np.split(data, ends[:-1]), table, atlas, pd.DataFrame(header["excluded"], columns=["subject", "reason"])
             )

@@ -85,7 +85,7 @@ def write_store(
             "table": to_columns(people),
             "dtypes": {str(name): str(dtype) for name, dtype in people.dtypes.items()},
             "excluded": to_columns(left_out[["subject", "reason"]]),
-            "atlas": {"name": atlas.name, "labels": list(atlas.labels), "citation": atlas.citation},
+            "atlas": atlas.described(),
             "coords": None if atlas.coords is None else np.asarray(atlas.coords).tolist(),
             "digests": writer.digests,
             "manifest_hash": manifest_hash(people, writer.digests),
@@ -129,8 +129,7 @@ class CohortStore:
         self.table = validated_table(people, len(people)).assign(n_timepoints=n_timepoints)[list(people.columns)]
         self.excluded = pd.DataFrame(content["excluded"], columns=["subject", "reason"], dtype=object)
         coords = None if content["coords"] is None else np.array(content["coords"], dtype=float)
-        atlas = content["atlas"]
-        self.atlas = Atlas(atlas["name"], tuple(atlas["labels"]), coords, atlas["citation"])
+        self.atlas = Atlas.of_description(content["atlas"], coords)
         self.digests: list[str] = content["digests"]
         self.manifest_hash = str(content["manifest_hash"])
         self._ends = np.cumsum(n_timepoints)
