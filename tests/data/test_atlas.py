@@ -71,7 +71,7 @@ def test_an_atlas_of_another_size_is_refused(tmp_path, asked, n_rois):
 
 
 def test_an_atlas_other_than_the_headers_say_is_refused(tmp_path):
-    with pytest.raises(DataError, match="the headers name the 100 regions of 'schaefer100', not .* 'schaefer100-17'"):
+    with pytest.raises(DataError, match=r"the headers name the 100 regions of 'schaefer100', not .* 'schaefer100-17'"):
         load_cohort(study(tmp_path, list(load_atlas("schaefer100").labels)), atlas="schaefer100-17")
 
 

@@ -12,6 +12,7 @@ One site is held out. Then, everything else being equal,
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from brainroam.audit.candidates import Candidate, Outcome
 from brainroam.audit.finding import Check
@@ -88,7 +89,7 @@ def turned_round(cohort: Cohort, people: np.ndarray) -> Cohort:
     """A cohort of its own, with nothing remembered, in which these people have the other label."""
     table = cohort.table
     table.loc[people, "label"] = 1 - table.loc[people, "label"]
-    return Cohort(cohort.series, table, cohort.atlas)
+    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
 
 
 def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
@@ -99,7 +100,9 @@ def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
         series[i] = 10 * rng.normal(size=series[i].shape) ** 3
     for name, value in {"age": 99.0, "sex": 1.0, "mean_fd": 9.0, "tr": 0.5}.items():
         table.loc[people, name] = value
-    return Cohort(series, table, cohort.atlas)
+    for name in cohort.covariate_names:
+        table.loc[people, name] = 99.0 if pd.api.types.is_numeric_dtype(table[name]) else "strange"
+    return Cohort(series, table, cohort.atlas, covariates=cohort.covariate_names)
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:

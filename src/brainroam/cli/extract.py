@@ -60,7 +60,7 @@ def extract(
     One file per run, in BIDS; a region that the scan does not cover is missing. Stop it whenever you like: the same
     command goes on where it stopped.
 
-    [bold]Example:[/bold] brainroam extract derivatives/fmriprep --atlas schaefer200 --out series && brainroam init series
+    [bold]Example:[/bold] brainroam extract derivatives/fmriprep --atlas schaefer200 --out series
     """
     from brainroam.data.extract.parcellation import load_parcellation
     from brainroam.data.extract.runs import find_runs

@@ -53,8 +53,8 @@ class Champion(Method):
 
     Parameters
     ----------
-    covariates : sequence of str
-        Columns to remove.
+    covariates : sequence of str, optional
+        Columns to remove; those of the study by default.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Champion(Method):
         Out-of-site score of each training person; NaN where their site could not be held out.
     """
 
-    def __init__(self, covariates: Sequence[str] = ("age", "sex")) -> None:
+    def __init__(self, covariates: Sequence[str] | None = None) -> None:
         self.covariates = covariates
 
     @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
@@ -231,6 +231,7 @@ register(
         "weighted sum of four readers: log and Pearson edges, all and scaffold, each with lead-lag beside",
         "brainroam",
         needs=("site", "covariates"),
+        covariate_use="removed",
         self_selecting=True,
         stochastic=False,
     )

@@ -50,8 +50,8 @@ class SiteRidge(Method):
         Thresholds of the scaffold.
     may_be_empty : bool
         Read nothing where the scaffold is empty, instead of an error; an empty scaffold of lead-lag edges is none.
-    covariates : sequence of str
-        Columns to remove.
+    covariates : sequence of str, optional
+        Columns to remove; those of the study by default.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SiteRidge(Method):
         eta: float = 0.75,
         zeta: float = 0.70,
         may_be_empty: bool = False,
-        covariates: Sequence[str] = ("age", "sex"),
+        covariates: Sequence[str] | None = None,
     ) -> None:
         if not shrinkages:
             raise UsageError("there must be at least one shrinkage")
@@ -115,7 +115,7 @@ class SiteRidge(Method):
         """Residual edges (n, M) and their weights (M,), for each source."""
         for source, deconfounder, coef in zip(self._sources(), self.deconfounders_, self.coefs_, strict=True):
             edges = cohort_edges(cohort, *source)
-            yield np.nan_to_num(deconfounder.transform(edges, cohort.covariates(self.covariates))), coef
+            yield np.nan_to_num(deconfounder.transform(edges, cohort.table)), coef
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""
@@ -187,9 +187,10 @@ register(
     MethodInfo(
         "log-ridge",
         SiteRidge,
-        "ridge on all log-Euclidean edges, site means and per-site age and sex removed",
+        "ridge on all log-Euclidean edges, site means and per-site covariates removed",
         "Varoquaux et al. (2010) MICCAI; recipe of brainroam",
         needs=("site", "covariates"),
+        covariate_use="removed",
         stochastic=False,
     )
 )
@@ -200,6 +201,7 @@ register(
         "ridge on the cross-site scaffold of deconfounded log-Euclidean edges",
         "recipe of brainroam",
         needs=("site", "covariates"),
+        covariate_use="removed",
         stochastic=False,
         least_sites=2,
     )

@@ -4,7 +4,7 @@
 
     out/dataset_description.json
     out/participants.tsv                          the table of people that was found, with mean_fd
-    out/runs.tsv                                  one row per run: volumes, TR, mean FD, missing regions, or why it failed
+    out/runs.tsv                                  per run: volumes, TR, mean FD, missing regions, or why it failed
     out/atlas-<seg>_dseg.tsv                      index, name, x, y, z, network of the regions
     out/sub-01/[ses-1/]func/<run>_seg-<seg>_stat-mean_timeseries.tsv      a column per region, n/a where missing
     out/sub-01/[ses-1/]func/<run>_seg-<seg>_stat-mean_timeseries.json     the record; written last

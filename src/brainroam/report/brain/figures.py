@@ -1,4 +1,4 @@
-"""Static pictures of an explanation: where the pathways run, between which lobes or networks, at which sites, with which gates."""
+"""Static pictures of an explanation: where pathways run, between which lobes or networks, at which sites, gates."""
 
 from collections.abc import Iterator
 
