@@ -10,7 +10,7 @@ from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
 from brainroam.methods.tuning import Selected
 
-USERS = ("log-ridge", "scaffold-ridge", "combat-ridge", "confounds")
+USERS = ("champion", "scaffold-ridge", "combat-ridge", "confounds")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_methods_use_the_covariates_of_the_study(cohort, name):
 
 def test_a_saved_model_keeps_the_covariates_it_was_fitted_with(cohort, tmp_path):
     used = cohort.using(["mean_fd"])
-    fitted = Selected(method_info("log-ridge"), "fast").fit(used)
+    fitted = Selected(method_info("scaffold-ridge"), "fast").fit(used)
     save_method(tmp_path / "model", fitted, used, 0)
     loaded, _ = load_method(tmp_path / "model", cohort)  # a cohort that says nothing of it
     np.testing.assert_array_equal(loaded.score(cohort), fitted.score(used))
@@ -46,14 +46,14 @@ def page_of(cohort, methods, folder, tmp_path):
 def test_the_methods_text_says_what_was_removed_and_nothing_else(cohort, tmp_path):
     table = cohort.table[["sex"]].astype(float) * np.nan
     without_sex = cohort.with_columns(table).using(["age", "sex", "mean_fd"])
-    page = page_of(without_sex, ["log-ridge", "confounds", "fc-ridge"], tmp_path / "a", tmp_path)
-    assert "log-ridge removed age and mean_fd from the edges" in page
+    page = page_of(without_sex, ["scaffold-ridge", "confounds", "fc-ridge"], tmp_path / "a", tmp_path)
+    assert "scaffold-ridge removed age and mean_fd from the edges" in page
     assert "confounds read age and mean_fd and nothing of the brain" in page
     assert "sex was not known and so not used" in page and "removed age and sex" not in page
     page = page_of(cohort, ["fc-ridge"], tmp_path / "b", tmp_path)
     assert "Covariates:" not in page
-    page = page_of(cohort.using([]), ["log-ridge"], tmp_path / "c", tmp_path)
-    assert "log-ridge used no covariates" in page
+    page = page_of(cohort.using([]), ["scaffold-ridge"], tmp_path / "c", tmp_path)
+    assert "scaffold-ridge used no covariates" in page
 
 
 def test_runs_with_other_covariates_are_another_study(cohort, tmp_path):

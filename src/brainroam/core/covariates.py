@@ -8,6 +8,7 @@ standardised alike. A level never seen in training counts as missing. Which valu
 """
 
 import json
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
@@ -16,6 +17,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 
+from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
 
 # What our estimators ask of scikit-learn's metadata routing; the first argument, our X, is none of its business.
@@ -81,7 +83,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 
     def imputed(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, the training mean where missing."""
-        raw = self._raw(covariates)
+        raw = self.encoded(covariates)
         return np.where(np.isfinite(raw), raw, self.mean_)
 
     def missing(self, covariates: pd.DataFrame) -> pd.DataFrame:
@@ -115,7 +117,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def _standardise(self, covariates: pd.DataFrame) -> Self:
-        raw = self._raw(covariates)
+        raw = self.encoded(covariates)
         if np.isinf(raw).any():
             raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
         known = np.isfinite(raw)
@@ -132,7 +134,8 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             pairs += [(name, level) for level in self.levels_[name][1:]] if name in self.levels_ else [(name, "")]
         return pairs
 
-    def _raw(self, covariates: pd.DataFrame) -> np.ndarray:
+    def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
+        """The columns (n, d) in their own units, NaN where missing."""
         self._require(covariates)
         unseen = self.missing(covariates)
         raw = np.empty((len(covariates), len(self.names_)))
@@ -153,6 +156,31 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 
     def _where(self, flags: np.ndarray) -> str:
         return ", ".join(name for name, bad in zip(self.names_, flags.T, strict=True) if bad.any())
+
+
+def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
+    """Covariates (n, k) without their means within site and class, 0 where missing; columns that do not exist are none.
+
+    What is left varies among people of the same site and diagnosis only. Mean framewise displacement is skewed: its
+    logarithm is taken.
+
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=4)
+    >>> nuisance_variables(cohort, ["age", "no such column"]).shape
+    (16, 1)
+    """
+    table = cohort.table
+    known = table[[name for name in names if name in table]].copy()
+    if "mean_fd" in known:
+        known["mean_fd"] = np.log(known["mean_fd"].clip(lower=1e-4))
+    values = CovariateEncoder().fit(known).encoded(known)
+    group = table["site"].astype(str) + table["label"].astype(str)
+    for people in group.groupby(group).indices.values():
+        here = values[people]
+        present = np.isfinite(here)
+        mean = np.where(present, here, 0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        values[people] = np.where(present, here - mean, 0)
+    return values
 
 
 def _numeric(column: pd.Series, name: str) -> np.ndarray:

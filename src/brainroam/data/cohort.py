@@ -3,7 +3,8 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
+from brainroam.data.features import FeatureFolder
 from brainroam.data.validation import common_width, frozen_series, validated_table
 from brainroam.errors import DataError, ReaderError, listed, unknown
 from brainroam.utils.cache import Cache
@@ -98,7 +100,7 @@ class Cohort:
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
         self._truth, self._covariates, self._prepared = truth, tuple(covariates), tuple(prepared)
         self._origin: tuple[Cohort, np.ndarray] | None = None
-        self._features: dict[str, np.ndarray] = {}
+        self._features: MutableMapping[str, np.ndarray] = {}
         self._cache = Cache()
 
     def __len__(self) -> int:
@@ -195,13 +197,32 @@ class Cohort:
         sharing rows between training and held-out people then cannot leak. ``key`` names the function and its settings.
         Of the whole cohort they are handed out as they are, read-only, since they can be as large as memory allows.
         """
-        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        whole, rows = self.origin
         if key not in whole._features:
             features = compute(whole.series)
             features.setflags(write=False)
             whole._features[key] = features
         features = whole._features[key]
         return features if np.array_equal(rows, np.arange(len(whole))) else features[rows]
+
+    def has_per_person(self, key: str) -> bool:
+        """Whether `per_person` has computed this already."""
+        return key in self.origin[0]._features
+
+    @contextmanager
+    def features_in(self, folder: Path) -> Iterator[None]:
+        """Keep what `per_person` computes in a folder, where other processes find it, for as long as this lasts."""
+        whole = self.origin[0]
+        before, whole._features = whole._features, FeatureFolder(folder)
+        try:
+            yield
+        finally:
+            whole._features = before
+
+    @property
+    def origin(self) -> tuple["Cohort", np.ndarray]:
+        """The cohort this one was selected from, and the positions of its people there."""
+        return self._origin if self._origin is not None else (self, np.arange(len(self)))
 
     @property
     def cache(self) -> Cache:
@@ -276,7 +297,7 @@ class Cohort:
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
         part._covariates, part._prepared = self._covariates, self._prepared
-        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        whole, rows = self.origin
         part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
         return part
 

@@ -185,17 +185,6 @@ def _joint_ridge(blocks: Sequence[_Block], target: np.ndarray, penalties: Sequen
 
 register(
     MethodInfo(
-        "log-ridge",
-        SiteRidge,
-        "ridge on all log-Euclidean edges, site means and per-site covariates removed",
-        "Varoquaux et al. (2010) MICCAI; recipe of brainroam",
-        needs=("site", "covariates"),
-        covariate_use="removed",
-        stochastic=False,
-    )
-)
-register(
-    MethodInfo(
         "scaffold-ridge",
         partial(SiteRidge, scaffold=True, penalties=(3, 10, 30)),
         "ridge on the cross-site scaffold of deconfounded log-Euclidean edges",

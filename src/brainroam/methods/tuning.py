@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort
-from brainroam.errors import BrainroamError, unknown
+from brainroam.errors import unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.utils.model_files import part
 
@@ -94,18 +94,7 @@ class Selected(Method):
         folds = list(inner_folds(cohort, self.budget, seed, self.info.least_sites))
         best = -np.inf
         for configuration in self._configurations():
-            paths = []
-            for train, held_out in folds:
-                model = self.info.make(**configuration)
-                inner = cohort.subset(held_out)
-                model.fit(cohort.subset(train), seed, validation=inner)
-                path = model.validation_path_
-                paths.append(model.score(inner)[None] if path is None else path)
-                if not np.isfinite(paths[-1]).all():
-                    raise BrainroamError(
-                        f"{self.info.name} lost itself in training: its scores are no numbers; "
-                        "try a smaller learning rate or fewer layers"
-                    )
+            paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))

@@ -104,12 +104,12 @@ def _method(data: ReportData, name: str) -> MethodFact:
 def _covariates_of(method: str, fixed: Mapping[str, Any], data: ReportData) -> tuple[str, ...]:
     """The covariates a method used: its own where its name has some, else those of the study."""
     info = method_info(method)
+    if fixed.get("covariates"):
+        return tuple(fixed["covariates"])
     if "covariates" not in info.needs:
         return ()
     if info.covariate_use == "linked":
         return COVARIATES  # by its paper, whatever a study removes
-    if fixed.get("covariates"):
-        return tuple(fixed["covariates"])
     described = data.study.get("covariates")  # not in studies of earlier versions
     used = COVARIATES if described is None else tuple(name for name, seen in described.items() if seen["used"])
     return confounds_of(used) if info.covariate_use == "read" else used
@@ -132,7 +132,7 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
     seen = data.study.get("covariates", {})
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for fact in facts.methods:
-        if "covariates" in fact.needs:
+        if fact.covariates or "covariates" in fact.needs:
             known = tuple(name for name in fact.covariates if seen.get(name, {}).get("known", 1))
             groups.setdefault((fact.covariate_use, known), []).append(fact.name)
     sentences = [

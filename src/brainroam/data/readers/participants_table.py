@@ -27,8 +27,8 @@ PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 class Columns:
     """Which column is what, and what its codes mean.
 
-    ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col`` and ``mean_fd_col`` are names of columns (None:
-    look for the usual ones); ``case`` and ``control`` are the codes, one or several, of the condition and of the
+    ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col`` and ``mean_fd_col`` are names of columns
+    (None: look for the usual ones); ``case`` and ``control`` are the codes, one or several, of the condition and of the
     controls (None: 0 and words such as HC or control stand for controls, and a single other code for the condition).
     """
 
