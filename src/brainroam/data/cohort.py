@@ -269,6 +269,12 @@ class Cohort:
         same.covariates()  # one that does not exist is named now
         return same
 
+    def noting(self, step: str) -> "Cohort":
+        """The same people, with one more sentence on what was done to their series."""
+        same = self._with(np.arange(len(self)), self._excluded)
+        same._prepared = (*self._prepared, step)
+        return same
+
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].to_numpy() for name in columns})

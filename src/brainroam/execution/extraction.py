@@ -80,9 +80,12 @@ def extract(
         show_progress(len(todo), progress) as advance,
     ):
         for run, outcome in outcomes:
-            error = outcome.error if isinstance(outcome, engines.Failure) else ""
-            rows[run.bold] = _row(run, {} if error else outcome, error)
-            advance(f"{run.stem}: " + (f"failed, {error}" if error else _news(outcome, parcellation)))
+            if isinstance(outcome, engines.Failure):
+                rows[run.bold] = _row(run, {}, outcome.error)
+                advance(f"{run.stem}: failed, {outcome.error}")
+            else:
+                rows[run.bold] = _row(run, outcome)
+                advance(f"{run.stem}: {_news(outcome, parcellation)}")
     table = pd.DataFrame([rows[run.bold] for run in runs])
     write_text(out / "runs.tsv", table.to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n"))
     if (table["error"] != "").all():

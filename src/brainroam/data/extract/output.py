@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from brainroam.data.extract.made_by import MADE_BY
 from brainroam.data.extract.parcellation import Parcellation
 from brainroam.data.extract.runs import BoldRun
 from brainroam.data.extract.settings import Settings
@@ -33,14 +34,11 @@ PACKAGES = ("brainroam", "nilearn", "nibabel", "numpy", "scipy")
 
 def paths(run: BoldRun, out: Path, seg: str) -> tuple[Path, Path, Path]:
     """Where the series of a run, its record and its coverage are written."""
-    folder = out.joinpath(*run.bold.parts[run.bold.parts.index("func") - _depth(run) : -1])
+    below = 3 if "_ses-" in run.stem else 2  # sub-01/ses-1/func or sub-01/func
+    folder = out.joinpath(*run.bold.parent.parts[-below:])
     stem = f"{run.stem}_seg-{seg}"
     series = folder / f"{stem}_stat-mean_timeseries.tsv"
     return series, series.with_suffix(".json"), folder / f"{stem}_stat-coverage_bold.tsv"
-
-
-def _depth(run: BoldRun) -> int:
-    return 2 if "_ses-" in run.stem else 1
 
 
 def asked_for(run: BoldRun, parcellation: Parcellation, settings: Settings) -> str:
@@ -79,7 +77,12 @@ def write_run(run: BoldRun, extracted: Extracted, out: Path, seg: str, settings:
 
 def write_description(out: Path, parcellation: Parcellation, settings: Settings, source: Path) -> None:
     """The dataset's own record, and the table of regions."""
-    made_by = {"Name": "brainroam extract", "Version": version("brainroam"), "Settings": settings.described()}
+    made_by = {
+        "Name": MADE_BY,
+        "Version": version("brainroam"),
+        "Description": settings.in_words(),
+        "Settings": settings.described(),
+    }
     content = {
         "Name": f"Regional series of {parcellation.name}",
         "BIDSVersion": "1.10.0",

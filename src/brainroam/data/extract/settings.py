@@ -47,6 +47,23 @@ class Settings:
         if self.high_pass is not None and self.low_pass is not None and self.high_pass >= self.low_pass:
             raise UsageError(f"the band from {self.high_pass:g} to {self.low_pass:g} Hz is empty")
 
+    def in_words(self) -> str:
+        """For a methods section.
+
+        >>> print(Settings(gsr=True).in_words())  # doctest: +ELLIPSIS
+        regional means of volumes ... confounds 'simple' with the global signal, high-pass 0.01 Hz, low-pass 0.1 Hz, ...
+        """
+        cleaned = f"confounds '{self.confounds}'" if self.confounds != "none" else "no confounds"
+        signal = "with" if self.gsr else "without"
+        low = "no high-pass but fMRIPrep's cosines" if self.high_pass is None else f"high-pass {self.high_pass:g} Hz"
+        high = "no low-pass" if self.low_pass is None else f"low-pass {self.low_pass:g} Hz"
+        unit = "unit variance" if self.standardise else "not standardised"
+        return (
+            f"regional means of volumes preprocessed by fMRIPrep were cleaned with nilearn: {cleaned} {signal} the "
+            f"global signal, {low}, {high}, {unit}; a region with less than {self.min_coverage:.0%} of its voxels in "
+            "the brain mask was missing"
+        )
+
     def described(self) -> dict[str, Any]:
         """Plain values for the record."""
         return asdict(self)

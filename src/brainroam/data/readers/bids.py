@@ -18,6 +18,7 @@ import numpy as np
 
 from brainroam.data.atlas.known import canonical
 from brainroam.data.cohort import Cohort
+from brainroam.data.extract.made_by import how_made
 from brainroam.data.readers.entities import ANY_SERIES, Selection, choose_series, parcellated_files, sidecar_tr
 from brainroam.data.readers.locate import bare_id
 from brainroam.data.readers.participants import Participants, Request
@@ -57,7 +58,9 @@ def read(
     table["subject"] = table["subject"].map(lambda name: f"sub-{bare_id(name)}" if name else "")
     roster = Participants(table, request, source)
     roster.require_files(files, f"a series of {roi_set} below {roots[0]}")
-    return roster.cohort(lambda subject: read_with_tr(files[subject]), roi_set)
+    cohort = roster.cohort(lambda subject: read_with_tr(files[subject]), roi_set)
+    made = how_made(roots[0])
+    return cohort if made is None else cohort.noting(made)
 
 
 def read_with_tr(path: Path) -> Series:
