@@ -29,11 +29,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort, missing_rois
-from brainroam.errors import DataError, unknown
+from brainroam.data.validation import refuse_no_series
+from brainroam.errors import DataError, listed, unknown
 
 KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")
 SHRUNK = ("log", "cofluctuation", "partial")
@@ -121,7 +123,7 @@ def edges(
         raise unknown("edge kind", kind, KINDS)
     if kind in SHRUNK and not 0 < shrinkage <= 1:
         raise DataError(f"shrinkage must lie in (0, 1], got {shrinkage}")
-    missing = missing_rois(series)
+    missing = _gate(series)
     people = zip(series, missing, strict=True)
     with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
         return _edge_vectors((_edge_matrix(x, gone, kind, shrinkage, robust) for x, gone in people), missing)
@@ -146,7 +148,16 @@ def _name(kind: EdgeKind) -> str:
     return f"edges-{kind.kind}{shrinkage}{'-robust' if kind.robust and kind.kind != 'cofluctuation' else ''}"
 
 
-class TangentEdges(TransformerMixin, BaseEstimator):
+class TakesSeries:
+    """Tells scikit-learn that X is a series for each person: a list of arrays, or one array of three dimensions."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.allow_nan = False, True, True
+        return tags
+
+
+class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
     """Tangent-space edges; the reference is the geometric mean of the people it was fitted on.
 
     Equal to nilearn's ``ConnectivityMeasure(kind="tangent")`` (Ledoit-Wolf covariance of the raw series) up to the
@@ -174,9 +185,7 @@ class TangentEdges(TransformerMixin, BaseEstimator):
     def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
         """Learn the reference from training people."""
         with threadpool_limits(1, "blas"):
-            covariances = np.stack(
-                [_ledoit_wolf(x, gone) for x, gone in zip(series, missing_rois(series), strict=True)]
-            )
+            covariances = np.stack([_ledoit_wolf(x, gone) for x, gone in zip(series, _gate(series), strict=True)])
             self.reference_ = _geometric_mean(covariances, self.max_iter, self.tol)
         self.whitening_ = spectral(self.reference_, lambda w: 1 / np.sqrt(w))
         return self
@@ -184,7 +193,7 @@ class TangentEdges(TransformerMixin, BaseEstimator):
     def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
         """Edge values (n, M), each person on their own."""
         check_is_fitted(self)
-        missing = missing_rois(series)
+        missing = _gate(series)
         covariances = (_ledoit_wolf(x, gone) for x, gone in zip(series, missing, strict=True))
         with threadpool_limits(1, "blas"):
             return _edge_vectors(
@@ -200,6 +209,18 @@ def spectral(matrix: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -
     """
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
+def _gate(series: Sequence[np.ndarray]) -> np.ndarray:
+    """Regions without signal (n, P), of what really are series."""
+    if not len(series):
+        raise DataError("no people were given")
+    for i, x in enumerate(series):
+        refuse_no_series(np.asarray(x), f"person {i}")
+    widths = {np.shape(x)[1] for x in series}
+    if len(widths) > 1:
+        raise DataError(f"series of {listed(sorted(widths))} regions cannot be compared: all must come from one atlas")
+    return missing_rois(series)
 
 
 def _edge_vectors(matrices: Iterator[np.ndarray], missing: np.ndarray) -> np.ndarray:

@@ -14,13 +14,20 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.features import FeatureFolder
+from brainroam.data.names import site_names
 from brainroam.data.validation import common_width, frozen_series, validated_table
-from brainroam.errors import DataError, ReaderError, listed, unknown
+from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write
 
 SCHEMA = 1
 COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
+NO_COVARIATES = {
+    "label": "it is what is predicted, and nobody knows it at a new site",
+    "subject": "every person has another id",
+    "site": "sites are dealt with by name, and a new site has no effect of its own to remove",
+    "group": "it says who must not be split, and new people belong to new families",
+}
 
 
 def missing_rois(series: Sequence[np.ndarray]) -> np.ndarray:
@@ -52,8 +59,9 @@ class Cohort:
         One array per person, time first.
     table : DataFrame
         One row per person: ``subject`` (unique text), ``site``, ``label`` (1 = condition, 0 = control, missing when
-        unknown) and, when known, ``batch``, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr``
-        (seconds) and any other column. ``n_timepoints`` is always taken from the series.
+        unknown) and, when known, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr`` (seconds),
+        ``group`` (family, or person with several scans, never split) and any other column. ``n_timepoints`` is always
+        taken from the series.
     atlas : Atlas, optional
         Names and coordinates of the regions; numbered regions when absent.
     excluded : DataFrame, optional
@@ -173,6 +181,8 @@ class Cohort:
         for name in names:
             if name not in self._table:
                 raise unknown("covariate", name, self._table.columns)
+            if name in NO_COVARIATES:
+                raise UsageError(f"{name!r} cannot be a covariate: {NO_COVARIATES[name]}; name others")
         return self._table[names].copy()
 
     @property
@@ -380,21 +390,20 @@ def anonymous_cohort(
             raise DataError(f"there are {len(series)} series but {len(values)} values of {name}")
     table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
     table["label"] = np.nan if y is None else np.asarray(y)
-    table["site"] = "unknown" if site is None else np.asarray(site).astype(str)
+    table["site"] = "unknown" if site is None else site_names(site, len(series))
     table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
-    return Cohort(series, table)
+    cohort = Cohort(series, table)
+    if y is not None:
+        refuse_one_series(cohort)
+    return cohort
 
 
-def two_classes(y: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """The two classes of y, controls first, and y as 0 and 1.
-
-    >>> two_classes(["TD", "TD", "ASD"])[1].tolist()
-    [1, 1, 0]
-    """
-    classes, labels = np.unique(np.asarray(y), return_inverse=True)
-    if len(classes) != 2:
-        raise DataError(f"y must have two classes, controls and cases; found {len(classes)}: {listed(classes)}")
-    return classes, labels
+def refuse_one_series(cohort: Cohort) -> None:
+    """Refuse to learn from people who all have the same series: scores would differ by rounding alone."""
+    if len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
+        raise DataError(
+            f"all {len(cohort)} people have the same series; check how files are assigned to people (template)"
+        )
 
 
 def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:

@@ -119,8 +119,6 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
     for name, kind in kinds.items():
         if kind and kind not in KINDS:
             raise unknown(f"kind of the covariate {name!r}:", kind, KINDS)
-        if name in ("subject", "site", "label", "batch"):
-            raise UsageError(f"{name!r} cannot be a covariate: what it stands for is to be told apart, not removed")
         columns[name] = _column(cohort, name, kind)
     converted = pd.DataFrame(columns)
     return (cohort.with_columns(converted) if columns else cohort).using(kinds)

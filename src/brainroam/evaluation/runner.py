@@ -175,6 +175,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             "metrics": site_metrics(held_out.labels, score, threshold, probability),
             "threshold": threshold,
             "configuration": model.configuration_,
+            "notes": [*filter(None, [task.fold.note]), *model.notes_],
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
             "versions": {"python": python_version(), **{name: version(name) for name in PACKAGES}},

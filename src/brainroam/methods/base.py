@@ -78,6 +78,7 @@ class Method(ABC):
         """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
         return None
 
+    notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
     edge_kinds: tuple[EdgeKind, ...] = ()  # the edges it reads, which the runs of a study share
     selects_scaffold: bool = False  # whether its explanation is kept with every run
     validation_path_: np.ndarray | None = None
@@ -99,7 +100,8 @@ class MethodInfo:
     needs : tuple of str
         What beyond series and labels it uses: ``"site"``, ``"covariates"``.
     covariate_use : str
-        What it does with covariates, for the methods text: ``"removed"``, ``"kept"``, ``"read"`` or ``"linked"``.
+        What it does with covariates, for the methods text: ``"removed"``, ``"projected"``, ``"kept"``,
+        ``"read"`` or ``"linked"``.
     self_selecting : bool
         It runs its own inner leave-one-site-out (and then offers ``inner_scores_``).
     fast : dict

@@ -56,13 +56,13 @@ class Confounds(Method):
         """Standardise and fit."""
         table = cohort.covariates(self.covariates or confounds_of(cohort.covariate_names))
         self.encoder_ = CovariateEncoder().fit(table)
-        model = LogisticRegression().fit(self.encoder_.transform(table), cohort.labels)
+        model = LogisticRegression().fit(self.encoder_.standardised(table), cohort.labels)
         self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The log odds."""
-        return self.encoder_.transform(cohort.table) @ self.coef_ + self.intercept_
+        return self.encoder_.standardised(cohort.table) @ self.coef_ + self.intercept_
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

@@ -10,6 +10,7 @@ from brainroam.methods.controls import confounds_of
 from brainroam.methods.naming import parse_name
 from brainroam.methods.registry import method_info, method_names
 from brainroam.report.data import ReportData
+from brainroam.utils.parameters import settings_of
 
 TUNING = {
     "full": "the whole grid of each method, every training site with both classes held out once in turn",
@@ -102,14 +103,15 @@ def _method(data: ReportData, name: str) -> MethodFact:
 
 
 def _covariates_of(method: str, fixed: Mapping[str, Any], data: ReportData) -> tuple[str, ...]:
-    """The covariates a method used: its own where its name has some, else those of the study."""
+    """The covariates a method used: those of its name, else of its recipe, else of the study."""
     info = method_info(method)
+    own = settings_of(info.make).get("covariates")
     if fixed.get("covariates"):
         return tuple(fixed["covariates"])
-    if "covariates" not in info.needs:
-        return ()
-    if info.covariate_use == "linked":
-        return COVARIATES  # by its paper, whatever a study removes
+    if own is None:
+        return COVARIATES if info.covariate_use == "linked" else ()  # by its paper, whatever a study removes
+    if own.default is not None:
+        return tuple(own.default)
     described = data.study.get("covariates")  # not in studies of earlier versions
     used = COVARIATES if described is None else tuple(name for name, seen in described.items() if seen["used"])
     return confounds_of(used) if info.covariate_use == "read" else used
@@ -117,6 +119,7 @@ def _covariates_of(method: str, fixed: Mapping[str, Any], data: ReportData) -> t
 
 USE = {
     "removed": "{methods} removed {names} from the edges",
+    "projected": "{methods} projected what moves with {names} within site and class out of the edges",
     "kept": "{methods} removed differences between sites and kept the effects of {names}",
     "read": "{methods} read {names} and nothing of the brain",
     "linked": "{methods} linked people of like {names}",

@@ -48,11 +48,11 @@ def deconfounded(cohort: Cohort, kind: str = "pearson", held_out: Sequence[str] 
     if not train.any():
         raise DataError("every site is held out: none is left to learn the effects of site and covariates from")
     edges = cohort_edges(cohort, kind)
-    fitted = SiteDeconfounder().fit(edges[train], q[train], site[train])
+    fitted = SiteDeconfounder().fit(edges[train], covariates=q[train], site=site[train])
     values = np.empty_like(edges)
     values[train] = fitted.residuals_
     if not train.all():
-        values[~train] = fitted.transform(edges[~train], q[~train])
+        values[~train] = fitted.transform(edges[~train], covariates=q[~train])
     learned = sorted(set(site[train]))
     description = (
         f"residuals of site-wise Huber regressions on {', '.join(cohort.covariate_names) or 'no covariates'}, learned "
