@@ -12,7 +12,7 @@ from brainroam.methods.tuning import Selected
 
 SMALL = {"budget": 3, "tau_percentile": 60, "hidden": 4, "max_epochs": 1}
 CORE = "core[budget=3,tau_percentile=60,hidden=4,max_epochs=1]"
-USERS = {"core": SMALL, "combat-ridge": {}, "confounds": {}}
+USERS = {"core": SMALL, "scaffold-ridge": {}, "combat-ridge": {}, "confounds": {}}
 
 
 @pytest.fixture(scope="module")
