@@ -44,7 +44,7 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     In-distribution folds: a ridge classifier of the site and the deconfounder learn on the same training people.
     """
     site, table = cohort.table["site"].to_numpy(), cohort.table
-    covariates = table[[name for name in ("age", "sex") if table[name].notna().any()]]
+    covariates = table[[name for name in cohort.covariate_names if table[name].notna().any()]]
     found: dict[str, list[np.ndarray]] = {"before": [], "after": []}
     edges = cohort_edges(cohort, "pearson")
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, cohort.labels, site):

@@ -64,7 +64,7 @@ class _Leaks:
         rng = np.random.default_rng([self.seed, 1])
         alone = rng.choice(len(self.test), min(N_ALONE, len(self.test)), replace=False)
         groups = [self.test, *(self.test[[i]] for i in alone)]
-        same = Cohort(self.cohort.series, self.cohort.table, self.cohort.atlas)
+        same = Cohort(self.cohort.series, self.cohort.table, self.cohort.atlas, covariates=self.cohort.covariate_names)
         first, again = self.run(same, self.train, groups, self.seed, times=2)
         yield self._reproducible(first, again)
         yield self._single_subject(first, alone)

@@ -27,14 +27,14 @@ def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
     ids = np.random.default_rng([seed, 4, draw]).choice(10**8, len(table), replace=False)
     table["subject"] = [f"person-{number:08d}" for number in ids]
     table["site"] = table["site"].map(new)
-    return Cohort(cohort.series, table, cohort.atlas)
+    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
 
 
 def turned_round(cohort: Cohort, people: np.ndarray) -> Cohort:
     """These people have the other label."""
     table = cohort.table
     table.loc[people, "label"] = 1 - table.loc[people, "label"]
-    return Cohort(cohort.series, table, cohort.atlas)
+    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
 
 
 def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
@@ -45,7 +45,7 @@ def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
         series[i] = 10 * rng.normal(size=series[i].shape) ** 3
     for name in table.columns.drop(["subject", "label", "n_timepoints"]):
         table[name] = _with_strange(table[name], people, STRANGE.get(str(name)))
-    return Cohort(series, table, cohort.atlas)
+    return Cohort(series, table, cohort.atlas, covariates=cohort.covariate_names)
 
 
 def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
@@ -54,7 +54,7 @@ def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
     shortest, longest = min(map(len, series)), max(map(len, series))
     for k, i in enumerate(people):
         series[i] = np.resize(series[i], (longest + 1 if k % 2 else max(shortest - 1, 2), cohort.n_rois))
-    return Cohort(series, cohort.table, cohort.atlas)
+    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names)
 
 
 def without_regions(cohort: Cohort, people: np.ndarray) -> Cohort:
@@ -64,7 +64,7 @@ def without_regions(cohort: Cohort, people: np.ndarray) -> Cohort:
     for region, i in zip(present[: len(present) // 4 + 1], people, strict=False):
         series[i] = series[i].copy()
         series[i][:, region] = 0.0
-    return Cohort(series, cohort.table, cohort.atlas)
+    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names)
 
 
 def _with_strange(column: pd.Series, people: np.ndarray, value: float | None) -> pd.Series:

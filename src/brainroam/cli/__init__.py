@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import audit, data, export, init, model, report, run, scale, study
+from brainroam.cli import atlas, audit, data, export, extract, init, model, report, run, scale, study
 from brainroam.cli.verbosity import speaks, verbose
 from brainroam.errors import BrainroamError, UsageError, visible
 
@@ -88,8 +88,8 @@ def _root(
 
 
 PANELS = {
-    "Start here": (data.demo, init.init, run.run),
-    "Look at data": (data.check, audit.audit, data.fetch, scale.convert, export.export, scale.scaffold),
+    "Start here": (data.demo, extract.extract, init.init, run.run),
+    "Look at data": (data.check, audit.audit, data.fetch, atlas.atlas, scale.convert, export.export, scale.scaffold),
     "Judge methods at the next site": (
         study.loso,
         study.cv,

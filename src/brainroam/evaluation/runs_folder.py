@@ -25,6 +25,7 @@ from typing import Any
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.code_version import package_of
 from brainroam.evaluation.run_records import (
@@ -277,6 +278,17 @@ def _describe(cohort: Cohort) -> dict[str, Any]:
         "n_rois": cohort.n_rois,
         "sites": plain([_describe_site(str(site), people) for site, people in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
+        "covariates": _describe_covariates(cohort),
+        "prepared": list(cohort.prepared),
+    }
+
+
+def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
+    """Kind and number of known values of each covariate, and of motion, which the controls read in any case."""
+    table, used = cohort.table, cohort.covariate_names
+    return {
+        name: {"kind": kind_of(table[name]), "known": int(table[name].notna().sum()), "used": name in used}
+        for name in dict.fromkeys([*used, "mean_fd"])
     }
 
 

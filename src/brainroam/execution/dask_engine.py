@@ -170,7 +170,7 @@ class Dask:
             name = content_hash([cohort.manifest_hash, cohort.table.to_csv()])[:16]
             path = folder / f"cohort-{name}.zarr"
             if not is_store(path):
-                write_store(path, cohort.table, cohort.series, cohort.atlas, cohort.excluded)
+                write_store(path, cohort.table, cohort.series, cohort.atlas, cohort.excluded, cohort.prepared)
             found = StoredPeople.find(path, cohort)
         if found is None:
             raise ReaderError(f"{path} does not hold this cohort; delete it, and it is written again")
@@ -184,6 +184,7 @@ class StoredPeople:
     path: Path
     rows: tuple[int, ...]
     manifest_hash: str
+    covariates: tuple[str, ...]
 
     @classmethod
     def find(cls, path: Path, cohort: Cohort) -> "StoredPeople | None":
@@ -194,14 +195,14 @@ class StoredPeople:
         if -1 in rows or store.atlas != cohort.atlas or [store.digests[row] for row in rows] != cohort.series_digests:
             return None
         same = store.table.iloc[rows].reset_index(drop=True).equals(cohort.table)
-        return cls(path.absolute(), tuple(rows), cohort.manifest_hash) if same else None
+        return cls(path.absolute(), tuple(rows), cohort.manifest_hash, cohort.covariate_names) if same else None
 
     def load(self) -> Cohort:
         """Read them, and make sure that they are the same people still."""
         cohort = CohortStore(self.path).cohort(self.rows)
         if cohort.manifest_hash != self.manifest_hash:
             raise ReaderError(f"{self.path} has changed since the work began; start the command again")
-        return cohort
+        return cohort.using(self.covariates)
 
 
 @contextmanager

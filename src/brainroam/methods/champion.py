@@ -206,6 +206,7 @@ register(
         "sum of three readers of all edges: Pearson, logarithm, co-fluctuation; head motion projected out",
         "brainroam",
         needs=("site",),
+        covariate_use="projected",
         self_selecting=True,
         stochastic=False,
     )

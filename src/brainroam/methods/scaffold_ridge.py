@@ -39,8 +39,8 @@ class ScaffoldRidge(Method):
         Thresholds of the scaffold.
     slopes : {"shrunken", "site"}
         See `SiteDeconfounder`.
-    covariates : sequence of str
-        Columns to remove.
+    covariates : sequence of str, optional
+        Columns to remove; those of the study by default.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ScaffoldRidge(Method):
         eta: float = 0.75,
         zeta: float = 0.70,
         slopes: str = "shrunken",
-        covariates: Sequence[str] = ("age", "sex"),
+        covariates: Sequence[str] | None = None,
     ) -> None:
         self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)
@@ -87,13 +87,13 @@ class ScaffoldRidge(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of the residuals on the scaffold."""
-        return self.reading_.score(self._values(cohort), cohort.covariates(self.covariates))
+        return self.reading_.score(self._values(cohort), cohort.table)
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
         """What each edge adds to each person's score (n, M)."""
         reading = self.reading_
         full = np.zeros((len(cohort), len(reading.deconfounder.mean_intercept_)))
-        residuals = reading.residuals(self._values(cohort), cohort.covariates(self.covariates))
+        residuals = reading.residuals(self._values(cohort), cohort.table)
         full[:, reading.edges] = residuals * reading.coef
         return full
 
@@ -163,6 +163,7 @@ register(
         "ridge on the cross-site scaffold of deconfounded log-Euclidean edges",
         "recipe of brainroam",
         needs=("site", "covariates"),
+        covariate_use="removed",
         stochastic=False,
         least_sites=2,
     )

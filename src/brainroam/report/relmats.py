@@ -1,4 +1,4 @@
-"""Edges of a cohort as BIDS relationship matrices, for other tools."""
+"""Edges of a cohort as BIDS relationship matrices or as one table, for other tools; as they are, or deconfounded."""
 
 import hashlib
 import json
@@ -6,16 +6,43 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from brainroam import __version__
-from brainroam.core.connectivity import cohort_edges, edges_to_matrix
+from brainroam.core.connectivity import cohort_edges, edge_pairs, edges_to_matrix
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, listed
+from brainroam.report.residuals import Residuals
 from brainroam.utils.csv_text import inactive
 from brainroam.utils.files import write_text
 
 
-def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust: bool = False) -> Path:
+def write_edge_table(
+    cohort: Cohort, out: str | Path, kind: str = "pearson", residuals: Residuals | None = None
+) -> Path:
+    """Write everybody's edges as one table: ``participant_id``, ``site``, ``label``, then a column per edge."""
+    path = Path(out) / "edges.tsv"
+    values = cohort_edges(cohort, kind) if residuals is None else residuals.values
+    names = np.array(cohort.atlas.labels, dtype=object)[edge_pairs(cohort.n_rois)]
+    columns = [f"{first}--{second}" for first, second in names]
+    people = cohort.table[["subject", "site", "label"]].rename(columns={"subject": "participant_id"})
+    if residuals is not None:
+        people["deconfounded"] = residuals.by
+        write_text(
+            path.with_suffix(".json"), json.dumps({"MeasureDescription": residuals.description}, indent=2) + "\n"
+        )
+    table = pd.concat([people, pd.DataFrame(values, columns=columns)], axis=1)
+    text = table.to_csv(sep="\t", index=False, na_rep="n/a", float_format="%.6g", lineterminator="\n")
+    return write_text(path, text)
+
+
+def write_relmats(
+    cohort: Cohort,
+    out: str | Path,
+    kind: str = "pearson",
+    robust: bool = False,
+    residuals: Residuals | None = None,
+) -> Path:
     """Write everybody's edges as BIDS relationship matrices (as the draft extension BEP017 has them).
 
     ::
@@ -39,7 +66,8 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would stand twice")
     sidecar = {
         "RelationshipMeasure": kind,
-        "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity",
+        "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity"
+        + ("" if residuals is None else f": {residuals.description}"),
         "Weighted": True,
         "Directed": kind == "lag",
         "ValidDiagonal": False,
@@ -48,7 +76,8 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         "NodeLabels": list(cohort.atlas.labels),
     }
     entities = f"atlas-{_label(cohort.atlas.name)}_meas-{kind}_relmat"
-    for label, vector in zip(labels, cohort_edges(cohort, kind, robust=robust), strict=True):
+    values = cohort_edges(cohort, kind, robust=robust) if residuals is None else residuals.values
+    for label, vector in zip(labels, values, strict=True):
         stem = out / f"sub-{label}" / "func" / f"sub-{label}_{entities}"
         matrix = edges_to_matrix(vector)
         if kind == "lag":
@@ -61,7 +90,12 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         source_id=cohort.table["subject"].map(inactive),
         site=cohort.table["site"].map(inactive),
     )
-    columns = ["participant_id", "source_id", "site", "label", "age", "sex"]
+    columns = list(
+        dict.fromkeys(["participant_id", "source_id", "site", "label", "age", "sex", *cohort.covariate_names])
+    )
+    if residuals is not None:
+        people["deconfounded"] = residuals.by
+        columns.append("deconfounded")
     table = people[columns].to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n")
     write_text(out / "participants.tsv", table)
     generated = {"Name": "brainroam", "Version": __version__}

@@ -8,7 +8,7 @@ from brainroam.evaluation.stats.compare import WITHOUT_NEXT
 from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweeps
 from brainroam.report.checklist import ITEMS
 from brainroam.report.data import ReportData
-from brainroam.report.facts import PROTOCOL, Facts, gather_facts
+from brainroam.report.facts import PROTOCOL, Facts, covariate_sentences, gather_facts
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.sections.verdict import verdict_sentence
@@ -40,7 +40,8 @@ def methods_section(data: ReportData) -> Section:
         families=data.comparison.families,
         ablated=[name for family in ablations(data.names) for name in family.values() if name not in data.compared],
         n_settings=sum(len(family) for over in (BUDGET, WINDOW) for family in sweeps(data.names, over)),
-        covariates=any("covariates" in fact.needs for fact in facts.methods),
+        covariates=covariate_sentences(data, facts),
+        prepared=data.study.get("prepared", []),
         references=list(dict.fromkeys([*([atlas] if atlas else []), *cited, *STATISTICS])),
     )
     return Section("methods", "Methods text", html)
@@ -90,7 +91,8 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     )
     yield "6a", f"{facts.sites} sites; table under Participants."
     yield "6b", f"{facts.excluded} people were left out; every reason is listed under Participants."
-    yield "7", f"Regional series of the atlas {data.study['atlas']}; the same steps for everybody (Methods text)."
+    steps = "".join(f"; {step}" for step in data.study.get("prepared", []))
+    yield "7", f"Regional series of the atlas {data.study['atlas']}{steps}. Preprocessing is for the authors to add."
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
     yield "9a", "Connectivity between regions and its changes over time; per method under Methods text."
     yield "10", f"All {facts.people} people available; precision is shown by intervals, not by a power calculation."
