@@ -9,7 +9,6 @@ from sklearn.metrics import roc_auc_score
 
 from brainroam import make_cohort
 from brainroam.core.classifier import CoreClassifier
-from brainroam.core.connectivity import edges
 from brainroam.core.saving import core_state
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError
@@ -416,17 +415,6 @@ def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(c
 
 
 # --- beyond the paper ------------------------------------------------------------------------------------------------
-
-
-def test_lead_lag_edges_are_read_beside_the_pathways(model, unseen):
-    table = unseen.table[Q]
-    people = model.read_cohort(unseen, table)
-    network = model.network_(people.features, people.graph).logit.detach().numpy()
-    lead = model.pathways_.lead
-    residuals = np.nan_to_num(lead.deconfounder.transform(edges(unseen.series, "lag"), covariates=table))
-    logit = model.decision_function(unseen.series, table)
-    np.testing.assert_allclose(logit, network + residuals[:, lead.edges] @ lead.weights, rtol=1e-5, atol=1e-6)
-    assert model.gates(unseen.series, table).shape == (len(unseen), len(model.scaffold_))
 
 
 def test_inner_sites_limits_how_many_are_held_out(small):

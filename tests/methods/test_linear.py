@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from brainroam.methods.site_ridge import SiteRidge
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
@@ -19,7 +20,6 @@ from brainroam.methods.champion import READERS, SHRINKAGE, Champion, discriminan
 from brainroam.methods.combat import combat
 from brainroam.methods.linear import EdgeReader, LinearMethod
 from brainroam.methods.registry import method_info, register
-from brainroam.methods.site_ridge import SiteRidge
 from brainroam.methods.tuning import Selected, inner_folds
 
 REFERENCE = Path(__file__).parents[1] / "reference"

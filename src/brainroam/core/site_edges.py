@@ -6,8 +6,13 @@ With x the edge values of a person of training site e, and b_e the mean of that 
     r     = x - b_bar                        anybody else; b_bar is the plain mean of b_e over the training sites
     K_ef  = R_e R_f'                         products of the people of two sites
 
-b_e is known to site e alone and a block K_ef to two sites, so a fold is a choice of blocks. They are computed once for a
-whole study, and what belongs to a held-out site cannot reach a fold that does not choose it.
+b_e is known to site e alone and a block K_ef to two sites, so a fold is a choice of blocks. They are computed once for
+a whole study, and what belongs to a held-out site cannot reach a fold that does not choose it.
+
+The pooled contrast of an edge between cases and controls is a sum over sites too, with d_e the difference of the class
+means of site e, p_e = n1 n0 / (n1 + n0), and s the standard deviation of r over all training people:
+
+    t = sum_e p_e d_e / (s sqrt(sum_e p_e))
 
 Without centring, r = x in training (the mean of the site where the edge is missing), and b_bar is the mean over people.
 """
@@ -47,6 +52,7 @@ class SiteEdges:
 
     def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:
         whole, self._rows = cohort.origin
+        self._labels = cohort.labels
         self.kind, self.centred, self._cache = kind, centred, cohort.cache
         self._values = cohort_edges(whole, *kind)
         site = cohort.table["site"].to_numpy().astype(str)
@@ -82,6 +88,17 @@ class SiteEdges:
         with np.errstate(invalid="ignore"):
             return (np.nan_to_num(means) * share).sum(axis=0) / share.sum(axis=0)
 
+    def contrast(self, sites: Sequence[str]) -> np.ndarray:
+        """t (M,) of the people of these sites; 0 where an edge does not vary."""
+        parts = [self._contrast(name) for name in sites]
+        gap, precision, squares, count = (sum(values) for values in zip(*parts, strict=True))
+        spread = np.sqrt(squares / np.maximum(count, 1) * precision)
+        return np.divide(gap, spread, out=np.zeros_like(spread), where=spread > 0)
+
+    def residuals(self, sites: Sequence[str], dtype: type = np.float32) -> np.ndarray:
+        """r (n, M) of the people of these sites, one site after the other."""
+        return np.concatenate([self._residuals(name).astype(dtype) for name in sites])
+
     def values(self, people: np.ndarray) -> np.ndarray:
         """Edge values of these people (by position), NaN where missing."""
         return np.asarray(self._values[self._rows[people]])
@@ -100,6 +117,20 @@ class SiteEdges:
         if self.centred:
             return np.nan_to_num(values - mean)
         return np.where(np.isfinite(values), values, np.nan_to_num(mean))
+
+    def _contrast(self, site: str) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+        """p_e d_e, p_e, and the sum of squares and number of the values present."""
+        people = self.people[site]
+        case = self._labels[people] == 1
+
+        def contrast() -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+            present = np.isfinite(self.values(people))
+            values = np.where(present, self._residuals(site), 0)
+            mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
+            precision = float(case.sum() * (~case).sum() / len(case))
+            return precision * (mean[0] - mean[1]), precision, (values**2).sum(axis=0), present.sum(axis=0)
+
+        return self._cache.get(("contrast", self.kind, self.centred), [self._rows[people], case], contrast)
 
     def _block(self, first: str, second: str) -> np.ndarray:
         rows = [self._rows[self.people[name]] for name in (first, second)]

@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from brainroam.core.covariates import CovariateEncoder
-from brainroam.core.pathways import ridge_weights
+from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.features import EdgeFeatures

@@ -4,8 +4,10 @@
 
 ``centred`` takes each training site's mean edges from its people, and the mean of those means from anybody else. What
 moves with a nuisance variable (head motion) within site and class is projected out of the edges, see
-`brainroam.core.ridge`: the variable is needed in training only. The threshold is learned apart, so there is no
-intercept, which would move with the share of cases.
+`brainroam.core.ridge`: the variable is needed in training only. With ``soft`` > 0 edge j is first multiplied by
+|t_j|^soft, with t its pooled contrast at the training sites, so that edges without a contrast are penalised more: a
+scaffold without a threshold. The threshold of the decision is learned apart, so there is no intercept, which would
+move with the share of cases.
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg.blas import ssyrk
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.covariates import nuisance_variables
@@ -22,7 +25,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Folds, Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
-from brainroam.utils.parameters import require_positive
+from brainroam.utils.parameters import require_between, require_positive
 
 
 class EdgeRidge(Method):
@@ -34,8 +37,10 @@ class EdgeRidge(Method):
         The edge values, see `brainroam.core.connectivity`.
     centred : bool
         Remove the mean of each training site.
+    soft : float
+        Power of the pooled contrast that an edge is multiplied by; needs ``centred``.
     penalties : sequence of float
-        In units of the mean squared length of the people's edges; the solutions are averaged.
+        In units of the mean squared length of the people's edges; the weights, scaled to unit length, are averaged.
     strength : float, optional
         scikit-learn's ``alpha`` instead of ``penalties``.
     covariates : sequence of str
@@ -52,37 +57,49 @@ class EdgeRidge(Method):
         shrinkage: float = 0.5,
         robust: bool = False,
         centred: bool = True,
-        penalties: Sequence[float] = (1, 3),
+        soft: float = 0.0,
+        penalties: Sequence[float] = (1, 3, 10),
         strength: float | None = None,
         covariates: Sequence[str] = (),
     ) -> None:
         require_positive(strength=strength)
+        require_between(0, 4, soft=soft)
         require_penalties(*penalties)
         self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)
-        self.centred, self.penalties, self.strength, self.covariates = centred, penalties, strength, covariates
+        self.centred, self.soft = centred, soft
+        self.penalties, self.strength, self.covariates = penalties, strength, covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Solve for the weights of all edges."""
-        edges, target = SiteEdges(cohort, self.kind, self.centred), self._target(cohort)
-        beta = np.mean([ridge.weights(target) for ridge in self._ridges(edges, cohort)], axis=0)
-        self.coef_, self.centre_ = edges.primal(beta)[:, 0], edges.centre(edges.sites)
+        edges = SiteEdges(cohort, self.kind, self.centred)
+        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
+        if self.soft:
+            self.coef_ = self._soft_weights(people, edges.residuals(edges.sites), edges.sites)
+        else:
+            self.coef_ = edges.primal(_combined(self._ridges(people, cohort), people.target))[:, 0]
+        self.centre_ = edges.centre(edges.sites)
         return self
 
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
-        """As the base class, but all folds that leave whole sites out cost little more than one fit."""
-        edges, target = SiteEdges(cohort, self.kind, self.centred), self._target(cohort)
+        """As the base class; folds that leave whole sites out share residuals, Gram matrix and its inverse."""
+        edges = SiteEdges(cohort, self.kind, self.centred)
         left_out = [_sites_left_out(edges, *fold) for fold in folds]
         if not all(left_out):
             return super().out_of_fold(cohort, folds, seed)
-        ridges = self._ridges(edges, cohort)
-        betas = [np.mean([ridge.weights(target, held_out) for ridge in ridges], axis=0) for _, held_out in folds]
-        coefs = edges.primal(np.column_stack(betas)).T
-        scores = []
-        for (_, held_out), sites, coef in zip(folds, left_out, coefs, strict=True):
-            centre = edges.centre([name for name in edges.sites if name not in sites])
-            scores.append((np.nan_to_num(edges.values(held_out) - centre) @ coef)[None])
-        return scores
+        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
+        kept = [[name for name in edges.sites if name not in sites] for sites in left_out]
+        if self.soft:
+            residuals = edges.residuals(edges.sites)
+            coefs = [self._soft_weights(people, residuals, sites) for sites in kept]
+        else:
+            ridges = self._ridges(people, cohort)
+            betas = [_combined(ridges, people.target, held_out) for _, held_out in folds]
+            coefs = list(edges.primal(np.column_stack(betas)).T)
+        return [
+            (np.nan_to_num(edges.values(held_out) - edges.centre(sites)) @ coef)[None]
+            for (_, held_out), sites, coef in zip(folds, kept, coefs, strict=True)
+        ]
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of the centred edges."""
@@ -116,15 +133,49 @@ class EdgeRidge(Method):
                 target[site == name] -= target[site == name].mean()
         return target
 
-    def _ridges(self, edges: SiteEdges, cohort: Cohort) -> list[DualRidge]:
-        """One per penalty; the fit and its inner folds share them."""
-        gram, nuisance = edges.gram(), nuisance_variables(cohort, self.covariates)
+    def _absolute(self, gram: np.ndarray) -> list[float]:
+        if self.strength is not None:
+            return [self.strength]
         unit = max(float(np.trace(gram)) / len(gram), 1e-12)
-        penalties = [penalty * unit for penalty in self.penalties] if self.strength is None else [self.strength]
+        return [penalty * unit for penalty in self.penalties]
+
+    def _ridges(self, people: "_People", cohort: Cohort) -> list[DualRidge]:
+        """One per penalty; the fit and its inner folds share them."""
+        gram, nuisance = people.edges.gram(), people.nuisance
         return [
             cohort.cache.get(("ridge", penalty), [gram, nuisance], partial(DualRidge, gram, penalty, nuisance))
-            for penalty in penalties
+            for penalty in self._absolute(gram)
         ]
+
+    def _soft_weights(self, people: "_People", residuals: np.ndarray, sites: Sequence[str]) -> np.ndarray:
+        """Weights of the edges from the people of these sites; ``residuals`` are those of all sites."""
+        scale = (np.abs(people.edges.contrast(sites)) ** self.soft).astype(np.float32)
+        here = np.isin(people.place, sites)
+        features = residuals[here] * scale
+        upper = ssyrk(1.0, features.T, trans=1)  # single precision: the edges themselves are known to fewer digits
+        gram = (np.triu(upper) + np.triu(upper, 1).T).astype(float)
+        order = people.order[here]
+        ridges = [DualRidge(gram, penalty, people.nuisance[order]) for penalty in self._absolute(gram)]
+        beta = _combined(ridges, people.target[order])
+        return (features.T @ beta.astype(np.float32)).astype(float) * scale
+
+
+class _People:
+    """Training people: their edges, targets and nuisance variables, and their order site by site."""
+
+    def __init__(self, edges: SiteEdges, target: np.ndarray, nuisance: np.ndarray) -> None:
+        self.edges, self.target, self.nuisance = edges, target, nuisance
+        self.order = np.concatenate([edges.people[name] for name in edges.sites])
+        self.place = np.repeat(edges.sites, [len(edges.people[name]) for name in edges.sites])
+
+
+def _combined(ridges: Sequence[DualRidge], target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:
+    """The mean over ridges of weights of the people whose edge weights have unit length."""
+    betas = [ridge.weights(target, without) for ridge in ridges]
+    if len(ridges) == 1:
+        return betas[0]
+    lengths = [np.sqrt(max(beta @ ridge.gram @ beta, 1e-300)) for ridge, beta in zip(ridges, betas, strict=True)]
+    return np.mean([beta / length for beta, length in zip(betas, lengths, strict=True)], axis=0)
 
 
 def _sites_left_out(edges: SiteEdges, train: np.ndarray, held_out: np.ndarray) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
-from brainroam.core.pathways import EPS, ridge_weights
+from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
 from brainroam.methods.base import Method, MethodInfo

@@ -118,9 +118,13 @@ class Selected(Method):
 
 
 def inner_folds(
-    cohort: Cohort, budget: str, seed: int, least_sites: int = 0
+    cohort: Cohort, budget: str, seed: int, least_sites: int = 0, groups: int | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left."""
+    """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left.
+
+    Each site is held out alone, or, with ``groups``, that many groups of sites of about equal size: enough to scale
+    scores and to learn a threshold, at a fraction of the cost.
+    """
     site, y, codes = cohort.table["site"].to_numpy(), cohort.labels, group_codes(cohort.table)
     both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
     sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) == 2]
@@ -129,9 +133,21 @@ def inner_folds(
         return
     if budget == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
-    for name in sites:
-        held_out = np.flatnonzero(site == name)
-        yield without_relatives(np.flatnonzero(site != name), held_out, codes), held_out
+    for left_out in _grouped(sites, site, len(sites) if groups is None else min(groups, len(sites))):
+        inside = np.isin(site, left_out)
+        if len(set(y[~inside])) == 2:
+            held_out = np.flatnonzero(inside)
+            yield without_relatives(np.flatnonzero(~inside), held_out, codes), held_out
+
+
+def _grouped(sites: list[str], site: np.ndarray, n_groups: int) -> list[list[str]]:
+    """The largest site first, each into the group with the fewest people so far."""
+    if n_groups == len(sites):
+        return [[name] for name in sites]
+    groups: list[list[str]] = [[] for _ in range(n_groups)]
+    for name in sorted(sites, key=lambda name: (-int((site == name).sum()), name)):
+        min(groups, key=lambda group: int(np.isin(site, group).sum())).append(name)
+    return groups
 
 
 def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
