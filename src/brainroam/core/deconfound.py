@@ -293,9 +293,9 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for name, fit in zip(self.sites_, fits, strict=True):
             self.notes_ += fit.notes(name, self.encoder_.names_)
         self._average(fits)
-        somewhere = self.estimable_.any(axis=(0, 2)).tolist()
-        names = [name for name, known in zip(self.encoder_.names_, somewhere, strict=True) if not known]
-        if names:
+        nowhere = ~self.estimable_.any(axis=(0, 2))
+        if nowhere.any():
+            names = [name for name, gone in zip(self.encoder_.names_, nowhere, strict=True) if gone]
             self.notes_.append(f"no site can estimate {listed(names)}: nothing of it is removed from anybody")
 
     def _average(self, fits: list[SiteFit]) -> None:
