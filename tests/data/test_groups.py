@@ -81,7 +81,7 @@ def test_relatives_of_the_held_out_site_are_left_out_of_training_and_this_is_not
     found = {fold.name: fold for fold in folds(table, "loso")}
     assert found["A"].train.tolist() == [4, 5, 6, 7, 8]
     assert found["B"].train.tolist() == [1, 2, 7, 8]
-    assert found["A"].note.startswith("1 people left out of training") and "also at A" in found["A"].note
+    assert found["A"].note.startswith("1 person left out of training") and "also at A" in found["A"].note
     assert [fold.test.tolist() for fold in found.values()] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
 
 
@@ -100,7 +100,7 @@ def test_training_uses_a_family_at_one_site_only_and_says_so():
     fitted = Selected(method_info("fc-ridge"), "default").fit(Cohort(cohort.series, table))
     without = Selected(method_info("fc-ridge"), "default").fit(cohort.subset(np.arange(30) != 10))
     np.testing.assert_array_equal(fitted.model_.coef_, without.model_.coef_)
-    assert fitted.notes_ == ["1 people left out of training: their group (family or person) has more people elsewhere"]
+    assert fitted.notes_ == ["1 person left out of training: their group (family or person) has more people elsewhere"]
 
 
 @pytest.mark.parametrize("n_sites", [1, 3])
