@@ -29,8 +29,8 @@ def write_contrasts(plan: Plan, j: int) -> None:
         values = values[np.array(plan.kept)]
     y, site = people["label"].to_numpy(dtype=int), people["site"].to_numpy().astype(str)
     deconfounder = plan.stages.deconfounder().fit(values, y, covariates=people[list(plan.stages.covariates)], site=site)
-    del values
     residuals = deconfounder.site_residuals(values, np.arange(len(values)), slopes="site")
+    del values
     contrast = site_contrasts(residuals, y, site, sites_with_both_classes(y, site))
     with atomic_write(plan.result(j)) as file:
         np.savez(file, **{"contrast": contrast, **deconfounder.fits()})  # type: ignore[arg-type]
