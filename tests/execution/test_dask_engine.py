@@ -174,10 +174,11 @@ def listening(pids):
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="reads what Linux says of sockets")
 def test_nobody_outside_this_machine_can_reach_the_workers():
+    before = listening([os.getpid()])  # what other tests of this process left open
     with Dask()._client(1) as client:
         workers = [facts["nanny"] for facts in client.scheduler_info()["workers"].values()]
         pids = [os.getpid(), *client.run(os.getpid).values()]
-        assert listening(pids) == {"0100007F"} and len(workers) == 1
+        assert listening(pids) - before <= {"0100007F"} and len(workers) == 1
         assert client.dashboard_link.startswith("http://127.0.0.1:")
 
 

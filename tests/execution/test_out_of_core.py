@@ -59,10 +59,11 @@ def in_memory(cohort, stages):
     kept = cohort.exclude(cohort.table["label"].isna(), ["no label"]).exclude_missing()
     values = edges(kept.series, stages.kind, stages.shrinkage, stages.robust)
     site, y = kept.table["site"].to_numpy(), kept.labels
-    deconfounder = SiteDeconfounder(pooled=stages.deconfounding == "pooled").fit(
+    deconfounder = SiteDeconfounder(pooled=stages.deconfounding == "pooled", slopes=stages.slopes).fit(
         values, y, covariates=kept.table[["age", "sex"]], site=site
     )
-    return kept, values, deconfounder, extract_scaffold(deconfounder.residuals_, y, site)
+    residuals = deconfounder.site_residuals(values, np.arange(len(values)), slopes="site")
+    return kept, values, deconfounder, extract_scaffold(residuals, y, site)
 
 
 @pytest.mark.parametrize(
