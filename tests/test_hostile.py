@@ -94,7 +94,7 @@ def test_a_matlab_object_is_refused(tmp_path):
     from brainroam.data.readers.series import read_mat
 
     savemat(tmp_path / "x.mat", {"x": {"field": np.ones((3, 3))}})
-    with pytest.raises(ReaderError, match="no numbers"):
+    with pytest.raises(ReaderError, match="not numbers"):
         read_mat(tmp_path / "x.mat")
 
 

@@ -304,7 +304,7 @@ def test_a_longer_number_is_another_person(tmp_path, write, signal):
 
 def test_nobody_left_says_why(study):
     (study / "participants.tsv").write_text(TABLE.replace("control", "").replace("ASD", ""))
-    with pytest.raises(ReaderError, match=r"nobody is left to read: diagnosis is empty.*\(4 people\)"):
+    with pytest.raises(ReaderError, match=r"no participants remain after exclusions: diagnosis is empty.*\(4 people\)"):
         load_cohort(study)
 
 

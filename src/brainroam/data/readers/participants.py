@@ -102,6 +102,8 @@ class Participants:
         if self.request.require_label:
             self.exclude(self.table["label"].isna(), self.table["unlabelled"])
         series = self._read(read)
+        for note, n in Counter(note for person in series for note in person.notes).items():
+            warnings.warn(f"{n} of {len(series)} series: {note}", stacklevel=2)
         self._check_names(series)
         if check_axes:
             _check_axes(series, self.table["subject"], known_atlas(self.request, roi_set))
@@ -127,7 +129,7 @@ class Participants:
         if not series:
             reasons = Counter(reason for _, reason in self.excluded).most_common(3)
             told = "; ".join(f"{reason} ({n} people)" for reason, n in reasons)
-            raise ReaderError(f"nobody is left to read: {told or 'the table of people is empty'}")
+            raise ReaderError(f"no participants remain after exclusions: {told or 'the table of people is empty'}")
         return series
 
     def _check_names(self, series: list[Series]) -> None:
