@@ -78,7 +78,7 @@ def test_missing_cells_become_nan(tmp_path, write):
         ("", "is empty"),
         (" \n\n", "is empty"),
         ("a,b\n", "no volumes"),
-        ("a,b\n1.0,2.0\n3.0,x7\n", r"line 3, column 2 holds 'x7', which is no number"),
+        ("a,b\n1.0,2.0\n3.0,x7\n", r"line 3, column 2 holds 'x7', not a number"),
         ("1.0,oops\n3.0,4.0\n", r"line 1, column 2 holds 'oops'"),
         ("#a\t#b\n1.0\toops\n3.0\t4.0\n", r"line 2, column 2 holds 'oops'"),
         ("a,b\n1.0,2.0\n3.0\n", r"line 3 has 1 cells where the first row has 2: truncated"),

@@ -10,7 +10,9 @@ from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import CONTROL_WORDS, USUAL, Columns, code_meaning
-from brainroam.data.readers.tables import codes, is_empty, read_table, sexes
+from brainroam.data.readers.sex import sexes
+from brainroam.data.readers.tables import read_table
+from brainroam.data.readers.values import codes, is_empty
 from brainroam.errors import ReaderError, UsageError
 
 WORDS = {

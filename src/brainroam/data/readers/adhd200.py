@@ -22,7 +22,9 @@ from brainroam.data.atlas import SHIPPED
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
 from brainroam.data.readers.series import read_series
-from brainroam.data.readers.tables import ages, codes, column, labels, nearest, read_table, sexes
+from brainroam.data.readers.sex import sexes
+from brainroam.data.readers.tables import column, nearest, read_table
+from brainroam.data.readers.values import ages, codes, labels
 from brainroam.errors import ReaderError
 
 PHENOTYPES = "adhd200_preprocessed_phenotypics.tsv"
@@ -89,7 +91,7 @@ def _roster(source: Path, files: dict[str, Path], request: Request, quality_chec
             "site": subject.map(folders).fillna(codes(column(raw, "Site", source)).map(SITES)).fillna(""),
             **labels(column(raw, "DX", source), {"0": 0, "1": 1, "2": 1, "3": 1}),
             "age": ages(column(raw, "Age", source), source),
-            "sex": sexes(column(raw, "Gender", source)),
+            "sex": sexes(column(raw, "Gender", source), source, {"1": 1, "0": 0}, "correct the table"),
             "passed": codes(column(raw, "QC_Athena", source)) == "1" if quality_checked else True,
         }
     )

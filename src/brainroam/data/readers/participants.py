@@ -16,8 +16,8 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.scratch import Scratch
-from brainroam.data.readers.tables import is_empty
 from brainroam.data.readers.text import Series
+from brainroam.data.readers.values import is_empty
 from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
 
 
@@ -44,6 +44,10 @@ class Request:
         return self.atlas.name if isinstance(self.atlas, Atlas) else Path(self.atlas).stem
 
 
+MUST_AGREE = ("site", "label", "age", "sex")
+TWICE = "listed"
+
+
 class NotInFile(ReaderError):
     """This person's file lacks what was asked for; the person is left out, the others are read."""
 
@@ -65,13 +69,11 @@ class Participants:
         nameless = is_empty(table["subject"])
         if nameless.any():
             raise ReaderError(f"{source}, line {int(nameless.idxmax()) + 2} has no subject id; every row needs one")
-        twice = table.loc[table["subject"].duplicated(), "subject"].unique()
-        if len(twice):
-            raise ReaderError(f"{source} lists {listed(twice)} more than once; every person needs an id of their own")
         self.request = request
         self.known = set(table["subject"])
+        table, twice = one_row_each(table)
         self.table = table[_chosen(table, request)].reset_index(drop=True)
-        self.excluded: list[tuple[str, str]] = []
+        self.excluded: list[tuple[str, str]] = twice
         self.exclude(is_empty(self.table["site"]), f"no site in {source}")
 
     def exclude(self, mask: Sequence[bool] | pd.Series, reason: str | pd.Series) -> None:
@@ -143,6 +145,28 @@ class Participants:
                     f"subject {subject}: column {place + 1} is named {names[place]!r} but {expected[place]!r} for "
                     f"subject {other}; all series need the same regions in the same order"
                 )
+
+
+def one_row_each(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
+    """One row for each id, and what was left out: the same row again; everybody whose rows contradict each other.
+
+    >>> table = pd.DataFrame({"subject": ["1", "1", "2", "2"], "site": ["A", "A", "A", "B"], "label": [0, 0, 1, 1]})
+    >>> kept, left_out = one_row_each(table)
+    >>> kept["subject"].tolist(), [subject for subject, _ in left_out]
+    (['1'], ['1 (again)', '2'])
+    """
+    left_out, contradictory = [], set()
+    for subject, rows in table[table["subject"].duplicated(keep=False)].groupby("subject", sort=False):
+        differ = [name for name in MUST_AGREE if name in rows and rows[name].nunique(dropna=False) > 1]
+        if differ:
+            contradictory.add(subject)
+            told = f"{TWICE} {len(rows)} times in the table with different {' and '.join(differ)}; keep the right row"
+            left_out.append((str(subject), told))
+        else:
+            told = f"{TWICE} {len(rows)} times in the table; the first row is used"
+            left_out.append((f"{subject} (again)", told))
+    kept = table[~table["subject"].duplicated() & ~table["subject"].isin(contradictory)]
+    return kept, left_out
 
 
 def _chosen(table: pd.DataFrame, request: Request) -> pd.Series:

@@ -199,5 +199,5 @@ def _first_problem(text: str, mark: str | None, first_line: int, n_leading: int)
             return f"line {line} has {len(cells)} cells where the first row has {width}: truncated, or two files in one"
         for column, cell in enumerate(cells, start=1 + n_leading):
             if _number(cell.strip()) is None:
-                return f"line {line}, column {column} holds {cell.strip()!r}, which is no number; correct or delete it"
+                return f"line {line}, column {column} holds {cell.strip()!r}, not a number; correct or delete it"
     return None
