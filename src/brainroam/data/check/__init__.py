@@ -46,6 +46,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.unusable(table[~over_limit]),
         series.copies(cohort),
         labels.unlabelled(table),
+        labels.listed_twice(cohort.excluded),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),

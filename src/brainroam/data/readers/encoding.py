@@ -25,6 +25,13 @@ def utf8(path: Path) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
+def head(path: Path, size: int = 20_000) -> str:
+    """The beginning of a text file."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        data = file.read(size)
+    return data.decode("utf-16" if data.startswith(UTF16) else "utf-8-sig", "replace")
+
+
 def decoded(path: Path) -> str:
     """The content of a text file as text: UTF-8, or else Latin-1, which Excel on Windows writes."""
     data = utf8(path)

@@ -120,9 +120,9 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, l
             continue
         place = path.relative_to(root).as_posix()
         match = of_person.fullmatch(place) if of_person else None
-        subject = by_key.get(key(match["id"])) if match else None
-        if match and subject is not None:
-            found[subject].append(Scan.of(path, place, match.groupdict().get("site") or ""))
+        name = by_key.get(key(match["id"])) if match else None
+        if match and name is not None:
+            found[name].append(Scan.of(path, place, match.groupdict().get("site") or ""))
         elif of_anybody.fullmatch(place):
             found[place].append(Scan(path))
     return dict(found)

@@ -45,7 +45,6 @@ class Request:
 
 
 MUST_AGREE = ("site", "label", "age", "sex")
-TWICE = "listed"
 
 
 class NotInFile(ReaderError):
@@ -160,10 +159,10 @@ def one_row_each(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str
         differ = [name for name in MUST_AGREE if name in rows and rows[name].nunique(dropna=False) > 1]
         if differ:
             contradictory.add(subject)
-            told = f"{TWICE} {len(rows)} times in the table with different {' and '.join(differ)}; keep the right row"
+            told = f"listed {len(rows)} times in the table with different {' and '.join(differ)}; keep the right row"
             left_out.append((str(subject), told))
         else:
-            told = f"{TWICE} {len(rows)} times in the table; the first row is used"
+            told = f"listed {len(rows)} times in the table; the first row is used"
             left_out.append((f"{subject} (again)", told))
     kept = table[~table["subject"].duplicated() & ~table["subject"].isin(contradictory)]
     return kept, left_out

@@ -91,7 +91,7 @@ def read_participants(
     named = {role: _find(raw, role, getattr(columns, f"{role}_col", None), role in needed, path) for role in USUAL}
     if named["group"] == named["label"]:
         named["group"] = None
-    table = pd.DataFrame({"subject": raw[subject]})
+    table = pd.DataFrame({"subject": codes(raw[subject])})
     table["site"] = UNKNOWN_SITE if named["site"] is None else codes(raw[named["site"]])
     if named["label"] is None:
         table = table.assign(label=float("nan"), unlabelled="")

@@ -65,6 +65,17 @@ class Scan(NamedTuple):
         return cls(path, (session[1] or session[2]) if session else "", run[1] if run else "", site)
 
 
+def starred(place: str) -> str:
+    """A path with a star for its session and its run.
+
+    >>> starred("_ses-2_task-rest_run-1_bold.csv")
+    '_ses-*_task-rest_run-*_bold.csv'
+    """
+    for pattern in (SESSION, RUN):
+        place = pattern.sub(lambda found: found[0].removesuffix(next(filter(None, found.groups()))) + "*", place)
+    return place
+
+
 @dataclass
 class Chosen:
     """The files of each row of the cohort, by the id it will have, and the person and session they are of."""

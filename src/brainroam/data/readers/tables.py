@@ -132,9 +132,7 @@ def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.Da
         body = [(line, row[1:]) for line, row in body]  # the row numbers of R
     for line, row in body:
         if any(row[len(header) :]):
-            raise ReaderError(
-                f"{source}, line {line} has more cells than the header; correct the header line"
-            )
+            raise ReaderError(f"{source}, line {line} has more cells than the header; correct the header line")
     width = len(header)
     table = pd.DataFrame(
         [(row + [""] * width)[:width] for _, row in body], index=[line - 2 for line, _ in body], dtype=str
