@@ -168,7 +168,7 @@ CASES: list[Case] = [
     Case("links-of-people", "a link for each person, and a loop", deep_links, init(), "right", holds=studied),
     Case("site-folders", "no column of sites, a folder for each site", layout("data/{1}/{0}.csv", "data/people.csv", WITHOUT_SITE), init(), "right", holds=lambda result: studied(result) and brainroam.load_cohort("study.yaml").table["site"].tolist() == [row[1] for row in ROWS]),
     Case("site-template", "the same, said by {site}", layout("data/{1}/{0}.csv", "data/participants.csv", WITHOUT_SITE), load(reader="folder", template="{site}/{participant_id}.csv"), "right", holds=whole),
-    Case("no-site", "no site anywhere", table(WITHOUT_SITE), load(), "refused", "put {site} into the template where a folder names it"),
+    Case("no-site-anywhere", "no site anywhere", table(WITHOUT_SITE), load(), "refused", "put {site} into the template where a folder names it"),
     Case("adhd-below", "ADHD-200 two folders below", adhd_below, load(), "right", holds=lambda cohort: len(cohort) == 8 and cohort.sites == ["KKI", "NYU"]),
     Case("srpbs-derivatives", "SRPBS with series in derivatives/timeseries", srpbs, load(), "right", holds=lambda cohort: len(cohort) == N and same_series(cohort)),
     Case("two-tables", "diagnoses in a table of their own, said", two_tables(CLINIC), relative(**JOINED), "right", holds=whole),
@@ -189,7 +189,7 @@ CASES: list[Case] = [
     Case("runs-first", "two runs, the first taken", lambda folder: sessions(folder, 2), load(runs="first"), "warned", "several runs: the first is taken", holds=same_series),
     Case("two-atlases", "two files of one person that differ in neither session nor run", lambda folder: [layout("data/{}_aal.csv", "data/participants.csv")(folder), put_series(folder, "data/{}_ho.csv")], load(), "refused", "narrow the template"),
     Case("families", "brothers and sisters in a column family_id", family, load(), "right", holds=lambda cohort: cohort.table["group"].tolist()[:4] == ["f0", "f0", "f1", "f1"]),
-    Case("group-is-no-family", "a column group beside the diagnosis", table(as_text([(*row, "x") for row in ROWS], (*HEADER, "group"))), load(), "right", holds=lambda cohort: whole(cohort) and "group" not in cohort.table),
+    Case("group-is-no-family", "a column group beside the diagnosis", table(as_text([(*row, "x") for row in ROWS], (*HEADER, "group"))), load(), "warned", "taken for a diagnosis or study arm", holds=lambda cohort: whole(cohort) and "group" not in cohort.table),
     Case("consortium", "DCAN files with follow-ups and ABIDE II's table", consortium, init(), "refused", "--case 1|2"),
     Case("consortium-said", "the same with its one question answered", consortium, init("--case 1"), "warned", "2 people have several sessions", holds=lambda _: brainroam.load_cohort("study.yaml").table["label"].tolist() == LABELS),
     # People to be predicted

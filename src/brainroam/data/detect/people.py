@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from brainroam.data.classes import is_control
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.readers.encoding import head
 from brainroam.data.readers.joining import id_column, joined, same_id
 from brainroam.data.readers.locate import unpadded
-from brainroam.data.readers.participants_table import CONTROL_WORDS, USUAL, Columns, code_meaning
+from brainroam.data.readers.participants_table import USUAL, Columns, code_meaning
 from brainroam.data.readers.sex import sex_meaning, sexes
 from brainroam.data.readers.tables import is_table, read_table, read_workbook
 from brainroam.data.readers.values import codes, is_empty, one_spelling
@@ -192,7 +193,7 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
     if "case" not in guess.options and "control" not in guess.options:
         for code, word in re.findall(r"(\w+)\s*[=:]\s*([A-Za-z]\w*)", str(values.name)):
             if code in present:
-                role = "control" if word.lower().rstrip("s") in CONTROL_WORDS else "case"
+                role = "control" if is_control(word) else "case"
                 guess.options.setdefault(role, code)
                 guess.remarks[role] = f"the column's name says {code} = {word}"
     columns = Columns(case=guess.options.get("case"), control=guess.options.get("control"))

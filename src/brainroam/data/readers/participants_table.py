@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from brainroam.data.classes import is_control
 from brainroam.data.readers.joining import joined
 from brainroam.data.readers.sex import sex_meaning, sexes
 from brainroam.data.readers.tables import nearest, read_table
@@ -21,10 +22,9 @@ USUAL = {
     "sex": ("sex", "gender"),
     "mean_fd": ("mean_fd", "func_mean_fd"),
     "tr": ("tr", "repetition_time"),
-    "group": ("family_id", "rel_family_id", "family"),
+    "group": ("family_id", "rel_family_id", "family", "group"),
     "session": ("session_id", "session", "ses", "visit", "eventname"),
 }
-CONTROL_WORDS = {"0", "control", "controls", "hc", "td", "tc", "nc", "cn", "healthy", "typical"}
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 NO_COLUMN = "none"
 UNKNOWN_SITE = "unknown"
@@ -105,12 +105,10 @@ def read_participants(
         table["sex"] = sexes(values, path, sex_meaning(values, columns.sex_codes, raw, path))
     if named["group"] is not None:
         family = codes(raw[named["group"]])
-        table["group"] = family.where(~is_empty(family), table["subject"])
+        table["group"] = family.where(~is_empty(family))
     if named["session"] is not None:
         table["session"] = raw[named["session"]]
     rest = raw.drop(columns=[name for name in named.values() if name is not None])
-    if "group" in rest:  # that name is for people who must stay together
-        rest = rest.rename(columns={"group": "group (as in the table)"})
     return table.join(rest[[name for name in rest.columns if name not in table]])
 
 
@@ -148,7 +146,7 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, i
         if folded(code) not in by_word:
             raise unknown(f"code in column {values.name!r} of {path}:", code, present)
     case, control = ([by_word[folded(code)] for code in asked[role]] for role in ("case", "control"))
-    control = control or [code for code in present if folded(code) in CONTROL_WORDS and code not in case]
+    control = control or [code for code in present if (code == "0" or is_control(code)) and code not in case]
     others = [code for code in present if code not in control and code not in case]
     if case and not control and len(others) == 1:
         control = others

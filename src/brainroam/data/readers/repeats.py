@@ -166,7 +166,7 @@ def rows_of_scans(table: pd.DataFrame, chosen: Chosen) -> pd.DataFrame:
     made = pd.concat(rows)
     if len(chosen.person) > len(set(chosen.person.values())):
         person = made["subject"].map(lambda name: chosen.person.get(name, name))
-        made["group"] = made["group"].where(made["group"] != "", person) if "group" in made else person
+        made["group"] = made["group"].fillna(person) if "group" in made else person
     return made
 
 
