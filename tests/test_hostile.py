@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, ReaderError, visible
 from brainroam.evaluation.runner import evaluate
