@@ -6,7 +6,6 @@ import pytest
 
 from brainroam import make_cohort
 from brainroam.core.connectivity import cohort_edges
-from brainroam.core.connectivity import edges as edges_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Evidence, Profiles
 from brainroam.core.site_folds import EVERYBODY, SiteFolds
@@ -29,10 +28,6 @@ def worlds_of(cohort, edges=None, y=None, covariates=None, series=None, **option
         table[["age", "sex"]] if covariates is None else covariates,
         SiteDeconfounder(),
     )
-    evidence.lead = Evidence(
-        edges_of(cohort.series if series is None else series, "lag"),
-        *(evidence.y, evidence.site, evidence.covariates, SiteDeconfounder()),
-    )
     worlds = SiteFolds(evidence, THRESHOLDS, **options)
     series = cohort.series if series is None else series
     worlds.profiles = Profiles.compute(series, worlds.needed_edges(), 30, 5)
@@ -53,7 +48,6 @@ def content(pathways):
         *(scaffold.edges, scaffold.contrast, scaffold.consensus, scaffold.sign_consistency, scaffold.stability),
         *(graph.prior, graph.root, *graph.cliques),
         *(pathways.orientation, pathways.centre, pathways.scale, pathways.skip),
-        *(pathways.lead.edges, pathways.lead.weights, *pathways.lead.deconfounder.state().values()),
     ]
     return [part.tobytes() for part in parts] + [scaffold.tau]
 

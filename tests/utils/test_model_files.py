@@ -230,7 +230,6 @@ def test_a_state_with_parts_missing_is_named(cohort, tmp_path):
 def test_arrays_that_do_not_belong_together_are_refused(cohort):
     clf = CoreClassifier(hidden=4, budget=3, tau_percentile=60, epochs=1)
     state = core_state(clf.fit_cohort(cohort, cohort.covariates(["age"])))
-    assert "lead.weights" in state
     for name, value in state.items():
         for wrong in (np.zeros((2, 2)), value.ravel()[:1], np.array(0.5)):
             with pytest.raises((LookupError, TypeError, ValueError, RuntimeError)):  # which loading puts into words

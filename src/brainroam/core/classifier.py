@@ -84,6 +84,9 @@ class CoreClassifier(FrozenCore):
     train_residual : {"agnostic", "site"}
         Train on residuals of the frozen average deconfounder, as at inference, or of each site's own fit (the paper).
     deconfounding : {"site", "pooled"}
+    slopes : {"shrunken", "site"}
+        Slopes of the covariates pooled over sites by their precision, or each site's own and their plain mean (the
+        paper), see `SiteDeconfounder`.
     profiles, gated : bool
         Volatility and flexibility channels; subject-adaptive gates.
     epochs : int, optional
@@ -162,6 +165,7 @@ class CoreClassifier(FrozenCore):
         train: str = "episodic",
         train_residual: str = "agnostic",
         deconfounding: str = "site",
+        slopes: str = "shrunken",
         profiles: bool = True,
         gated: bool = True,
         epochs: int | None = None,
@@ -203,6 +207,7 @@ class CoreClassifier(FrozenCore):
         self.train = train
         self.train_residual = train_residual
         self.deconfounding = deconfounding
+        self.slopes = slopes
         self.profiles = profiles
         self.gated = gated
         self.epochs = epochs
@@ -262,7 +267,7 @@ class CoreClassifier(FrozenCore):
         cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
         y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
         pooled = self.deconfounding == "pooled"
-        deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
+        deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on, self.slopes)
         evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust)
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:

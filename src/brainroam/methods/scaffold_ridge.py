@@ -55,14 +55,10 @@ class ScaffoldRidge(Method):
         slopes: str = "shrunken",
         covariates: Sequence[str] = ("age", "sex"),
     ) -> None:
-        self.kind, self.penalties, self.slopes, self.covariates = (
-            EdgeKind(kind, shrinkage, robust),
-            penalties,
-            slopes,
-            covariates,
-        )
+        self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)
-        self.thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
+        self.penalties, self.slopes, self.covariates = penalties, slopes, covariates
+        self.thresholds = tau_percentile, eta, zeta
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Deconfound, select, solve."""
@@ -75,10 +71,8 @@ class ScaffoldRidge(Method):
         """As the base class; folds that leave whole sites out share regressions and contrasts of the sites."""
         evidence = self._evidence(cohort)
         kept = [sorted(set(evidence.site) - set(evidence.site[held_out])) for _, held_out in folds]
-        whole = all(
-            np.isin(evidence.site, sites).sum() == len(train) for sites, (train, _) in zip(kept, folds, strict=True)
-        )
-        if not whole:
+        sizes = [int(np.isin(evidence.site, sites).sum()) for sites in kept]
+        if sizes != [len(train) for train, _ in folds]:  # some sites are cut in two
             return super().out_of_fold(cohort, folds, seed)
         scores = []
         for sites, (_, held_out) in zip(kept, folds, strict=True):
@@ -135,16 +129,14 @@ class ScaffoldRidge(Method):
 
     def _reading(self, evidence: Evidence, sites: Sequence[str]) -> "_Reading":
         """What the people of these sites give."""
-        edges = evidence.scaffold(sites, **self.thresholds).edges
+        edges = evidence.scaffold(sites, *self.thresholds).edges
         here = np.flatnonzero(np.isin(evidence.site, sites))
         deconfounder = evidence.frozen(sites)
-        residuals = deconfounder.site_residuals(evidence.values_of(here, edges), here, edges)
+        residuals = evidence.residuals_of(here, edges, deconfounder)
         spread = np.nanstd(residuals, axis=0)
         spread[~(spread > 0)] = 1
-        target = 2.0 * evidence.y[here] - 1
-        return _Reading(
-            deconfounder, edges, ridge_weights(np.nan_to_num(residuals / spread), target, *self.penalties) / spread
-        )
+        weights = ridge_weights(np.nan_to_num(residuals / spread), 2.0 * evidence.y[here] - 1, *self.penalties)
+        return _Reading(deconfounder, edges, weights / spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +149,7 @@ class _Reading:
 
     def residuals(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:
         """r_res (n, edges) of anybody; 0 where missing."""
-        return np.nan_to_num(self.deconfounder.transform(values, covariates=covariates, columns=self.edges))
+        return np.nan_to_num(self.deconfounder.frozen_residuals(values, covariates, columns=self.edges))
 
     def score(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:
         """The weighted sum."""

@@ -199,10 +199,10 @@ class StoredEvidence(Evidence):
     def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         raise UsageError("a bootstrap that resamples people needs memory for all of them; use bootstrap=sites")
 
-    def _frozen(self, here: np.ndarray) -> SiteDeconfounder:
-        known = super()._frozen(here)  # with the regressions of all sites, which would be kept for every world
-        frozen = SiteDeconfounder(**known.get_params()).load_state(known.state())
-        frozen.notes_ = known.notes_
+    def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
+        """Its averages only: the regressions of all sites would be kept for every fold."""
+        frozen = SiteDeconfounder(**deconfounder.get_params()).load_state(deconfounder.state())
+        frozen.notes_ = deconfounder.notes_
         return frozen
 
 
