@@ -126,8 +126,9 @@ def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.Da
     filled = [sum(map(bool, row)) for _, row in cells[:LOOKED_AT]]
     top = next(k for k, n in enumerate(filled) if 2 * n > max(filled))
     (_, header), body = cells[top], cells[top + 1 :]
-    if len(header) > MAX_COLUMNS or max((len(row) for _, row in body), default=0) > MAX_COLUMNS:
-        raise ReaderError(f"{source} has more than {MAX_COLUMNS} columns; is it really a table of people?")
+    widest = max(len(row) for _, row in cells)
+    if widest > MAX_COLUMNS:
+        raise ReaderError(f"{source} has {widest} columns; is it really a table of people?")
     if body and all(len(row) == len(header) + 1 for _, row in body) and _counts([row[0] for _, row in body]):
         body = [(line, row[1:]) for line, row in body]  # the row numbers of R
     for line, row in body:
