@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from brainroam.core.classifier import CoreClassifier as CoreClassifier
     from brainroam.core.deconfound import SiteDeconfounder as SiteDeconfounder
     from brainroam.data.cohort import Cohort as Cohort
-    from brainroam.data.readers import load_cohort as load_cohort
+    from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.runner import evaluate as evaluate
@@ -26,7 +26,7 @@ _HOME = {
     "SiteDeconfounder": "core.deconfound",
     "compare": "evaluation.runner",
     "evaluate": "evaluation.runner",
-    "load_cohort": "data.readers",
+    "load_cohort": "data.loading",
     "make_cohort": "data.synthetic",
     "report": "report.build",
 }

@@ -117,6 +117,7 @@ def test_questions_on_a_terminal(tmp_path):
         seen += chunk
     assert process.wait(timeout=60) == 0, seen
     assert b"Which value of 'Group' means the condition?" in seen and b"Please give one of" in seen
+    assert b"a) 1" in seen and b"b) 2" in seen  # no number in front of a number
     assert yaml.safe_load((tmp_path / "study.yaml").read_text())["options"]["case"] == "1"
 
 
