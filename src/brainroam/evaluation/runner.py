@@ -5,7 +5,8 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -18,9 +19,10 @@ from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
-from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
+from brainroam.evaluation.stats.confounding import confounding
 from brainroam.evaluation.stats.metrics import site_metrics
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, prediction_rows, score_rows
 from brainroam.execution import engine as engines
@@ -42,13 +44,24 @@ class Results:
     predictions : DataFrame
         One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability``.
     study : dict
-        The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``), the ``commands``, and in words the runs that
-        are ``missing`` and ``failed``.
+        The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``, ``participants``), the ``commands``, and in
+        words the runs that are ``missing`` and ``failed``.
+    records : tuple of (RunSpec, dict)
+        The finished runs themselves, with what they keep of pathways and gates.
+    path : Path or None
+        The folder of runs, where there is one.
     """
 
     scores: pd.DataFrame
     predictions: pd.DataFrame
     study: dict[str, Any]
+    records: tuple[tuple[RunSpec, dict[str, Any]], ...] = field(default=(), repr=False)
+    path: Path | None = None
+
+    @property
+    def participants(self) -> pd.DataFrame:
+        """Subject, site, label, age, sex, motion, scan length and TR; empty where an older version kept none."""
+        return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
 
 
 def evaluate(
@@ -133,7 +146,8 @@ def evaluate(
                 folder.keep(task.spec, outcome)
                 advance(_line(task.spec, outcome))
         everything = RunsFolder.settled(folder.path)  # also what other commands have finished there meanwhile
-        return _results(everything, [task.spec for task in tasks], partial)
+        results = _results(everything, [task.spec for task in tasks], partial)
+        return replace(results, path=None if out is None else everything.path)
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
@@ -149,7 +163,17 @@ def compare(
 ) -> Comparison:
     """Compare the methods of a folder of runs, or of results; see `compare.compare_methods`."""
     results = runs if isinstance(runs, Results) else load_runs(runs, partial)
-    return compare_methods(results.scores, results.predictions, reference, n_boot)
+    found = compare_methods(results.scores, results.predictions, reference, n_boot)
+    return replace(found, confounding=_confounding(results))
+
+
+def _confounding(results: Results) -> pd.DataFrame:
+    """What motion, age and sex have to do with the scores, for each protocol that holds out whole sites."""
+    protocols = [name for name in ("loso", "loio") if name in set(results.predictions["protocol"])]
+    if results.participants.empty or not protocols:
+        return pd.DataFrame()
+    tables = [confounding(results.predictions, results.participants, name) for name in protocols]
+    return pd.concat([table.assign(protocol=name) for table, name in zip(tables, protocols, strict=True)])
 
 
 def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
@@ -174,6 +198,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             "configuration": model.configuration_,
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
+            "date": date.today().isoformat(),
             "versions": {"python": python_version(), **{name: version(name) for name in PACKAGES}},
         }
     )
@@ -219,6 +244,8 @@ def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Re
         frame(SCORES, (row for run in done for row in score_rows(*run))),
         frame(PREDICTIONS, (row for run in done for row in prediction_rows(*run))),
         {**folder.study, "commands": folder.commands, "missing": missing, "failed": failed},
+        tuple(done),
+        folder.path,
     )
 
 

@@ -10,7 +10,7 @@ In-distribution folds share training people and get Nadeau and Bengio's correcte
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -55,12 +55,16 @@ class Comparison:
         One per row of ``paired``, for people.
     notes : list of str
         What the data cannot decide or do not contain.
+    confounding : DataFrame
+        Per protocol and method what motion, age and sex have to do with the scores, see `confounding.confounding`;
+        empty where the covariates are not known.
     """
 
     table: pd.DataFrame
     paired: pd.DataFrame
     sentences: list[str]
     notes: list[str]
+    confounding: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def compare_methods(
