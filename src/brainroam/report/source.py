@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 READING = ("--reader", "--atlas", "--sites", "--preset", "--max-missing-rois", "--option")
@@ -21,7 +22,7 @@ def data_words(commands: Sequence[str]) -> list[str]:
         if len(words) < 3 or words[1] not in READERS_OF_DATA or words[2].startswith("-"):
             continue
         found = [words[2]]
-        for flag, value in zip(words[3:], words[4:], strict=False):
+        for flag, value in pairwise(words[3:]):
             found += [flag, value] if flag in READING else []
         return found
     return []

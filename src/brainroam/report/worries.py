@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -47,7 +47,12 @@ class Worry:
 def worries(data: ReportData) -> list[Worry]:
     """All reasons for doubt, the gravest first."""
     found = chain(_from_audit(data), _from_check(data), _from_runs(data))
-    return sorted(found, key=lambda worry: worry.gravity)
+    return sorted((replace(worry, text=_sentence(worry.text)) for worry in found), key=lambda worry: worry.gravity)
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 def findings(data: ReportData) -> list[dict]:
@@ -81,7 +86,7 @@ def _from_check(data: ReportData) -> Iterator[Worry]:
         whole = [finding for finding in found if not finding.get("site")]
         twins = code in ("identical-people", "alike-people")
         gravity = 1 + order.index(code) / 10 if code in TITLES else 8.0
-        gravity += 0 if whole or twins else 4
+        gravity += 0 if whole or twins else 3.5
         title = TITLES.get(code, code.replace("-", " ").capitalize())
         places = sorted({str(finding["site"]) for finding in found if finding.get("site")})
         first = (whole or found)[0]
@@ -89,8 +94,9 @@ def _from_check(data: ReportData) -> Iterator[Worry]:
             more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
             yield Worry(gravity, title, f"{first.get('message')}{more}", "check")
         else:
-            where = f" at {len(places)} site{'s' * (len(places) != 1)}"
-            yield Worry(gravity, title + where, f"{listed(places)}; {first['site']}: {first.get('message')}", "check")
+            where = places[0] if len(places) == 1 else f"{len(places)} sites ({listed(places)})"
+            of = "" if len(places) == 1 else f"at {first['site']} "
+            yield Worry(gravity, f"{title} at {where}", f"{of}{first.get('message')}", "check")
 
 
 def _from_runs(data: ReportData) -> Iterator[Worry]:

@@ -31,7 +31,6 @@ SITE_COLUMNS = (
     "r_motion",
 )
 FEWEST = 3  # people per class below which a slope within a site says nothing
-THIRDS = ("lowest third", "middle third", "highest third")
 
 
 def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str = "loso") -> pd.DataFrame:
@@ -184,12 +183,11 @@ def _groups(people: pd.DataFrame):
         if known[column].nunique() < 3:
             continue
         third = np.searchsorted(known[column].quantile([1 / 3, 2 / 3]), known[column], side="left")
-        for k, name in enumerate(THIRDS):
+        for k in range(3):
             values = known.loc[third == k, column]
             if len(values):
-                unit = "years" if column == "age" else "mm"
-                span = f"{values.min():.3g} to {values.max():.3g} {unit}"
-                yield covariate, f"{name} ({span})", known.loc[third == k, "subject"]
+                show = "{:.0f} to {:.0f} years" if column == "age" else "{:.2f} to {:.2f} mm"
+                yield covariate, show.format(values.min(), values.max()), known.loc[third == k, "subject"]
 
 
 def _joined(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:

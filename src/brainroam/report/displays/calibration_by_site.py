@@ -66,7 +66,7 @@ class CalibrationBySiteDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 4.4, 4.1
+        return 3.9, 3.7
 
     def plot(self, ax: Axes | None = None) -> "CalibrationBySiteDisplay":
         """Draw it, on these axes or on new ones."""

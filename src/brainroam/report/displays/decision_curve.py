@@ -77,7 +77,7 @@ class DecisionCurveDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 5.6, 3.6
+        return 5.0, 3.7
 
     def plot(self, ax: Axes | None = None) -> "DecisionCurveDisplay":
         """Draw it, on these axes or on new ones."""

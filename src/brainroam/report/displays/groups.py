@@ -28,7 +28,7 @@ class GroupDisplay:
     >>> from brainroam.report import GroupDisplay
     >>> row = {"covariate": "sex", "group": "male", "n": 40, "auc": 0.7, "low": 0.6, "high": 0.8}
     >>> GroupDisplay(pd.DataFrame([row]), mean=0.71).plot().ax_.get_yticklabels()[0].get_text()
-    'male, n = 40'
+    'male  40'
     """
 
     groups: pd.DataFrame
@@ -45,7 +45,7 @@ class GroupDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 6.4, 0.3 * (len(self.groups) + 0.5 * self.groups["covariate"].nunique()) + 0.7
+        return 4.5, 0.3 * (len(self.groups) + 0.5 * self.groups["covariate"].nunique()) + 0.7
 
     def plot(self, ax: Axes | None = None) -> "GroupDisplay":
         """Draw it, on these axes or on new ones."""
@@ -58,9 +58,9 @@ class GroupDisplay:
         ax.hlines(at, self.groups["low"], self.groups["high"], color=INK, linewidth=1.1)
         ax.scatter(self.groups["auc"], at, s=34, marker="s", color=BLUE, zorder=3)
         names = [
-            row.group if row.covariate == "sex" else f"{row.covariate}, {row.group}" for row in self.groups.itertuples()
+            row.group if row.covariate == "sex" else f"{row.covariate} {row.group}" for row in self.groups.itertuples()
         ]
-        ax.set_yticks(at, [f"{name}, n = {n}" for name, n in zip(names, self.groups["n"], strict=True)])
+        ax.set_yticks(at, [f"{name}  {n}" for name, n in zip(names, self.groups["n"], strict=True)], fontsize=8.5)
         for y, value in zip(at, self.groups["auc"], strict=True):
             ax.text(
                 1.015, y, "" if np.isnan(value) else f"{value:.2f}", transform=ax.get_yaxis_transform(), va="center"

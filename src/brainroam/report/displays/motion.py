@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from brainroam.errors import DataError
+from brainroam.evaluation.stats.confounding import within_class_correlation
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for, people_frame
 from brainroam.report.figures import BLUE, INK, VERMILION
@@ -66,13 +67,21 @@ class MotionDisplay:
 
     @property
     def correlation(self) -> float:
-        """Of the centred values of everybody."""
-        return float(self.centred[["motion", "score"]].corr().iloc[0, 1])
+        """Of score and log motion within class, averaged over sites."""
+        per_site = [
+            within_class_correlation(
+                here["score"].to_numpy(dtype=float),
+                np.log(here["mean_fd"].to_numpy(dtype=float)),
+                here["label"].to_numpy(),
+            )
+            for _, here in self.people.groupby("site")
+        ]
+        return float(np.nanmean(per_site)) if np.isfinite(per_site).any() else float("nan")
 
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 5.6, 3.6
+        return 4.5, 3.4
 
     def plot(self, ax: Axes | None = None) -> "MotionDisplay":
         """Draw it, on these axes or on new ones."""
@@ -87,5 +96,13 @@ class MotionDisplay:
             slope = float((centred["motion"] * centred["score"]).sum()) / variance
             ax.plot(x, slope * x, color=INK, linewidth=1.8, label=f"r = {self.correlation:+.2f}")
         ax.set(xlabel="log mean FD, within site and class", ylabel="Score, within site and class")
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, markerscale=1.8, frameon=False)
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(-0.02, 1),
+            ncols=3,
+            markerscale=1.8,
+            columnspacing=1,
+            handletextpad=0.3,
+            frameon=False,
+        )
         return self

@@ -64,7 +64,7 @@ class RocBySiteDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 4.2, 3.9
+        return 3.9, 3.6
 
     def plot(self, ax: Axes | None = None) -> "RocBySiteDisplay":
         """Draw it, on these axes or on new ones."""

@@ -1,6 +1,7 @@
 """Which pathways: on a circle of regions, for any atlas, or in a glass brain where coordinates are known."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class ScaffoldDisplay:
         lobes = lobes_of(self.atlas)
         place = {lobe: k for k, lobe in enumerate(LOBES)}
         order = sorted(used, key=lambda k: (place[lobes[k]] if lobes else 0, k))
-        gaps = np.cumsum([0, *(bool(lobes) and lobes[a] != lobes[b] for a, b in zip(order, order[1:], strict=False))])
+        gaps = np.cumsum([0, *(bool(lobes) and lobes[a] != lobes[b] for a, b in pairwise(order))])
         turn = (np.arange(len(order)) + 1.2 * gaps) / max(len(order) + 1.2 * (gaps[-1] + 1), 1) if len(order) else []
         angle = dict(zip(order, np.pi / 2 - 2 * np.pi * np.asarray(turn), strict=True))
         ends = {k: np.array([np.cos(a), np.sin(a)]) for k, a in angle.items()}
@@ -119,8 +120,9 @@ class ScaffoldDisplay:
             ax.scatter(x, y, s=22, color=colour, edgecolor=RULE, linewidth=0.5, zorder=3)
             degrees = np.degrees(a) % 360
             left = 90 < degrees < 270
-            ax.text(1.05 * x, 1.05 * y, shortened(self.atlas.labels[k], 22), fontsize=7.5, rotation_mode="anchor",
-                    rotation=degrees - 180 if left else degrees, ha="right" if left else "left", va="center")  # fmt: skip
+            side = {"rotation": degrees - 180, "ha": "right"} if left else {"rotation": degrees, "ha": "left"}
+            name = shortened(self.atlas.labels[k], 22)
+            ax.text(1.05 * x, 1.05 * y, name, fontsize=7.5, va="center", rotation_mode="anchor", **side)
         ax.set(xlim=(-1.65, 1.65), ylim=(-1.65, 1.65), aspect="equal")
         ax.set_axis_off()
 

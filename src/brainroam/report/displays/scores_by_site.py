@@ -51,7 +51,7 @@ class ScoresBySiteDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 6.4, 0.3 * self.people["site"].nunique() + 0.9
+        return 5.0, 0.27 * self.people["site"].nunique() + 0.9
 
     def plot(self, ax: Axes | None = None) -> "ScoresBySiteDisplay":
         """Draw it, on these axes or on new ones."""
@@ -67,7 +67,7 @@ class ScoresBySiteDisplay:
         if self.name.startswith("Predicted"):
             ax.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
             ax.set_xlim(0, 1)
-        ax.set_yticks(np.arange(len(sites)), [shortened(str(site), 24) for site in sites])
+        ax.set_yticks(np.arange(len(sites)), [shortened(str(site), 16) for site in sites])
         ax.tick_params(axis="y", length=0)
         ax.set(ylim=(-0.6, len(sites) - 0.4), xlabel=self.name)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, markerscale=2, frameon=False)
