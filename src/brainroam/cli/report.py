@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.study import Runs
+from brainroam.cli.study import Studies
 
 
 def report(
-    runs: Runs,
+    runs: Studies,
     out: Annotated[Path, typer.Option(help="The HTML file; it needs nothing but itself.", metavar="FILE")] = Path(
         "report.html"
     ),
@@ -27,6 +27,8 @@ def report(
     """Write one self-contained HTML page: did it work, at which sites, can I trust it, what about the next site?
 
     Runs that are missing or failed are listed in it; its end names the commands that would add more.
+
+    Two folders of runs of the same people (two atlases, two pipelines) are reported side by side.
 
     [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
     """

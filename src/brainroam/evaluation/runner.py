@@ -159,12 +159,41 @@ def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
 
 
 def compare(
-    runs: str | Path | Results, reference: str | None = None, partial: bool = False, n_boot: int = 2000
+    runs: str | Path | Results | Sequence[str | Path],
+    reference: str | None = None,
+    partial: bool = False,
+    n_boot: int = 2000,
 ) -> Comparison:
-    """Compare the methods of a folder of runs, or of results; see `compare.compare_methods`."""
-    results = runs if isinstance(runs, Results) else load_runs(runs, partial)
+    """Compare the methods of a folder of runs, of several folders, or of results; see `compare.compare_methods`."""
+    results = runs if isinstance(runs, Results) else load_studies(runs, partial)
     found = compare_methods(results.scores, results.predictions, reference, n_boot)
-    return replace(found, confounding=_confounding(results))
+    gone = results.study.get("not_shared", 0)
+    notes = [f"{gone} people are not in every study: they are left out here."] if gone else []
+    return replace(found, confounding=_confounding(results), notes=[*notes, *found.notes])
+
+
+def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False) -> Results:
+    """A folder of runs, or several as one, see `brainroam.evaluation.joined`."""
+    folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(folder) for folder in runs]
+    if len(folders) == 1:
+        return load_runs(folders[0], partial)
+    from brainroam.evaluation.joined import join_results
+
+    return join_results(dict(zip(study_labels(folders), (load_runs(f, partial) for f in folders), strict=True)))
+
+
+def study_labels(folders: Sequence[Path]) -> list[str]:
+    """A short name for each folder of runs: the part of its path that tells it from the others.
+
+    >>> study_labels([Path("aal/runs"), Path("cc200/runs")]), study_labels([Path("a"), Path("b")])
+    (['aal', 'cc200'], ['a', 'b'])
+    """
+    parts = [folder.absolute().parts for folder in folders]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = [part[-depth] if depth <= len(part) else "" for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise RunsError("the same folder of runs is named twice; name two studies")
 
 
 def _confounding(results: Results) -> pd.DataFrame:

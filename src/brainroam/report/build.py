@@ -1,6 +1,6 @@
 """Put the report together: the reader's questions in order, one self-contained file, nothing fetched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -56,7 +56,7 @@ class Chapter:
 
 
 def report(
-    runs: str | Path | Results,
+    runs: str | Path | Sequence[str | Path] | Results,
     out: str | Path = "report.html",
     figures: str | Path | None = None,
     method: str | None = None,
@@ -68,8 +68,9 @@ def report(
 
     Parameters
     ----------
-    runs : path or Results
-        A folder of runs, as `brainroam.evaluate` writes it, or what it returned.
+    runs : path, sequence of paths, or Results
+        A folder of runs, as `brainroam.evaluate` writes it, or what it returned; several folders of the same people
+        (two atlases, two pipelines) are reported side by side.
     out : path
         The HTML file; it needs nothing but itself.
     figures : path, optional

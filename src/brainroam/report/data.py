@@ -14,8 +14,9 @@ import pandas as pd
 from scipy.special import expit
 
 from brainroam.errors import RunsError, unknown
+from brainroam.evaluation.joined import bare_name
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.evaluation.runner import Results, load_runs
+from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import auc_by_group, confounding_by_site
@@ -32,7 +33,7 @@ PLAIN = "fc-ridge"  # the reference a new method has to beat
 Z = 1.959964
 
 #: Anything a display can be made from.
-Source: TypeAlias = "str | Path | Results | ReportData"
+Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ class ReportData:
     @property
     def name(self) -> str:
         """What the study is called."""
-        return study_name(self.study["commands"]) or f"{len(self.study['sites'])} sites"
+        if "joined" in self.study:
+            return " and ".join(self.study["joined"])
+        return study_name(self.study["commands"]) or f"Study of {len(self.study['sites'])} sites"
 
     @property
     def date(self) -> str:
@@ -167,9 +170,11 @@ class ReportData:
     @property
     def references(self) -> dict[str, float]:
         """The mean AUC of the plain ridge, where it was run and is not the method of the report itself."""
-        if PLAIN not in self.compared or self.method == PLAIN:
+        plain = self.method.removesuffix(bare_name(self.method)) + PLAIN  # of the same study
+        if plain not in self.compared or self.method == plain:
             return {}
-        return {PLAIN: float(self.row_of(PLAIN)["auc"])}
+        mean = float(self.row_of(plain)["auc"])
+        return {PLAIN: mean} if np.isfinite(mean) else {}
 
     @cached_property
     def people(self) -> pd.DataFrame:
@@ -289,10 +294,10 @@ def read_data(runs: Source, method: str | None = None) -> ReportData:
     return ReportData(results, method or _subject(names), protocol)
 
 
-def _loaded(runs: str | Path) -> Results:
+def _loaded(runs: str | Path | Sequence[str | Path]) -> Results:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* runs are not finished")
-        results = load_runs(runs, partial=True)
+        results = load_studies(runs, partial=True)
     unfinished = len(results.study["missing"]) + len(results.study["failed"])
     if unfinished:
         warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=4)
@@ -301,7 +306,8 @@ def _loaded(runs: str | Path) -> Results:
 
 def _subject(names: Sequence[str]) -> str:
     """Our method if it was run, else the first that is no control."""
-    for name in OURS:
-        if name in names:
-            return name
-    return next((name for name in names if name not in CONTROLS), names[0])
+    for ours in OURS:
+        for name in names:
+            if bare_name(name) == ours:
+                return name
+    return next((name for name in names if bare_name(name) not in CONTROLS), names[0])

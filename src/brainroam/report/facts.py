@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from brainroam.evaluation.joined import bare_name
 from brainroam.methods.naming import parse_name
 from brainroam.methods.registry import method_info, method_names
 from brainroam.report.data import ReportData
@@ -86,7 +87,7 @@ def _method(data: ReportData, name: str) -> MethodFact:
     scores = data.results.scores
     rows = scores[(scores["method"] == name) & (scores["protocol"] == data.protocol)]
     seeds = tuple(sorted(int(seed) for seed in rows["seed"].unique()))
-    registered, _ = parse_name(name)
+    registered, _ = parse_name(bare_name(name))
     if registered not in method_names():  # made by somebody else's plug-in, or an older version
         return MethodFact(name, "not a method of this version of brainroam", "", (), seeds, ())
     info = method_info(registered)

@@ -122,7 +122,8 @@ def _motion(data: ReportData) -> Iterator[Worry]:
         return
     drop = mine["auc"] - mine["auc_without_motion"]
     if abs(mine["r_motion"]) >= FOLLOWS_MOTION or drop >= LOST_TO_MOTION:
-        plain = f" ({mean.loc[PLAIN, 'r_motion']:+.2f} for plain ridge)" if data.references else ""
+        ridge = f"{mean.loc[PLAIN, 'r_motion']:+.2f}" if PLAIN in mean.index and data.method != PLAIN else ""
+        plain = f" ({ridge} for plain ridge)" if ridge else ""
         text = (
             f"correlation with log motion {mine['r_motion']:+.2f} within site and class{plain}; without motion the AUC "
             f"is {mine['auc_without_motion']:.2f} instead of {mine['auc']:.2f}"

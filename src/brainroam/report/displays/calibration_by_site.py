@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from brainroam.evaluation.stats.metrics import calibration
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for, people_frame, sites_with_both
-from brainroam.report.figures import BLUE, GREY, INK
+from brainroam.report.figures import GREY, INK, SKY
 
 N_GROUPS = 10
 
@@ -78,7 +78,7 @@ class CalibrationBySiteDisplay:
             slope, intercept = calibration(here["label"].to_numpy(), probability)
             if np.isfinite(slope):
                 x = np.linspace(max(probability.min(), 1e-3), min(probability.max(), 1 - 1e-3), 60)
-                ax.plot(x, expit(intercept + slope * logit(x)), color=BLUE, linewidth=0.8, alpha=0.45, label=label)
+                ax.plot(x, expit(intercept + slope * logit(x)), color=SKY, linewidth=0.8, alpha=0.7, label=label)
                 label = None
         tenths = self.tenths
         ax.vlines(tenths["probability"], tenths["low"], tenths["high"], color=INK, linewidth=1.2)

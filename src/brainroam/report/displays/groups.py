@@ -57,10 +57,9 @@ class GroupDisplay:
             ax.axvline(self.mean, color=VERMILION, linewidth=1.4)
         ax.hlines(at, self.groups["low"], self.groups["high"], color=INK, linewidth=1.1)
         ax.scatter(self.groups["auc"], at, s=34, marker="s", color=BLUE, zorder=3)
-        names = [
-            row.group if row.covariate == "sex" else f"{row.covariate} {row.group}" for row in self.groups.itertuples()
-        ]
-        ax.set_yticks(at, [f"{name}  {n}" for name, n in zip(names, self.groups["n"], strict=True)], fontsize=8.5)
+        rows = self.groups.itertuples()
+        names = [f"{'' if row.covariate == 'sex' else row.covariate} {row.group}  {row.n}".strip() for row in rows]
+        ax.set_yticks(at, names, fontsize=8.5)
         for y, value in zip(at, self.groups["auc"], strict=True):
             ax.text(
                 1.015, y, "" if np.isnan(value) else f"{value:.2f}", transform=ax.get_yaxis_transform(), va="center"

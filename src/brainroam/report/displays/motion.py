@@ -58,23 +58,22 @@ class MotionDisplay:
     @property
     def centred(self) -> pd.DataFrame:
         """``motion`` (log) and ``score``, centred within site and class, and the ``label``."""
-        people = self.people.assign(motion=np.log(self.people["mean_fd"].astype(float)))
+        people = self._with_log()
         for name in ("motion", "score"):
             people[name] -= people.groupby(["site", "label"])[name].transform("mean")
         spread = people.groupby("site")["score"].transform(lambda s: np.sqrt((s**2).mean()))
         people["score"] /= spread.where(spread > 0, 1)
         return people[["motion", "score", "label"]]
 
+    def _with_log(self) -> pd.DataFrame:
+        return self.people.assign(motion=np.log(self.people["mean_fd"].astype(float)))
+
     @property
     def correlation(self) -> float:
         """Of score and log motion within class, averaged over sites."""
         per_site = [
-            within_class_correlation(
-                here["score"].to_numpy(dtype=float),
-                np.log(here["mean_fd"].to_numpy(dtype=float)),
-                here["label"].to_numpy(),
-            )
-            for _, here in self.people.groupby("site")
+            within_class_correlation(*(here[name].to_numpy(dtype=float) for name in ("score", "motion", "label")))
+            for _, here in self._with_log().groupby("site")
         ]
         return float(np.nanmean(per_site)) if np.isfinite(per_site).any() else float("nan")
 
@@ -96,13 +95,6 @@ class MotionDisplay:
             slope = float((centred["motion"] * centred["score"]).sum()) / variance
             ax.plot(x, slope * x, color=INK, linewidth=1.8, label=f"r = {self.correlation:+.2f}")
         ax.set(xlabel="log mean FD, within site and class", ylabel="Score, within site and class")
-        ax.legend(
-            loc="lower left",
-            bbox_to_anchor=(-0.02, 1),
-            ncols=3,
-            markerscale=1.8,
-            columnspacing=1,
-            handletextpad=0.3,
-            frameon=False,
-        )
+        spacing = {"columnspacing": 1, "handletextpad": 0.3, "markerscale": 1.8}
+        ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=3, frameon=False, **spacing)
         return self

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_curve
 
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for, people_frame, sites_with_both
-from brainroam.report.figures import BLUE, GREY, VERMILION
+from brainroam.report.figures import GREY, SKY, VERMILION
 
 GRID = np.linspace(0, 1, 201)
 
@@ -72,7 +72,7 @@ class RocBySiteDisplay:
         ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         for k, curve in enumerate(self.curves.values()):
             label = f"each {self.unit}" if k == 0 else None
-            ax.plot(GRID, curve, color=BLUE, linewidth=0.8, alpha=0.45, label=label)
+            ax.plot(GRID, curve, color=SKY, linewidth=0.8, alpha=0.7, label=label)
         if self.curves:
             ax.plot(GRID, self.mean, color=VERMILION, linewidth=2.2, label="mean")
             ax.legend(loc="lower right", frameon=False)

@@ -133,7 +133,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "24", "The model was not updated."
     yield (
         "26",
-        "Limits that the data themselves show: the first screen, notes under Comparison of methods, Checks of the data.",
+        "Limits that the data themselves show: first screen, notes under Comparison of methods, Checks of the data.",
     )
     yield (
         "27a",
