@@ -23,11 +23,12 @@ from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import confounding
-from brainroam.evaluation.stats.metrics import site_metrics
+from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, prediction_rows, score_rows
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.tuning import Selected
+from brainroam.utils.html import html_summary
 
 PACKAGES = ("brainroam", "nilearn", "numpy", "pandas", "scikit-learn", "scipy", "torch")
 
@@ -57,6 +58,17 @@ class Results:
     study: dict[str, Any]
     records: tuple[tuple[RunSpec, dict[str, Any]], ...] = field(default=(), repr=False)
     path: Path | None = None
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the mean AUC of every method."""
+        rows = [
+            {"method": method, "protocol": protocol, **over_sites(sites)}
+            for (protocol, method), sites in average_seeds(self.scores).groupby(["protocol", "method"])
+        ]
+        columns = ["method", "protocol", "n_sites", "auc", "auc_sd", "worst_auc", "worst_site", "balanced_acc"]
+        table = pd.DataFrame(rows, columns=columns).sort_values("auc", ascending=False)
+        runs = f"{len(self.scores)} runs of {len(table)} methods"
+        return html_summary(runs, table, ["brainroam.compare(results) adds intervals and tests."])
 
     @property
     def participants(self) -> pd.DataFrame:

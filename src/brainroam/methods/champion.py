@@ -32,6 +32,7 @@ from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.methods.site_ridge import SiteRidge
 from brainroam.methods.tuning import inner_folds
+from brainroam.utils.estimator_verbs import EstimatorVerbs
 from brainroam.utils.model_files import part
 
 SHRINKAGE = 0.5
@@ -132,7 +133,7 @@ class Champion(Method):
         return inner
 
 
-class ChampionClassifier(ClassifierMixin, BaseEstimator):
+class ChampionClassifier(EstimatorVerbs, ClassifierMixin, BaseEstimator):
     """The champion as a scikit-learn classifier.
 
     Attributes

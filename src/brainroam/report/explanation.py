@@ -17,6 +17,7 @@ from brainroam.data.atlas.lobes import LOBES, lobes_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import Method
+from brainroam.utils.html import html_summary
 
 STRONGEST = 200  # edges that stand for a method that weighs all of them
 KINDS = {
@@ -71,6 +72,13 @@ class Explanation:
                 f"the model is a {type(method).__name__}, which has no pathways; core, champion and linear methods have"
             )
         return cls([found], [cohort.table[["subject", "site"]]])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the largest pathways."""
+        table = self.pathways.head(10).drop(
+            columns=["edge", *(c for c in self.pathways if c[:2] in ("x_", "y_", "z_"))]
+        )
+        return html_summary(f"{len(self.pathways)} pathways, ranked by {KINDS[self.kind]}", table)
 
     @cached_property
     def pathways(self) -> pd.DataFrame:

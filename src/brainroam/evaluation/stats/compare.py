@@ -23,6 +23,7 @@ from brainroam.evaluation.stats.meta import UNKNOWN, pool_auc
 from brainroam.evaluation.stats.metrics import average_seeds, over_sites
 from brainroam.evaluation.stats.paired import holm, left_out_test, nadeau_bengio, smallest_p
 from brainroam.evaluation.stats.site_scores import Evidence, gather
+from brainroam.utils.html import html_summary
 
 ALPHA = 0.05
 LEADING = (
@@ -65,6 +66,11 @@ class Comparison:
     sentences: list[str]
     notes: list[str]
     confounding: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table and the sentences."""
+        columns = [name for name in (*LEADING, "balanced_acc") if name in self.table]
+        return html_summary(f"{len(self.table)} methods", self.table[columns], [*self.sentences, *self.notes])
 
 
 def compare_methods(
