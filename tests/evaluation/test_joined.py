@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.errors import RunsError
+from brainroam.evaluation.tables import read_table
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +30,8 @@ def test_compare_pairs_the_people_both_have(folders):
     methods = {row["method"]: row["auc"] for row in found["methods"]}
     assert set(methods) == {f"{s}: {m}" for s in ("before", "after") for m in ("fc-ridge", "majority")}
     assert any("1 people are not in every study" in note for note in found["notes"])
-    results = brainroam.evaluation.runner.load_runs(folders / "before" / "runs")
-    lost = set(results.predictions["subject"]) - set(
-        brainroam.evaluation.runner.load_runs(folders / "after" / "runs").predictions["subject"]
-    )
-    rows = results.predictions.query("method == 'fc-ridge' and subject not in @lost")
+    rows, kept = (read_table(folders / name / "runs" / "predictions.csv") for name in ("before", "after"))
+    rows = rows[(rows["method"] == "fc-ridge") & rows["subject"].isin(kept["subject"])]
     mean = sum(roc_auc_score(here["label"], here["score"]) for _, here in rows.groupby("site")) / 3
     assert methods["before: fc-ridge"] == pytest.approx(mean)
 

@@ -1,6 +1,7 @@
 """Display objects: the same numbers as the report's, from results, predictions or an estimator."""
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -34,11 +35,11 @@ def fitted(cohort):
                                   "Motion", "Group"])  # fmt: skip
 def test_every_display_draws_on_given_axes_and_on_its_own(results, name):
     make = getattr(report, f"{name}Display")
-    _, ax = mpl.pyplot.subplots()
+    _, ax = plt.subplots()
     display = make.from_results(results)
     assert display.plot(ax=ax) is display and display.ax_ is ax and ax.has_data()
     assert display.plot().ax_ is not ax
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def test_the_forest_from_predictions_is_that_of_the_results(results):
@@ -78,7 +79,7 @@ def test_scaffold_and_gates_of_an_estimator(fitted, cohort):
     assert gates.plot().gates["median"].tolist() == pytest.approx(expected.tolist())
     with pytest.raises(UsageError, match="has no coordinates; use kind='chord'"):
         display.plot(kind="glass")
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def test_errors_say_what_to_do(results, cohort):

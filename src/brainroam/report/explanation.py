@@ -75,9 +75,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """For notebooks: the largest pathways."""
-        table = self.pathways.head(10).drop(
-            columns=["edge", *(c for c in self.pathways if c[:2] in ("x_", "y_", "z_"))]
-        )
+        hidden = ["edge", *(name for name in self.pathways if name[:2] in ("x_", "y_", "z_"))]
+        table = self.pathways.head(10).drop(columns=hidden)
         return html_summary(f"{len(self.pathways)} pathways, ranked by {KINDS[self.kind]}", table)
 
     @cached_property
