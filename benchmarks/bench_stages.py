@@ -57,15 +57,18 @@ def bench_huber(n_sampled: int = 60) -> None:
     statsmodels_loop(check=True)
     race(
         f"Huber, {len(designs)} sites x {edges.shape[1]} edges",
-        lambda: SiteDeconfounder().fit(edges, covariates, site),
+        lambda: SiteDeconfounder().fit(edges, covariates=covariates, site=site),
         {f"statsmodels RLM ({n_sampled} edges, scaled)": statsmodels_loop},
         repeats=3,
         share=n_sampled / edges.shape[1],
     )
     half = site_halves(cohort)
-    calls = [partial(SiteDeconfounder().fit, edges[:, :m], covariates, site) for m in (1600, 3200, edges.shape[1])]
+    calls = [
+        partial(SiteDeconfounder().fit, edges[:, :m], covariates=covariates, site=site)
+        for m in (1600, 3200, edges.shape[1])
+    ]
     growth("Huber", "edges", [1600, 3200, edges.shape[1]], calls)
-    calls = [partial(SiteDeconfounder().fit, edges[h], covariates[h], site[h]) for h in half]
+    calls = [partial(SiteDeconfounder().fit, edges[h], covariates=covariates[h], site=site[h]) for h in half]
     growth("Huber", "subjects", [h.sum() for h in half], calls)
 
 
@@ -195,7 +198,7 @@ def bench_bootstrap(n_boot: int = 1000, n_timed: int = 50) -> None:
     """Stability of the consensus sign over resampled sites; ours is the exact limit of infinitely many resamples."""
     cohort = training_people()
     site = cohort.table["site"].to_numpy()
-    deconfounder = SiteDeconfounder().fit(cohort_edges(cohort), cohort.covariates(["age", "sex"]), site)
+    deconfounder = SiteDeconfounder().fit(cohort_edges(cohort), covariates=cohort.covariates(["age", "sex"]), site=site)
     sites = sites_with_both_classes(cohort.labels, site)
     contrast = site_contrasts(deconfounder.residuals_, cohort.labels, site, sites)
     consensus = median_over_sites(contrast)

@@ -47,7 +47,9 @@ def by_hand(make, cohort):
     people, scores = cohort.table, []
     for train, test in LeaveOneGroupOut().split(people, groups=people["site"]):
         fit, new = people.iloc[train], people.iloc[test]
-        model = make().fit([cohort.series[i] for i in train], fit["label"], fit["site"], fit[["age", "sex"]])
+        model = make().fit(
+            [cohort.series[i] for i in train], fit["label"], site=fit["site"], covariates=fit[["age", "sex"]]
+        )
         score = model.decision_function([cohort.series[i] for i in test], new[["age", "sex"]])
         scores.append(roc_auc_score(new["label"], score))
     return scores
@@ -88,10 +90,12 @@ def test_the_deconfounder_in_a_pipeline(routing, cohort):
     found = pipe.decision_function(list(series[test]), covariates=people[["age"]][test])
 
     edges = pearson_edges(cohort.series)
-    deconfounder = SiteDeconfounder().fit(edges[train], people[["age"]][train], people["site"][train])
+    deconfounder = SiteDeconfounder().fit(edges[train], covariates=people[["age"]][train], site=people["site"][train])
     imputer = SimpleImputer().fit(deconfounder.residuals_)
     ridge = RidgeClassifier(alpha=100).fit(imputer.transform(deconfounder.residuals_), people["label"][train])
-    expected = ridge.decision_function(imputer.transform(deconfounder.transform(edges[test], people[["age"]][test])))
+    expected = ridge.decision_function(
+        imputer.transform(deconfounder.transform(edges[test], covariates=people[["age"]][test]))
+    )
     np.testing.assert_allclose(found, expected)
 
 
@@ -113,8 +117,12 @@ def test_a_stack_of_series_is_as_good_as_a_list(cohort):
     people = cohort.table
     stack = np.stack([x[:90] for x in cohort.series])
     site, covariates = people["site"], people[["age", "sex"]]
-    a = ChampionClassifier().fit(stack, people["label"], site, covariates).decision_function(stack, covariates)
-    b = ChampionClassifier().fit(list(stack), people["label"], site, covariates)
+    a = (
+        ChampionClassifier()
+        .fit(stack, people["label"], site=site, covariates=covariates)
+        .decision_function(stack, covariates)
+    )
+    b = ChampionClassifier().fit(list(stack), people["label"], site=site, covariates=covariates)
     np.testing.assert_array_equal(a, b.decision_function(list(stack), covariates))
 
 

@@ -13,6 +13,7 @@ from brainroam.cli import app
 from brainroam.data.atlas import load_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.methods.core import Core
+from brainroam.methods.training_sketch import sketch
 from brainroam.report.explanation import Explanation
 
 SMALL = ("--set", "budget=3", "--set", "tau_percentile=60", "--set", "hidden=4", "--set", "epochs=1")
@@ -64,6 +65,7 @@ def test_the_model_says_what_it_is(place):
         "manifest_hash": Cohort.load(place / "train.npz").manifest_hash,
         "n_people": 48,
         "sites": ["S01", "S02", "S03", "S04"],
+        "sketch": sketch(Cohort.load(place / "train.npz")),
     }
     assert header["calibration"].keys() == {"threshold", "slope"}
 

@@ -9,7 +9,6 @@ from sklearn.metrics import roc_auc_score
 
 from brainroam import make_cohort
 from brainroam.core.classifier import CoreClassifier
-from brainroam.core.connectivity import edges
 from brainroam.core.saving import core_state
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError
@@ -215,7 +214,9 @@ def test_every_variant_fits_and_predicts(small, variant):
 
 def test_windows_in_seconds_follow_the_repetition_time(small):
     table, options = small.table, SMALL | {"window_seconds": 60.0, "stride_seconds": 10.0}
-    clf = CoreClassifier(**options).fit(small.series, small.labels, table["site"], table[Q], tr=table["tr"])
+    clf = CoreClassifier(**options).fit(
+        small.series, small.labels, site=table["site"], covariates=table[Q], tr=table["tr"]
+    )
     p = clf.predict_proba(small.series, table[Q], tr=table["tr"])
     assert np.isfinite(p).all()
     with pytest.raises(DataError, match="repetition time"):
@@ -409,17 +410,6 @@ def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(c
 
 
 # --- beyond the paper ------------------------------------------------------------------------------------------------
-
-
-def test_lead_lag_edges_are_read_beside_the_pathways(model, unseen):
-    table = unseen.table[Q]
-    people = model.read_cohort(unseen, table)
-    network = model.network_(people.features, people.graph).logit.detach().numpy()
-    lead = model.pathways_.lead
-    residuals = np.nan_to_num(lead.deconfounder.transform(edges(unseen.series, "lag"), table))
-    logit = model.decision_function(unseen.series, table)
-    np.testing.assert_allclose(logit, network + residuals[:, lead.edges] @ lead.weights, rtol=1e-5, atol=1e-6)
-    assert model.gates(unseen.series, table).shape == (len(unseen), len(model.scaffold_))
 
 
 def test_inner_sites_limits_how_many_are_held_out(small):

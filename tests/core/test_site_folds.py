@@ -42,7 +42,7 @@ def worlds_of(cohort, edges=None, y=None, covariates=None, series=None, **option
 def site_residuals(cohort):
     """r_site of everybody on all edges."""
     table = cohort.table
-    return SiteDeconfounder().fit(cohort_edges(cohort), table[["age", "sex"]], table["site"]).residuals_
+    return SiteDeconfounder().fit(cohort_edges(cohort), covariates=table[["age", "sex"]], site=table["site"]).residuals_
 
 
 def content(pathways):

@@ -62,9 +62,8 @@ def test_arrays_and_attributes_refuse_to_be_written():
 
 def test_columns_are_filled_in_and_ordered():
     cohort = make(hamd=[1, 2, 3, 4, 5, 6], n_timepoints=0)
-    expected = ["subject", "site", "batch", "label", "age", "sex", "mean_fd", "tr"]
-    assert list(cohort.table)[:8] == expected
-    assert cohort.table["batch"].tolist() == cohort.table["site"].tolist()
+    expected = ["subject", "site", "label", "age", "sex", "mean_fd", "tr"]
+    assert list(cohort.table)[:7] == expected
     assert cohort.table["n_timepoints"].tolist() == [20, 21, 22, 23, 24, 25]
     assert cohort.table["hamd"].tolist() == [1, 2, 3, 4, 5, 6]
     assert cohort.table["age"].isna().all()
@@ -105,7 +104,7 @@ def test_bad_series_are_refused_with_names():
     for series, message in [
         ([x, x[:, :3]], r"differ: 00[01] \("),
         ([x, x[0]], r"subject 001: the series must be time x regions .* got shape \(4,\)"),
-        ([x, x[:1]], r"subject 001: .* at least 2 of each, got shape \(1, 4\)"),
+        ([x, x[:1]], r"subject 001: .* at least 3 volumes and 2 regions, got shape \(1, 4\)"),
         ([x, np.array([["a"] * 4] * 5)], "subject 001: the series is not numeric"),
         ([x], "the table has 2 rows but there are 1 series"),
     ]:

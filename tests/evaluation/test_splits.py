@@ -7,7 +7,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import cross_val_score
 
 from brainroam.errors import DataError, UsageError
-from brainroam.evaluation.splits import SiteStratifiedKFold, folds, inner_folds
+from brainroam.evaluation.splits import SiteStratifiedKFold, folds
 
 
 def metadata(n: int = 90, seed: int = 0) -> pd.DataFrame:
@@ -47,17 +47,6 @@ def test_a_site_with_one_class_keeps_its_fold():
     table = metadata()
     table.loc[table["site"] == "UM", "label"] = 1
     assert [fold.name for fold in folds(table, "loso")] == ["NYU1", "NYU2", "UM", "USM"]
-
-
-def test_inner_folds_never_see_who_is_held_out():
-    table = metadata()
-    for outer in folds(table, "loso"):
-        inner = list(inner_folds(table, outer))
-        assert [fold.name for fold in inner] == sorted(set(table["site"]) - {outer.name})
-        for fold in inner:
-            assert set(table["site"].iloc[fold.test]) == {fold.name}
-            assert sorted([*fold.train, *fold.test]) == sorted(outer.train)
-            assert not set(outer.test) & {*fold.train, *fold.test}
 
 
 @given(

@@ -60,7 +60,7 @@ def in_memory(cohort, stages):
     values = edges(kept.series, stages.kind, stages.shrinkage, stages.robust)
     site, y = kept.table["site"].to_numpy(), kept.labels
     deconfounder = SiteDeconfounder(pooled=stages.deconfounding == "pooled").fit(
-        values, kept.table[["age", "sex"]], site, y
+        values, y, covariates=kept.table[["age", "sex"]], site=site
     )
     return kept, values, deconfounder, extract_scaffold(deconfounder.residuals_, y, site)
 
@@ -80,7 +80,9 @@ def test_blocks_give_what_memory_gives(cohort, store, tmp_path, small_parts, sta
         np.testing.assert_allclose(getattr(evidence.deconfounder, name), getattr(deconfounder, name), atol=1e-9)
     people = kept.table[["age", "sex"]]
     np.testing.assert_allclose(
-        evidence.deconfounder.transform(values, people), deconfounder.transform(values, people), atol=1e-9
+        evidence.deconfounder.transform(values, covariates=people),
+        deconfounder.transform(values, covariates=people),
+        atol=1e-9,
     )
     assert evidence.deconfounder.notes_ == deconfounder.notes_ != []
     assert evidence.people["subject"].tolist() == kept.table["subject"].tolist()

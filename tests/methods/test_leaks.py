@@ -30,7 +30,6 @@ def corrupted():
     series = [10 * rng.normal(size=x.shape) ** 3 if gone else x for x, gone in zip(cohort.series, here, strict=True)]
     table.loc[here, "label"] = 1 - table.loc[here, "label"]
     table.loc[here, ["age", "sex", "mean_fd", "tr"]] = [99.0, 1.0, 9.0, 0.5]
-    table.loc[here, "batch"] = "elsewhere"
     return Cohort(series, table)
 
 

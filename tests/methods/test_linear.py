@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from brainroam.methods.site_ridge import SiteRidge
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
@@ -19,7 +20,6 @@ from brainroam.methods.champion import READERS, SHRINKAGE, Champion, discriminan
 from brainroam.methods.combat import combat
 from brainroam.methods.linear import EdgeReader, LinearMethod
 from brainroam.methods.registry import method_info, register
-from brainroam.methods.site_ridge import SiteRidge
 from brainroam.methods.tuning import Selected, inner_folds
 
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -67,7 +67,9 @@ def test_combat_equals_neurocombat():
 
 def test_site_ridge_equals_a_literal_ridge_on_residuals(cohort):
     model = SiteRidge("pearson", (0.0,), penalties=(2.0,)).fit(cohort)
-    deconfounder = SiteDeconfounder().fit(cohort_edges(cohort), cohort.table[["age", "sex"]], cohort.table["site"])
+    deconfounder = SiteDeconfounder().fit(
+        cohort_edges(cohort), covariates=cohort.table[["age", "sex"]], site=cohort.table["site"]
+    )
     x = np.nan_to_num(deconfounder.residuals_)
     y = 2.0 * cohort.labels - 1
     size = np.mean(np.sum(x**2, axis=1))
@@ -79,7 +81,7 @@ def test_lead_lag_edges_are_columns_of_the_same_ridge_at_half_the_squared_length
     model = SiteRidge("pearson", (0.0,), lead_lag=True, penalties=(2.0,)).fit(cohort)
     covariates, site = cohort.table[["age", "sex"]], cohort.table["site"]
     static, lag = (
-        np.nan_to_num(SiteDeconfounder().fit(cohort_edges(cohort, kind), covariates, site).residuals_)
+        np.nan_to_num(SiteDeconfounder().fit(cohort_edges(cohort, kind), covariates=covariates, site=site).residuals_)
         for kind in ("pearson", "lag")
     )
     share = np.sqrt(0.5 * np.sum(static**2) / np.sum(lag**2))

@@ -51,8 +51,10 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
         features = EdgeFeatures("pearson")
         known, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
         found["before"].append(_right(known, new, site[train], site[test]))
-        frozen = SiteDeconfounder().fit(known, covariates.iloc[train], site[train])
-        known, new = frozen.transform(known, covariates.iloc[train]), frozen.transform(new, covariates.iloc[test])
+        frozen = SiteDeconfounder().fit(known, covariates=covariates.iloc[train], site=site[train])
+        known, new = (
+            frozen.frozen_residuals(edges, covariates.iloc[people]) for edges, people in ((known, train), (new, test))
+        )
         found["after"].append(_right(known, new, site[train], site[test]))
     before, after = (float(np.mean(np.concatenate(found[when]))) for when in ("before", "after"))
     chance = float(np.mean([np.mean(site == name) for name in site]))

@@ -1,5 +1,6 @@
 """Commands about one model: fit it, predict with it, look into it."""
 
+import warnings
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -73,7 +74,7 @@ def fit(
     show_excluded(cohort.excluded)
     start = perf_counter()
     path = save_method(out, _fitted(selected, cohort, seed), cohort, seed)
-    for note in getattr(selected.model_, "notes_", []):
+    for note in selected.notes_:
         typer.echo(f"note: {note}")
     if memory is not None:
         from brainroam.execution.out_of_core import discard_work
@@ -99,8 +100,16 @@ def predict(
     cohort = source.load(require_label=False)
     from brainroam.cli.show import show_excluded
     from brainroam.methods.saving import load_method
+    from brainroam.methods.training_sketch import known_share
 
-    method, _ = load_method(model, cohort)
+    method, header = load_method(model, cohort)
+    share = known_share(header.get("training", {}), cohort)
+    if share > 0:
+        warnings.warn(
+            f"about {share:.0%} of these people were in the training of this model: their predictions look better than "
+            "those of people never seen, and say nothing about a new site",
+            stacklevel=1,
+        )
     table = cohort.table[["subject", "site"]]
     table["probability"] = method.probability(cohort)
     table["predicted"] = (table["probability"] >= 0.5).astype(int)

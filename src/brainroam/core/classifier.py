@@ -9,19 +9,19 @@ sites; the out-of-site scores of that choice give the decision threshold and the
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import as_table
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.early_stopping import Choice, Trial, choose_epochs
-from brainroam.core.frozen import Covariates, FrozenCore, Series, Times, refuse_empty
 from brainroam.core.gate import GatedNetwork
+from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
 from brainroam.core.pathways import Evidence, evidence_of, profiles_of
 from brainroam.core.scaffold import distinct_thresholds
 from brainroam.core.site_folds import EVERYBODY, SiteFolds
@@ -35,11 +35,12 @@ from brainroam.core.training import (
     train_network,
     training_epochs,
 )
-from brainroam.data.cohort import Cohort, anonymous_cohort, two_classes
+from brainroam.data.classes import two_classes
+from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed, unknown
 from brainroam.utils.parameters import require_positive, require_settings
 
-POSITIVE = ("temperature", "budget", "inner_sites", "window_seconds", "stride_seconds")
+POSITIVE = ("temperature", "budget", "inner_sites", "trial_sites", "stretch", "window_seconds", "stride_seconds")
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
 
@@ -54,11 +55,11 @@ class CoreClassifier(FrozenCore):
         Shrinkage of the log and partial edges.
     robust : bool
         Spatial-sign instead of Pearson correlations, so that single moments of motion do not dominate.
-    lead_lag : bool
-        Read reproducible lead-lag edges beside the pathways, see `brainroam.core.pathways`; needs a skip connection.
-        Beyond the paper.
     window, stride : int
         Sliding windows in volumes.
+    stretch : int, optional
+        Windows over which volatility and flexibility are taken, averaged over the scan, so that they do not tell how
+        long it was; None takes all windows at once, as the paper does.
     window_seconds, stride_seconds : float, optional
         In seconds instead; then `fit` and `predict_proba` need ``tr``.
     tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
@@ -91,6 +92,9 @@ class CoreClassifier(FrozenCore):
         Epochs at most, and epochs without improvement after which to stop looking.
     inner_sites : int, optional
         Hold out only so many training sites, drawn by the seed, to choose epochs and threshold; by default each once.
+    trial_sites : int
+        Of these, so many are trained for first, drawn by the seed; the others only where those gained on average from
+        some epoch. Without a skip connection all of them are trained for.
     learning_rate, weight_decay, batch_size
         Of Adam.
     huber_k, huber_delta : float
@@ -138,9 +142,9 @@ class CoreClassifier(FrozenCore):
         kind: str = "log",
         shrinkage: float = 0.7,
         robust: bool = True,
-        lead_lag: bool = True,
         window: int = 30,
         stride: int = 5,
+        stretch: int | None = 10,
         window_seconds: float | None = None,
         stride_seconds: float | None = None,
         tau_percentile: float | Sequence[float] = 80,
@@ -164,6 +168,7 @@ class CoreClassifier(FrozenCore):
         max_epochs: int = 15,
         patience: int = 3,
         inner_sites: int | None = None,
+        trial_sites: int = 4,
         learning_rate: float = 1e-3,
         weight_decay: float = 5e-4,
         batch_size: int = 32,
@@ -178,9 +183,9 @@ class CoreClassifier(FrozenCore):
         self.kind = kind
         self.shrinkage = shrinkage
         self.robust = robust
-        self.lead_lag = lead_lag
         self.window = window
         self.stride = stride
+        self.stretch = stretch
         self.window_seconds = window_seconds
         self.stride_seconds = stride_seconds
         self.tau_percentile = tau_percentile
@@ -204,6 +209,7 @@ class CoreClassifier(FrozenCore):
         self.max_epochs = max_epochs
         self.patience = patience
         self.inner_sites = inner_sites
+        self.trial_sites = trial_sites
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.batch_size = batch_size
@@ -219,23 +225,28 @@ class CoreClassifier(FrozenCore):
         self,
         series: Series,
         y: Sequence,
+        *,
         site: Sequence[str] | None = None,
         covariates: Covariates = None,
         tr: Times = None,
+        positive: Any = None,
     ) -> Self:
         """Learn from labelled people of several sites.
 
         Parameters
         ----------
         series : sequence of ndarray of shape (T_i, P)
-        y : sequence of n labels of two classes; the larger one is the condition
+        y : sequence of n labels of two classes
+            1 of 0/1 and -1/1 is the condition, and so is what stands against a usual word for controls (TD, HC, ...).
         site : sequence of n site names
         covariates : DataFrame or ndarray with n rows, optional
         tr : sequence of n repetition times in seconds, needed with ``window_seconds``
+        positive : label, optional
+            The value of ``y`` that is the condition; needed for other labels.
         """
         if site is None:
             raise DataError("CoreClassifier.fit needs the site of every person: fit(series, y, site=...)")
-        classes, labels = two_classes(y)
+        classes, labels = two_classes(y, positive)
         cohort = anonymous_cohort(series, labels, site, tr)
         self.fit_cohort(cohort, as_table(covariates, len(cohort)))
         self.classes_ = classes
@@ -253,8 +264,6 @@ class CoreClassifier(FrozenCore):
         pooled = self.deconfounding == "pooled"
         deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
         evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust)
-        if self.lead_lag and self.skip != "none":
-            evidence.lead = evidence_of(cohort, covariates, clone(deconfounder), "lag")
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
@@ -263,13 +272,12 @@ class CoreClassifier(FrozenCore):
         grid = self._grid(len(evidence.sites))
         for tau_percentile, eta in grid:
             try:
-                worlds = self._worlds(evidence, cohort, tau_percentile, eta)
+                worlds, choice = self._tried(evidence, cohort, tau_percentile, eta)
             except EmptyScaffoldError as error:
                 if best is None and (tau_percentile, eta) == grid[-1]:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            choice = self._choice(worlds)
             if best is None or (choice and best[1] and choice.auc > best[1].auc):
                 best = worlds, choice
                 self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
@@ -280,10 +288,31 @@ class CoreClassifier(FrozenCore):
         self.inner_scores_[kept] = self._finish(*best, y, site)
         return self
 
-    def _worlds(self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
+    def _tried(
+        self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float
+    ) -> tuple[SiteFolds, Choice | None]:
+        """Train without a few inner sites first, and without each of them where that was worth it."""
+        inner = self._drawn(evidence.sites, self.inner_sites)
+        first = self._drawn(inner, self.trial_sites) if self._must_earn() else inner
+        folds = self._site_folds(evidence, cohort, tau_percentile, eta, first)
+        choice = self._choice(folds, first, inner)
+        if choice is None or choice.epochs == 0 or first == inner:
+            return folds, choice
+        folds = self._site_folds(evidence, cohort, tau_percentile, eta, inner)
+        return folds, self._choice(folds, inner, inner)
+
+    def _site_folds(
+        self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float, trained: Sequence[str]
+    ) -> SiteFolds:
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": self.zeta, "bootstrap": self.bootstrap}
         worlds = SiteFolds(
-            evidence, thresholds | {"seed": self.random_state}, self.train_residual, self.orient, self.skip, self.device
+            evidence,
+            thresholds | {"seed": self.random_state},
+            self.train_residual,
+            self.orient,
+            self.skip,
+            self.device,
+            trained,
         )
         size = len(worlds.scaffold())
         if self.gated and self.budget is not None and self.budget > size:
@@ -291,27 +320,39 @@ class CoreClassifier(FrozenCore):
                 f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
                 f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
             )
-        evidence.require_memory(*worlds.sizes, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
+        evidence.require_memory(worlds.size, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
         if self.profiles:
             window, stride = self._windows(cohort)
-            worlds.profiles = profiles_of(cohort, worlds.needed_edges(), window, stride)
+            worlds.profiles = profiles_of(cohort, worlds.needed_edges(), window, stride, self.stretch)
         return worlds
 
-    def _choice(self, worlds: SiteFolds) -> Choice | None:
-        """Epochs chosen by inner leave-one-site-out; None where no site can be held out."""
+    def _choice(self, worlds: SiteFolds, trained: Sequence[str], inner: Sequence[str]) -> Choice | None:
+        """Epochs chosen by training without some sites; None where no site can be held out.
+
+        Where no epoch was worth it, the untrained network reads all inner sites.
+        """
+        held_out = dict(worlds.held_out(inner))
         trials = [
-            Trial(name, network := self._network(), self._epochs(network, worlds, name), held_out)
-            for name, held_out in worlds.held_out(self._inner_sites(worlds.sites))
+            Trial(name, network := self._network(), self._epochs(network, worlds, name), held_out[name])
+            for name in trained
+            if name in held_out
         ]
         if not trials:
             return None
-        limit, must_earn = self._most_epochs(), self.skip != "none"
-        return choose_epochs(trials, limit, self.patience, must_earn, fixed=self.epochs is not None)
+        choice = choose_epochs(trials, self._most_epochs(), self.patience, self._must_earn(), self.epochs is not None)
+        if choice.epochs > 0 or len(trials) == len(held_out):
+            return choice
+        logits = {name: predict_logits(self._network(), episode) for name, episode in held_out.items()}
+        aucs = [roc_auc_score(held_out[name].labels.cpu().numpy(), score) for name, score in logits.items()]
+        return Choice(0, float(np.mean(aucs)), logits)
 
-    def _inner_sites(self, sites: Sequence[str]) -> list[str]:
-        if self.inner_sites is None or self.inner_sites >= len(sites):
+    def _must_earn(self) -> bool:
+        return self.skip != "none" and self.epochs is None
+
+    def _drawn(self, sites: Sequence[str], number: int | None) -> list[str]:
+        if number is None or number >= len(sites):
             return list(sites)
-        drawn = np.random.default_rng(self.random_state).choice(len(sites), self.inner_sites, replace=False)
+        drawn = np.random.default_rng(self.random_state).choice(len(sites), number, replace=False)
         return [sites[k] for k in sorted(drawn)]
 
     def _finish(self, worlds: SiteFolds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
@@ -329,7 +370,7 @@ class CoreClassifier(FrozenCore):
             scores = np.full(len(y), np.nan)
             for name, logits in choice.logits.items():
                 scores[site == name] = logits
-            alone = [name for name in self._inner_sites(worlds.sites) if name not in choice.logits]
+            alone = [name for name in self._drawn(worlds.sites, self.inner_sites) if name not in choice.logits]
             if alone:
                 self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
         self.calibration_ = calibrate(scores, y, site)

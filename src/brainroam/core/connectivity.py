@@ -6,33 +6,47 @@ exist: it is NaN, never 0.
 
 With R the Pearson matrix of one person and ``R_a = (1 - a) R + a I`` (shrinkage a), the edge values are
 
-=============  =========================================================================================
-``pearson``    r = R[u, v]                                                     (the paper's choice)
-``log``        log(R_a)[u, v], the matrix logarithm
-``partial``    -Q[u, v] / sqrt(Q[u, u] Q[v, v]) with Q = R_a^-1
-``lag``        (L[u, v] - L[v, u]) / 2 with L[u, v] = corr(x_u(t), x_v(t + 1)): how much u leads v by a volume
-=============  =========================================================================================
+=================  =========================================================================================
+``pearson``        r = R[u, v]                                                     (the paper's choice)
+``log``            log(R_a)[u, v], the matrix logarithm
+``cofluctuation``  log(Q_a)[u, v], Q = S'(G o G)S with unit diagonal, see below
+``partial``        -Q[u, v] / sqrt(Q[u, u] Q[v, v]) with Q = R_a^-1
+``lag``            (L[u, v] - L[v, u]) / 2 with L[u, v] = corr(x_u(t), x_v(t + 1)): how much u leads v by a volume
+=================  =========================================================================================
 
 With ``robust=True`` R is the spatial-sign correlation: every volume, z-scored over time, is scaled to unit length
 before R is taken, so that no single moment (a jerk of the head) weighs more than another.
+
+Co-fluctuation: the rows of S (T, P) are the z-scored volumes at unit length and G = S S', so that a moment counts by
+how much the rest of the scan repeats its pattern.
 
 All these are transforms of one person alone, so they cannot leak. `TangentEdges` needs a reference learned from
 training people: log(G^-1/2 C G^-1/2)[u, v] with C the Ledoit-Wolf covariance and G their geometric mean.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort, missing_rois
-from brainroam.errors import DataError, unknown
+from brainroam.data.validation import refuse_no_series
+from brainroam.errors import DataError, listed, unknown
 
-KINDS = ("pearson", "log", "partial", "lag")
-SHRUNK = ("log", "partial")
+KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")
+SHRUNK = ("log", "cofluctuation", "partial")
+
+
+class EdgeKind(NamedTuple):
+    """What `edges` computes: the kind, its shrinkage and whether correlations are spatial-sign ones."""
+
+    kind: str = "pearson"
+    shrinkage: float = 0.5
+    robust: bool = False
 
 
 def edge_pairs(n_rois: int) -> np.ndarray:
@@ -93,9 +107,9 @@ def edges(
     Parameters
     ----------
     series : sequence of ndarray of shape (T_i, P)
-    kind : {"pearson", "log", "partial", "lag"}
+    kind : {"pearson", "log", "cofluctuation", "partial", "lag"}
     shrinkage : float in (0, 1]
-        The a of ``R_a``; used by ``"log"`` and ``"partial"`` only.
+        The a of ``R_a``; used by ``"log"``, ``"cofluctuation"`` and ``"partial"`` only.
     robust : bool
         Spatial-sign instead of Pearson correlation.
 
@@ -109,7 +123,7 @@ def edges(
         raise unknown("edge kind", kind, KINDS)
     if kind in SHRUNK and not 0 < shrinkage <= 1:
         raise DataError(f"shrinkage must lie in (0, 1], got {shrinkage}")
-    missing = missing_rois(series)
+    missing = _gate(series)
     people = zip(series, missing, strict=True)
     with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
         return _edge_vectors((_edge_matrix(x, gone, kind, shrinkage, robust) for x, gone in people), missing)
@@ -117,11 +131,33 @@ def edges(
 
 def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False) -> np.ndarray:
     """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
-    key = f"edges-{kind}" + (f"-{shrinkage:g}" if kind in SHRUNK else "") + ("-robust" if robust else "")
-    return cohort.per_person(key, lambda series: edges(series, kind, shrinkage, robust))
+    return cohort.per_person(
+        _name(EdgeKind(kind, shrinkage, robust)), lambda series: edges(series, kind, shrinkage, robust)
+    )
 
 
-class TangentEdges(TransformerMixin, BaseEstimator):
+def keep_edges(cohort: Cohort, kind: EdgeKind, values: np.ndarray | None = None) -> bool:
+    """Give a cohort the edge values that `cohort_edges` would compute; without values, whether it has them."""
+    if values is not None:
+        cohort.per_person(_name(kind), lambda _: values)
+    return cohort.has_per_person(_name(kind))
+
+
+def _name(kind: EdgeKind) -> str:
+    shrinkage = f"-{kind.shrinkage:g}" if kind.kind in SHRUNK else ""
+    return f"edges-{kind.kind}{shrinkage}{'-robust' if kind.robust and kind.kind != 'cofluctuation' else ''}"
+
+
+class TakesSeries:
+    """Tells scikit-learn that X is a series for each person: a list of arrays, or one array of three dimensions."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.allow_nan = False, True, True
+        return tags
+
+
+class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
     """Tangent-space edges; the reference is the geometric mean of the people it was fitted on.
 
     Equal to nilearn's ``ConnectivityMeasure(kind="tangent")`` (Ledoit-Wolf covariance of the raw series) up to the
@@ -149,9 +185,7 @@ class TangentEdges(TransformerMixin, BaseEstimator):
     def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
         """Learn the reference from training people."""
         with threadpool_limits(1, "blas"):
-            covariances = np.stack(
-                [_ledoit_wolf(x, gone) for x, gone in zip(series, missing_rois(series), strict=True)]
-            )
+            covariances = np.stack([_ledoit_wolf(x, gone) for x, gone in zip(series, _gate(series), strict=True)])
             self.reference_ = _geometric_mean(covariances, self.max_iter, self.tol)
         self.whitening_ = spectral(self.reference_, lambda w: 1 / np.sqrt(w))
         return self
@@ -159,7 +193,7 @@ class TangentEdges(TransformerMixin, BaseEstimator):
     def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
         """Edge values (n, M), each person on their own."""
         check_is_fitted(self)
-        missing = missing_rois(series)
+        missing = _gate(series)
         covariances = (_ledoit_wolf(x, gone) for x, gone in zip(series, missing, strict=True))
         with threadpool_limits(1, "blas"):
             return _edge_vectors(
@@ -177,6 +211,18 @@ def spectral(matrix: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -
     return (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
+def _gate(series: Sequence[np.ndarray]) -> np.ndarray:
+    """Regions without signal (n, P), of what really are series."""
+    if not len(series):
+        raise DataError("no people were given")
+    for i, x in enumerate(series):
+        refuse_no_series(np.asarray(x), f"person {i}")
+    widths = {np.shape(x)[1] for x in series}
+    if len(widths) > 1:
+        raise DataError(f"series of {listed(sorted(widths))} regions cannot be compared: all must come from one atlas")
+    return missing_rois(series)
+
+
 def _edge_vectors(matrices: Iterator[np.ndarray], missing: np.ndarray) -> np.ndarray:
     """Upper triangles of one matrix per person, NaN at the edges of regions without signal."""
     n_people, n_rois = missing.shape
@@ -192,18 +238,37 @@ def _edge_vectors(matrices: Iterator[np.ndarray], missing: np.ndarray) -> np.nda
 def _edge_matrix(x: np.ndarray, gone: np.ndarray, kind: str, shrinkage: float, robust: bool) -> np.ndarray:
     """One person's matrix of edge values; a region without signal is correlated with itself alone."""
     z = _unit_columns(x, gone)
-    if robust:
+    if robust or kind == "cofluctuation":
         length = np.sqrt(np.einsum("ij,ij->i", z, z))[:, None]
-        z = _unit_columns(z / np.where(length > 0, length, 1), gone)
+        z = z / np.where(length > 0, length, 1)
+    if kind == "cofluctuation":
+        return spectral(_shrunk(_cofluctuation(z), shrinkage), np.log)
+    if robust:
+        z = _unit_columns(z, gone)
     if kind == "lag":
         lagged = z[:-1].T @ z[1:]
         return (lagged - lagged.T) / 2
     correlation = np.clip(z.T @ z, -1, 1)
     if kind == "pearson":
         return correlation
-    shrunk = (1 - shrinkage) * correlation
-    np.fill_diagonal(shrunk, 1)
+    shrunk = _shrunk(correlation, shrinkage)
     return spectral(shrunk, np.log) if kind == "log" else _partial(shrunk)
+
+
+def _shrunk(matrix: np.ndarray, shrinkage: float) -> np.ndarray:
+    """(1 - a) R + a I, for R with a unit diagonal."""
+    shrunk = (1 - shrinkage) * matrix
+    np.fill_diagonal(shrunk, 1)
+    return shrunk
+
+
+def _cofluctuation(s: np.ndarray) -> np.ndarray:
+    """Q = S'(G o G)S, G = S S', scaled to a unit diagonal."""
+    g = s @ s.T
+    q = s.T @ (g * g @ s)
+    scale = np.sqrt(np.diag(q))
+    scale[scale == 0] = 1  # a region without signal
+    return q / np.outer(scale, scale)
 
 
 def _unit_columns(x: np.ndarray, gone: np.ndarray) -> np.ndarray:

@@ -2,25 +2,32 @@
 
     q~ = (q - mean) / std        over the pooled *training* people; a missing value becomes the training mean, q~ = 0.
 
-A numeric column is one q~; a categorical column with levels l_1 < ... < l_K is K - 1 indicator columns, each
-standardised alike. A level never seen in training counts as missing. Which values were missing can be asked with
-`CovariateEncoder.missing`.
+A numeric column is one q~, also where its numbers arrive as text; a categorical column with levels l_1 < ... < l_K is
+K - 1 indicator columns, each standardised alike. A level never seen in training counts as missing. Which values were
+missing can be asked with `CovariateEncoder.missing`. What cannot be a covariate (a date, an id, a text with many
+levels) is refused: `brainroam.core.covariate_columns` says which.
 """
 
 import json
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from brainroam.core.covariate_columns import as_numbers, as_text, levels_of
+from brainroam.data.cohort import Cohort
+from brainroam.data.validation import LARGEST
 from brainroam.errors import DataError
 
 # What our estimators ask of scikit-learn's metadata routing; the first argument, our X, is none of its business.
 READ_METADATA = {"series": UNUSED, "covariates": True}
-FIT_METADATA = READ_METADATA | {"site": True}
+FIT_METADATA = READ_METADATA | {"site": True, "positive": UNUSED}
 
 
 def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:
@@ -28,7 +35,7 @@ def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.
     if covariates is None:
         return pd.DataFrame(index=range(n_people))
     if isinstance(covariates, pd.DataFrame):
-        table = covariates.reset_index(drop=True)
+        table = covariates.reset_index(drop=True).rename(columns=str)
     else:
         array = np.asarray(covariates)
         array = array[:, None] if array.ndim == 1 else array
@@ -61,13 +68,17 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
     [[False, True], [True, False]]
     """
 
-    def fit(self, covariates: pd.DataFrame, y: object = None) -> Self:
-        """Learn levels, means and standard deviations."""
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def fit(self, X: pd.DataFrame | np.ndarray, y: object = None) -> Self:
+        """Learn levels, means and standard deviations of the columns of a table; those of an array are q1, q2, ..."""
+        covariates = self._table(X, reset=True)
         self.columns_ = [str(name) for name in covariates.columns]
-        self.levels_: dict[str, list[str]] = {}
-        for name in self.columns_:
-            if not pd.api.types.is_numeric_dtype(covariates[name]):
-                self.levels_[name] = sorted(covariates[name].dropna().astype(str).unique())
+        found = {name: levels_of(covariates[name], name) for name in self.columns_}
+        self.levels_ = {name: levels for name, levels in found.items() if levels is not None}
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
         return self._standardise(covariates)
 
@@ -75,13 +86,23 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         """The same columns and levels, with the means and standard deviations of these people."""
         return copy(self)._standardise(covariates)
 
-    def transform(self, covariates: pd.DataFrame) -> np.ndarray:
+    def transform(self, X: pd.DataFrame | np.ndarray) -> np.ndarray:
         """Standardised columns (n, d), 0 where missing."""
+        check_is_fitted(self)
+        return self.standardised(self._table(X, reset=False))
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
+        """The encoded columns."""
+        check_is_fitted(self)
+        return np.array(self.names_, dtype=object)
+
+    def standardised(self, covariates: pd.DataFrame) -> np.ndarray:
+        """What `transform` gives, an array whatever scikit-learn's output is set to."""
         return (self.imputed(covariates) - self.mean_) / self.std_
 
     def imputed(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, the training mean where missing."""
-        raw = self._raw(covariates)
+        raw = self.encoded(covariates)
         return np.where(np.isfinite(raw), raw, self.mean_)
 
     def missing(self, covariates: pd.DataFrame) -> pd.DataFrame:
@@ -89,11 +110,10 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self._require(covariates)
         flags = {}
         for name in self.columns_:
-            column = covariates[name]
             if name in self.levels_:
-                flags[name] = ~column.astype(str).isin(self.levels_[name]) | column.isna()
+                flags[name] = ~as_text(covariates[name]).isin(self.levels_[name]).to_numpy()
             else:
-                flags[name] = ~np.isfinite(_numeric(column, name))
+                flags[name] = ~np.isfinite(_numeric(covariates[name], name))
         return pd.DataFrame(flags, index=covariates.index)
 
     def state(self) -> np.ndarray:
@@ -114,10 +134,25 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self.mean_, self.std_ = np.array(learned["mean"]), np.array(learned["std"])
         return self
 
+    def _table(self, X: pd.DataFrame | np.ndarray, reset: bool) -> pd.DataFrame:
+        """Covariates as a table; the order of a table's columns, and further ones, do not matter after `fit`."""
+        try:
+            if not isinstance(X, pd.DataFrame):
+                array = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+                return as_table(array, len(array))
+            table = X.rename(columns=str)
+            return validate_data(self, table, skip_check_array=True) if reset else table
+        except ValueError as error:
+            raise DataError(str(error)) from error
+
     def _standardise(self, covariates: pd.DataFrame) -> Self:
-        raw = self._raw(covariates)
+        raw = self.encoded(covariates)
         if np.isinf(raw).any():
             raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
+        if (absurd := np.abs(raw) > LARGEST).any():
+            raise DataError(
+                f"numbers above {LARGEST:g} measure nothing: {self._where(absurd)}; leave unknown ones empty"
+            )
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
         self.mean_ = np.where(known, raw, 0).sum(axis=0) / count
@@ -132,13 +167,14 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             pairs += [(name, level) for level in self.levels_[name][1:]] if name in self.levels_ else [(name, "")]
         return pairs
 
-    def _raw(self, covariates: pd.DataFrame) -> np.ndarray:
+    def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
+        """The columns (n, d) in their own units, NaN where missing."""
         self._require(covariates)
         unseen = self.missing(covariates)
         raw = np.empty((len(covariates), len(self.names_)))
         for k, (name, level) in enumerate(self._encoded()):
             column = covariates[name]
-            raw[:, k] = (column.astype(str) == level).astype(float) if level else _numeric(column, name)
+            raw[:, k] = (as_text(column) == level).astype(float) if level else _numeric(column, name)
             if level:
                 raw[unseen[name].to_numpy(), k] = np.nan
         return raw
@@ -155,8 +191,33 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         return ", ".join(name for name, bad in zip(self.names_, flags.T, strict=True) if bad.any())
 
 
+def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
+    """Covariates (n, k) without their means within site and class, 0 where missing; columns that do not exist are none.
+
+    What is left varies among people of the same site and diagnosis only. Mean framewise displacement is skewed: its
+    logarithm is taken.
+
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=4)
+    >>> nuisance_variables(cohort, ["age", "no such column"]).shape
+    (16, 1)
+    """
+    table = cohort.table
+    known = table[[name for name in names if name in table]].copy()
+    if "mean_fd" in known:
+        known["mean_fd"] = np.log(known["mean_fd"].clip(lower=1e-4))
+    values = CovariateEncoder().fit(known).encoded(known)
+    group = table["site"].astype(str) + table["label"].astype(str)
+    for people in group.groupby(group).indices.values():
+        here = values[people]
+        present = np.isfinite(here)
+        mean = np.where(present, here, 0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        values[people] = np.where(present, here - mean, 0)
+    return values
+
+
 def _numeric(column: pd.Series, name: str) -> np.ndarray:
     try:
-        return pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
+        return as_numbers(column)
     except (ValueError, TypeError) as error:
         raise DataError(f"covariate {name!r} was numeric in training but is not here: {error}") from error

@@ -19,26 +19,30 @@ from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.covariates import CovariateEncoder, as_table
 from brainroam.core.huber import HUBER_K, huber_mean, huber_regression
 from brainroam.core.site_fit import SiteFit
-from brainroam.errors import DataError, unknown
+from brainroam.data.classes import two_classes
+from brainroam.data.names import site_names
+from brainroam.errors import DataError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import require_positive
 
-POOLED = "(pooled)"
+POOLED, ONE_SITE = "(pooled)", "(one site)"
 MIN_TO_ADAPT = 10
 
 
-class SiteDeconfounder(TransformerMixin, BaseEstimator):
+class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Remove covariate effects from edges, site by site in training, site-agnostic afterwards.
 
-    Fit on training sites, apply to a site never seen, even to one person.
+    Use it where age, sex, motion or another measured nuisance differs between people, and the next site must be read
+    without people of its own: fit on training sites, apply to a site never seen, even to one person.
 
     Parameters
     ----------
@@ -49,7 +53,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
     pooled : bool
         One regression over all sites together (the paper's ablation "w/o CD").
     fit_on : {"all", "controls"}
-        Whom the nuisance is estimated from; ``"controls"`` needs ``y`` in `fit`.
+        Whom the nuisance is estimated from; ``"controls"`` needs ``y`` in `fit`, and controls at every site.
 
     Attributes
     ----------
@@ -74,10 +78,10 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
     >>> site = np.repeat(["A", "B"], 30)
     >>> age = pd.DataFrame({"age": rng.uniform(10, 40, 60)})
     >>> edges = 0.01 * age.to_numpy() + (site == "B")[:, None] + rng.normal(0, 0.05, (60, 3))
-    >>> deconfounder = SiteDeconfounder().fit(edges, age, site)
+    >>> deconfounder = SiteDeconfounder().fit(edges, covariates=age, site=site)
     >>> deconfounder.coef_.shape, bool(abs(deconfounder.residuals_.mean()) < 0.01)
     ((2, 1, 3), True)
-    >>> deconfounder.transform(edges[:1], age[:1]).shape
+    >>> deconfounder.transform(edges[:1], covariates=age[:1]).shape
     (1, 3)
     """
 
@@ -93,33 +97,40 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         self.pooled = pooled
         self.fit_on = fit_on
 
-    __metadata_request__fit: ClassVar = {"edges": UNUSED, "cache": UNUSED, "covariates": True, "site": True}
-    __metadata_request__transform: ClassVar = {"edges": UNUSED, "adapt": UNUSED, "columns": UNUSED, "covariates": True}
+    __metadata_request__fit: ClassVar = {"cache": UNUSED, "covariates": True, "site": True}
+    __metadata_request__transform: ClassVar = {"adapt": UNUSED, "covariates": True}
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = False
+        return tags
 
     def fit(
         self,
-        edges: np.ndarray,
+        X: np.ndarray,
+        y: Sequence | np.ndarray | None = None,
+        *,
         covariates: pd.DataFrame | np.ndarray | None = None,
         site: Sequence[str] | np.ndarray | None = None,
-        y: Sequence[int] | np.ndarray | None = None,
         cache: Cache | None = None,
     ) -> Self:
         """Fit every site, then freeze the average.
 
         Parameters
         ----------
-        edges : ndarray of shape (n, M)
-            NaN where missing.
+        X : ndarray of shape (n, M)
+            Edges of each person, NaN where missing.
+        y : sequence of n labels, optional
+            Read with ``fit_on="controls"`` only.
         covariates : DataFrame or ndarray with n rows, optional
             Numeric and categorical columns in any mix.
-        site : sequence of n site names
-            May be left out only with ``pooled=True``.
-        y : sequence of n labels, optional
-            Needed with ``fit_on="controls"``.
+        site : sequence of n site names, optional
+            Without it everybody is of one site.
         cache : Cache, optional
             Where the fits of the very same site data are remembered between calls.
         """
-        edges = np.asarray(edges, dtype=float)
+        edges = self._matrix(X, reset=True)
         self.fit_sites(edges, covariates, site, y, cache)
         self.residuals_ = self.site_residuals(edges, np.arange(len(edges)))
         return self
@@ -129,7 +140,7 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         edges: np.ndarray,
         covariates: pd.DataFrame | np.ndarray | None,
         site: Sequence[str] | np.ndarray | None,
-        y: Sequence[int] | np.ndarray | None = None,
+        y: Sequence | np.ndarray | None = None,
         cache: Cache | None = None,
     ) -> Self:
         """What `fit` gives, but for ``residuals_``, which take as much memory as the edges."""
@@ -137,6 +148,12 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         fitted_on = self._people_to_fit(edges, y)
         raw, place = self._begin(covariates, site, len(edges))
         here = {name: fitted_on & (place == name) for name in self.sites_}
+        empty = [name for name, people in here.items() if not people.any()]
+        if empty:
+            raise DataError(
+                f'no controls at {listed(empty)}: fit_on="controls" has nobody to learn from there; '
+                'leave these sites out, or use fit_on="all"'
+            )
         self._finish([self._fit_site(edges[people], raw[people], cache or Cache()) for people in here.values()])
         return self
 
@@ -169,36 +186,41 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
 
     def fit_transform(
         self,
-        edges: np.ndarray,
-        y: Sequence[int] | np.ndarray | None = None,
+        X: np.ndarray,
+        y: Sequence | np.ndarray | None = None,
+        *,
         covariates: pd.DataFrame | np.ndarray | None = None,
         site: Sequence[str] | np.ndarray | None = None,
     ) -> np.ndarray:
-        """r_site of the training people, by the fit of their own site; arguments in the order pipelines give them.
+        """r_site of the training people, by the fit of their own site.
 
         Not the same as ``fit(...).transform(...)``, which reads the training people as if their site were unknown.
         """
-        return self.fit(edges, covariates, site, y).residuals_
+        return self.fit(X, y, covariates=covariates, site=site).residuals_
 
     def transform(
-        self,
-        edges: np.ndarray,
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        adapt: str | None = None,
-        columns: np.ndarray | slice = slice(None),
+        self, X: np.ndarray, *, covariates: pd.DataFrame | np.ndarray | None = None, adapt: str | None = None
     ) -> np.ndarray:
         """r_res (n, M) of people of any site, known or not, one person at a time.
 
         With ``adapt="unlabelled"`` the people given are taken for one new site and centred at their robust mean. That
         is transductive: a person's residual then depends on the others. Fewer than ten people are not adapted.
-        ``columns`` says which edges are given, where they are not all.
         """
         check_is_fitted(self)
-        edges = np.asarray(edges, dtype=float)
+        return self.frozen_residuals(self._matrix(X, reset=False), covariates, adapt)
+
+    def frozen_residuals(
+        self,
+        edges: np.ndarray,
+        covariates: pd.DataFrame | np.ndarray | None,
+        adapt: str | None = None,
+        columns: np.ndarray | slice = slice(None),
+    ) -> np.ndarray:
+        """What `transform` gives, an array whatever scikit-learn's output is set to; ``columns`` says which edges."""
         intercept, coef = self.mean_intercept_[columns], self.mean_coef_[:, columns]
         if edges.shape[1] != len(intercept):
             raise DataError(f"fitted on {len(intercept)} edges, got {edges.shape[1]}: another atlas?")
-        q = self.encoder_.transform(as_table(covariates, len(edges)))
+        q = self.encoder_.standardised(as_table(covariates, len(edges)))
         # Covariate by covariate, not a matrix product: BLAS may round a row differently alone than in a batch.
         residual = edges - intercept
         for k in range(q.shape[1]):
@@ -258,11 +280,8 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         self, covariates: pd.DataFrame | np.ndarray | None, site: Sequence[str] | np.ndarray | None, n_people: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Covariates in their own units and the place of everybody, which name the regressions to be fitted."""
-        if site is None and not self.pooled:
-            raise DataError("SiteDeconfounder.fit needs the site of every person (or pooled=True)")
-        place = np.full(n_people, POOLED) if self.pooled else np.asarray(site).astype(str)
-        if len(place) != n_people:
-            raise DataError(f"there are {n_people} people but {len(place)} sites")
+        one = POOLED if self.pooled else ONE_SITE
+        place = np.full(n_people, one) if self.pooled or site is None else site_names(site, n_people)
         table = as_table(covariates, n_people)
         self.encoder_ = CovariateEncoder().fit(table)
         self.sites_, self._people = sorted(set(place)), (table, place)
@@ -274,6 +293,10 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         for name, fit in zip(self.sites_, fits, strict=True):
             self.notes_ += fit.notes(name, self.encoder_.names_)
         self._average(fits)
+        nowhere = ~self.estimable_.any(axis=(0, 2))
+        if nowhere.any():
+            names = [name for name, gone in zip(self.encoder_.names_, nowhere, strict=True) if gone]
+            self.notes_.append(f"no site can estimate {listed(names)}: nothing of it is removed from anybody")
 
     def _average(self, fits: list[SiteFit]) -> None:
         """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
@@ -310,14 +333,30 @@ class SiteDeconfounder(TransformerMixin, BaseEstimator):
         """Which slopes are the site's own (E, d, M)."""
         return np.isfinite(np.stack([fit.coef for fit in self._fits]))
 
-    def _people_to_fit(self, edges: np.ndarray, y: Sequence[int] | np.ndarray | None) -> np.ndarray:
+    def _matrix(self, X: np.ndarray, reset: bool) -> np.ndarray:
+        """Edges (n, M) as floats, by scikit-learn's own checks and in its words; NaN is allowed, infinity is not."""
+        if getattr(X, "ndim", 2) == 3:
+            raise DataError(
+                f"X must be people x edges, got {len(X)} matrices of {X.shape[1]} x {X.shape[2]}; give the upper "
+                "triangles: X[:, *np.triu_indices(X.shape[1], 1)], or connectivity.pearson_edges(series)"
+            )
+        try:
+            return validate_data(self, X, reset=reset, dtype=float, ensure_all_finite="allow-nan")
+        except ValueError as error:
+            hint = " Another atlas?" if "features" in str(error) and not reset else ""
+            raise DataError(f"{error}{hint}") from error
+
+    def _people_to_fit(self, edges: np.ndarray, y: Sequence | np.ndarray | None) -> np.ndarray:
         if self.fit_on == "all":
             return np.ones(len(edges), dtype=bool)
         if self.fit_on != "controls":
             raise unknown("fit_on", self.fit_on, ["all", "controls"])
         if y is None:
-            raise DataError('fit_on="controls" needs the labels: fit(edges, covariates, site, y)')
-        return np.asarray(y) == 0
+            raise DataError('fit_on="controls" needs the labels: fit(X, y, covariates=..., site=...)')
+        if len(y) != len(edges):
+            raise DataError(f"there are {len(edges)} people but {len(y)} labels")
+        labels = np.asarray(y)
+        return labels == 0 if set(labels.tolist()) <= {0, 1} else two_classes(labels)[1] == 0
 
     def _missing_notes(self, table: pd.DataFrame) -> list[str]:
         """Which covariates are missing for how many of these people."""

@@ -10,11 +10,6 @@ contrast depend on that site alone. The resulting `Pathways` turn any person int
 and carry the weights of a linear reading of the static channel, for the network's skip connection:
 
     w = argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2                  over the training people of those sites
-
-Beyond the paper, lead-lag edges (how much one region runs ahead of another) can be read beside the pathways: the
-reproducible ones among them, by the same thresholds, are further columns of x in that regression, scaled to a share of
-its length, and their part of x' w is a number per person that is added to the network's logit. They are no nodes: the
-graph stays the paper's.
 """
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
@@ -29,15 +24,14 @@ from brainroam.core.connectivity import cohort_edges, edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.profile import temporal_descriptors
+from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import Scaffold, extract_scaffold, select_scaffold, site_contrasts, sites_with_both_classes
 from brainroam.data.cohort import Cohort
-from brainroam.errors import EmptyScaffoldError, UsageError, unknown
+from brainroam.errors import unknown
 from brainroam.utils.cache import Cache
 
-EPS = 1e-8
 SKIPS = ("ridge", "sum", "none")
-RIDGE_PENALTY = 30.0
-LEAD_SHARE = 0.5  # squared length of the lead-lag columns, relative to the others' (chosen on inner sites of ABIDE)
+RIDGE_PENALTY = 10.0
 
 
 @dataclass(frozen=True)
@@ -55,32 +49,16 @@ class Profiles:
         window: int | np.ndarray,
         stride: int | np.ndarray,
         subjects: Sequence[str] | None = None,
+        stretch: int | None = None,
     ) -> "Profiles":
         """Describe these edges (ascending indices) for everybody."""
         pairs = edge_pairs(series[0].shape[1])[edges]
-        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride, subjects) + EPS))
+        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride, subjects, stretch) + EPS))
 
     def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The values (n, len(edges), 2) of a subset of the edges."""
         columns = np.searchsorted(self.edges, edges)
         return self.values[people, columns] if isinstance(people, slice) else self.values[np.ix_(people, columns)]
-
-
-@dataclass(frozen=True, eq=False)
-class LeadLag:
-    """A frozen linear reading of lead-lag edges: the sum of weight times residual over ``edges``."""
-
-    deconfounder: SiteDeconfounder
-    edges: np.ndarray
-    weights: np.ndarray
-
-    def read(self, values: np.ndarray, covariates: pd.DataFrame, adapt: str | None = None) -> np.ndarray:
-        """A number for each person, from their lead-lag values on ``edges``."""
-        return self.sum(self.deconfounder.transform(values, covariates, adapt, self.edges))
-
-    def sum(self, residuals: np.ndarray) -> np.ndarray:
-        """The same from residuals on ``edges``."""
-        return np.nan_to_num(residuals) @ self.weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +76,6 @@ class Pathways:
         Of the C channels over the training people.
     skip : ndarray of shape (N,)
         Weights of the linear reading of the static channel.
-    lead : LeadLag, optional
-        What is read beside the pathways.
     """
 
     deconfounder: SiteDeconfounder
@@ -109,13 +85,13 @@ class Pathways:
     centre: np.ndarray
     scale: np.ndarray
     skip: np.ndarray
-    lead: LeadLag | None = None
 
     def nodes(
         self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
     ) -> np.ndarray:
         """Node features (N, n, C) of anybody from their values on the scaffold, by the site-agnostic deconfounder."""
-        return self.standardised(self.deconfounder.transform(values, covariates, adapt, self.scaffold.edges), profiles)
+        residual = self.deconfounder.frozen_residuals(values, covariates, adapt, self.scaffold.edges)
+        return self.standardised(residual, profiles)
 
     def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean."""
@@ -138,8 +114,6 @@ class Evidence:
 
     Attributes
     ----------
-    lead : Evidence or None
-        The same for the lead-lag edges, where they are to be read too.
     on_disk : bool
         Whether people are better read a few at a time.
     """
@@ -156,7 +130,6 @@ class Evidence:
         cache: Cache | None = None,
     ) -> None:
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
-        self.lead: Evidence | None = None
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
         self.sites = sites_with_both_classes(y, site)
         self.contrast = np.concatenate([site_contrasts(*self._people_of([e]), [e], cache) for e in self.sites])
@@ -183,12 +156,12 @@ class Evidence:
         nothing = np.empty(0)
         return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
 
-    def gathered(self, scaffolds: Sequence[Scaffold], leads: Sequence[Scaffold]) -> "Evidence":
-        """The same evidence, ready to read people on the edges of these scaffolds of both kinds."""
+    def gathered(self, scaffolds: Sequence[Scaffold]) -> "Evidence":
+        """The same evidence, ready to read people on the edges of these scaffolds."""
         return self
 
-    def require_memory(self, n_nodes: int, n_beside: int, width: int) -> None:
-        """Refuse what cannot be trained: so many pathways and lead-lag edges, with so many numbers at each pathway."""
+    def require_memory(self, n_nodes: int, width: int) -> None:
+        """Refuse what cannot be trained: so many pathways, with so many numbers at each."""
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people (a mask or positions) on some edges."""
@@ -206,13 +179,6 @@ class Evidence:
         """Where to keep what belongs to single worlds."""
         return {}
 
-    def lead_scaffold(self, sites: Sequence[str], **thresholds: Any) -> Scaffold | None:
-        """The reproducible lead-lag edges; None where there are none."""
-        try:
-            return self.lead.scaffold(sites, **thresholds) if self.lead else None
-        except EmptyScaffoldError:
-            return None
-
     def pathways(
         self,
         sites: Sequence[str],
@@ -220,9 +186,8 @@ class Evidence:
         profiles: Profiles | None,
         orient: bool = True,
         skip: str = "ridge",
-        lead: Scaffold | None = None,
     ) -> Pathways:
-        """Freeze what these sites know, on a scaffold they gave, with lead-lag edges beside it where given."""
+        """Freeze what these sites know, on a scaffold they gave."""
         if skip not in SKIPS:
             raise unknown("skip", skip, SKIPS)
         here = np.isin(self.site, sites)
@@ -233,28 +198,13 @@ class Evidence:
             described = [] if profiles is None else [profiles.of(scaffold.edges, people)]
             return np.concatenate([static, *described], axis=-1)
 
-        channels, n_nodes, reading = _Batches(read, self.batches(here)), len(scaffold), None
+        channels = _Batches(read, self.batches(here))
         centre, scale = _moments(channels)
         centre[:, 0] = 0  # r_site is centred site by site; a mean over people would only add noise
-        beside = self.lead if lead is not None else None
-        columns = np.empty((int(here.sum()), n_nodes + (len(lead) if lead is not None and beside else 0)))
-        _fill(columns[:, :n_nodes], (x[..., 0] / scale[:, 0] for x in channels))
-        if lead is None or beside is None:
-            weights = _skip_weights(columns, self.y[here], skip)
-        else:
-            spread = beside._fill_beside(columns[:, n_nodes:], lead, here, n_nodes)
-            weights = _skip_weights(columns, self.y[here], skip)
-            reading = LeadLag(beside._frozen(here), lead.edges, weights[n_nodes:] / spread)
+        columns = np.concatenate([np.nan_to_num(x[..., 0] / scale[:, 0]) for x in channels])
+        weights = _skip_weights(columns, self.y[here], skip)
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
-        return Pathways(self._frozen(here), scaffold, graph, orientation, centre, scale, weights[:n_nodes], reading)
-
-    def _fill_beside(self, columns: np.ndarray, scaffold: Scaffold, here: np.ndarray, n_pathways: int) -> np.ndarray:
-        """Fill columns to be read beside so many pathways: oriented residuals divided by a spread, and return it."""
-        residuals = _Batches(lambda people: self.residuals_of(people, scaffold.edges), self.batches(here))
-        spread = scaffold.signs * _moments(residuals)[1]
-        spread *= np.sqrt(len(scaffold) / (LEAD_SHARE * n_pathways))
-        _fill(columns, (x / spread for x in residuals))
-        return spread
+        return Pathways(self._frozen(here), scaffold, graph, orientation, centre, scale, weights)
 
     def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """r_site on all edges, labels and sites of the people of some sites."""
@@ -284,12 +234,14 @@ def evidence_of(
 
 
 @singledispatch
-def profiles_of(cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray) -> Profiles:
+def profiles_of(
+    cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
+) -> Profiles:
     """Log profiles of the people of a cohort on some edges, computed once."""
     return cohort.cache.get(
-        "profiles",
+        ("profiles", stretch),
         [edges, window, stride, np.array(cohort.series_digests)],
-        lambda: Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist()),
+        lambda: Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist(), stretch),
     )
 
 
@@ -317,39 +269,9 @@ def _moments(channels: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return centre, np.where(scale > EPS, scale, 1.0)
 
 
-def _fill(columns: np.ndarray, batches: Iterable[np.ndarray]) -> None:
-    """Put batches of people below each other, 0 where a value is missing."""
-    start = 0
-    for values in batches:
-        columns[start : start + len(values)] = np.nan_to_num(values)
-        start += len(values)
-
-
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
     """Weights (N,) of the linear reading, scaled so that it has unit spread over the training people."""
     if skip == "none":
         return np.zeros(x.shape[1])
     weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, 2.0 * y - 1, RIDGE_PENALTY)
     return weights / max(float(np.std(x @ weights)), EPS)
-
-
-def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.ndarray:
-    """Ridge coefficients, averaged over penalties, of features scaled so that people have unit mean square length.
-
-    A penalty then means the same for any number and scale of features. Solved in the Gram matrix of the people or of
-    the features, whichever are fewer.
-
-    >>> x = np.random.default_rng(0).normal(size=(20, 50))
-    >>> w = ridge_weights(x, x[:, 0], 1.0)
-    >>> bool(w[0] == w.max())
-    True
-    """
-    if not penalties or min(penalties) <= 0:
-        raise UsageError(f"a ridge needs penalties larger than 0, not {', '.join(map(str, penalties)) or 'none'}")
-    by_feature = x.shape[1] < len(x)
-    gram = x.T @ x if by_feature else x @ x.T
-    size = max(float(np.trace(gram)) / len(x), EPS)
-    centred = target - target.mean()
-    wanted, identity = x.T @ centred if by_feature else centred, np.eye(len(gram))
-    solved = np.mean([np.linalg.solve(gram / size + penalty * identity, wanted) for penalty in penalties], axis=0)
-    return (solved if by_feature else x.T @ solved) / size

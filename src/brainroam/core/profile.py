@@ -5,6 +5,9 @@ Fisher-transformed to c_t = atanh(rho_t):
 
     volatility   s = sqrt( mean_t (c_t - mean c)^2 )          flexibility  f = max_t c_t - min_t c_t
 
+The range over L windows grows with L, so both would tell how long a scan was. With ``stretch`` = k they are means over
+consecutive stretches of k windows, which is the same for scans of any length; without it they are the paper's.
+
 Only the requested pairs are computed. Windows overlap, so sums are taken once over blocks of gcd(W, S_w) volumes and
 windows are put together from runs of blocks: the cost is linear in pairs and hardly grows with the overlap.
 
@@ -34,6 +37,7 @@ def temporal_descriptors(
     window: int | np.ndarray = 30,
     stride: int | np.ndarray = 5,
     subjects: Sequence[str] | None = None,
+    stretch: int | None = None,
 ) -> np.ndarray:
     """Volatility and flexibility (n, len(pairs), 2) of the given region pairs; no logarithm is taken.
 
@@ -48,6 +52,8 @@ def temporal_descriptors(
         In volumes; one number for everybody or one per person, see `windows_in_volumes`.
     subjects : sequence of str, optional
         Ids for the error that names people with fewer volumes than a window.
+    stretch : int, optional
+        Windows that are looked at together; by default all. A scan of fewer windows has one shorter stretch.
 
     Examples
     --------
@@ -70,7 +76,7 @@ def temporal_descriptors(
     gone = missing_rois(series)
     return np.stack(
         [
-            np.concatenate([summarise(z) for z in _fisher_windows(x, g, pairs, w, s)])
+            np.concatenate([summarise(z, stretch) for z in _fisher_windows(x, g, pairs, w, s)])
             for x, g, w, s in zip(series, gone, windows.tolist(), strides.tolist(), strict=True)
         ]
     )
@@ -93,8 +99,20 @@ def windows_in_volumes(seconds: float, tr: Sequence[float] | np.ndarray) -> np.n
     return np.maximum(1, np.round(seconds / tr)).astype(int)
 
 
-def summarise(z: np.ndarray) -> np.ndarray:
-    """Volatility and flexibility (m, 2) of windowed Fisher z (L, m); NaN where fewer than two windows have a value."""
+def summarise(z: np.ndarray, stretch: int | None = None) -> np.ndarray:
+    """Volatility and flexibility (m, 2) of windowed Fisher z (L, m); NaN where fewer than two windows have a value.
+
+    >>> z = np.array([[0.0], [1.0], [5.0], [6.0]])
+    >>> summarise(z, stretch=2).tolist()
+    [[0.5, 1.0]]
+    """
+    if stretch is not None and len(z) >= 2 * stretch:
+        parts = np.stack([summarise(z[k : k + stretch]) for k in range(0, len(z) - stretch + 1, stretch)])
+        known = np.isfinite(parts)
+        with np.errstate(invalid="ignore"):
+            return np.where(known, parts, 0).sum(axis=0) / known.sum(axis=0)
+    if stretch is not None:
+        z = z[:stretch]
     profile = np.stack([z.std(axis=0), np.ptp(z, axis=0)], axis=1)  # NaN where a window is missing
     if len(z) > 1 and not np.isnan(profile).any():
         return profile

@@ -16,7 +16,7 @@ from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import edge_pairs
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import LeadLag, Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.scaffold import Scaffold
 from brainroam.data.atlas import Atlas
 from brainroam.errors import ModelFileError
@@ -37,8 +37,6 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
         "tau": scaffold.tau,
     }
     weights = {f"network.{name}": value.cpu().numpy() for name, value in clf.network_.state_dict().items()}
-    lead = pathways.lead
-    beside = {"edges": lead.edges, "weights": lead.weights, **lead.deconfounder.state()} if lead else {}
     return {
         "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "calibration": np.array([clf.calibration_.threshold, clf.calibration_.slope]),
@@ -51,7 +49,6 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
         "pathways.centre": pathways.centre,
         "pathways.scale": pathways.scale,
         "pathways.skip": pathways.skip,
-        **{f"lead.{name}": value for name, value in beside.items()},
         **weights,
     }
 
@@ -63,7 +60,6 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     _require_shapes(state, facts["n_rois"], len(facts["sites"]), channels=3 if clf.profiles else 1)
     scaffold = Scaffold(**part(state, "scaffold"), tau=facts["tau"], sites=tuple(facts["sites"]))
     deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
-    lead = part(state, "lead")
     clf.classes_, clf.n_rois_ = np.array(facts["classes"]), facts["n_rois"]
     clf.chosen_, clf.notes_ = facts["chosen"], facts["notes"]
     clf.calibration_ = Calibration(*map(float, state["calibration"]))
@@ -73,7 +69,6 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
             scaffold=scaffold,
             graph=line_graph(edge_pairs(clf.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
             orientation=scaffold.signs if clf.orient else np.ones(len(scaffold)),
-            lead=LeadLag(SiteDeconfounder().load_state(lead), lead["edges"], lead["weights"]) if lead else None,
             **part(state, "pathways"),
         )
     )
@@ -86,7 +81,6 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
 def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:
     """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
     every, nodes = (len(edge_pairs(n_rois)),), (state["scaffold.edges"].size,)
-    beside = (state["lead.edges"].size,) if "lead.edges" in state else ()
     shapes = {
         "calibration": (2,),
         "scaffold.edges": nodes,
@@ -94,8 +88,7 @@ def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, cha
         **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
         **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
         "pathways.skip": nodes,
-        **dict.fromkeys(("lead.edges", "lead.weights"), beside),
-        **dict.fromkeys(("deconfounder.mean_intercept", "lead.mean_intercept"), every),
+        "deconfounder.mean_intercept": every,
     }
     for name, shape in shapes.items():
         if name in state and state[name].shape != shape:

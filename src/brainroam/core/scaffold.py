@@ -26,6 +26,7 @@ from scipy.stats import binom
 
 from brainroam.core.connectivity import edge_pairs
 from brainroam.core.huber import huber_mean, huber_regression
+from brainroam.data.names import site_names
 from brainroam.errors import EmptyScaffoldError, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.html import html_summary
@@ -121,7 +122,7 @@ def extract_scaffold(
     """
     if bootstrap not in ("sites", "hierarchical"):
         raise unknown("bootstrap", bootstrap, ["sites", "hierarchical"])
-    y, site = np.asarray(y), np.asarray(site).astype(str)
+    y, site = np.asarray(y), site_names(site, len(residuals))
     sites = sites_with_both_classes(y, site)
     contrast = site_contrasts(residuals, y, site, sites, huber_delta=huber_delta)
     stability = None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from brainroam.errors import listed
 from brainroam.utils.model_files import part
 
 ABSORBED = ("columns", "kept", "dropped", "alpha")
@@ -44,13 +45,16 @@ class SiteFit:
         return intercept, coef
 
     def notes(self, site: str, names: list[str]) -> list[str]:
-        """What this site could not estimate, in words."""
+        """What this site could not estimate, in words: one note for each cause, however many covariates it is about."""
         notes, n_edges = [], len(self.intercept)
-        for name, count in zip(names, np.isnan(self.coef).sum(axis=1), strict=True):
-            if count:
-                whole = "" if count == n_edges else f" for {count} edges"
-                instead = "the mean slope of the other sites is used"
-                notes.append(f"site {site} ({self.n_people} people) cannot estimate {name}{whole}: {instead}")
+        counts = np.isnan(self.coef).sum(axis=1)
+        instead = "the mean slope of the other sites is used"
+        whole = [name for name, count in zip(names, counts, strict=True) if count == n_edges]
+        if whole:
+            notes.append(f"site {site} ({self.n_people} people) cannot estimate {listed(whole)}: {instead}")
+        partly = [f"{name} for {n} edges" for name, n in zip(names, counts, strict=True) if 0 < n < n_edges]
+        if partly:
+            notes.append(f"site {site} ({self.n_people} people) cannot estimate {listed(partly)}: {instead}")
         nobody = int(np.isnan(self.intercept).sum())
         if nobody:
             notes.append(f"site {site}: nobody has a value for {nobody} edges, which are averaged over the other sites")

@@ -35,11 +35,13 @@ class SiteFolds:
         site's fit.
     orient, skip
         See `brainroam.core.pathways`.
+    trained : sequence of str, optional
+        The sites without which a network will be trained; by default each.
 
     Attributes
     ----------
-    sizes : tuple of int
-        Pathways, and lead-lag edges beside them, of the largest world.
+    size : int
+        Pathways of the largest world.
     """
 
     def __init__(
@@ -50,9 +52,11 @@ class SiteFolds:
         orient: bool = True,
         skip: str = "ridge",
         device: str = "cpu",
+        trained: Sequence[str] | None = None,
     ) -> None:
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
         self.evidence, self.sites = evidence, evidence.sites
+        self.trained = evidence.sites if trained is None else trained
         self.profiles: Profiles | None = None
         self._scaffolds: dict[World, Scaffold] = {EVERYBODY: evidence.scaffold(self._inside(EVERYBODY), **thresholds)}
         for left_out in self._left_out():
@@ -60,10 +64,8 @@ class SiteFolds:
                 self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
             except EmptyScaffoldError:
                 continue  # too little agreement without these sites: no episode is read there
-        self._leads = {world: evidence.lead_scaffold(self._inside(world), **thresholds) for world in self._scaffolds}
-        leads = [lead for lead in self._leads.values() if lead is not None]
-        self.sizes = max(map(len, self._scaffolds.values())), max(map(len, leads), default=0)
-        self.evidence = evidence.gathered(list(self._scaffolds.values()), leads)
+        self.size = max(map(len, self._scaffolds.values()))
+        self.evidence = evidence.gathered(list(self._scaffolds.values()))
         self._pathways: MutableMapping[World, Pathways] = evidence.shelf()
         self._graphs: MutableMapping[World, PathwayGraph] = evidence.shelf()
 
@@ -84,7 +86,6 @@ class SiteFolds:
                 self.profiles,
                 self.orient,
                 self.skip,
-                self._leads[left_out],
             )
         return self._pathways[left_out]
 
@@ -125,7 +126,6 @@ class SiteFolds:
             torch.as_tensor(features, device=self.device),
             self._labels(people),
             self._graph(left_out),
-            self._beside(pathways, people, residual),
         )
 
     def _graph(self, left_out: World) -> PathwayGraph:
@@ -137,22 +137,13 @@ class SiteFolds:
     def _labels(self, people: np.ndarray) -> Tensor:
         return torch.as_tensor(self.evidence.y[people], dtype=torch.float32, device=self.device)
 
-    def _beside(self, pathways: Pathways, people: np.ndarray, residual: str) -> Tensor | float:
-        """The lead-lag reading of these people."""
-        lead, evidence = pathways.lead, self.evidence.lead
-        if lead is None or evidence is None:
-            return 0.0
-        if residual == "site":
-            read = lead.sum(evidence.residuals_of(people, lead.edges))
-        else:
-            read = lead.read(evidence.values_of(people, lead.edges), evidence.covariates.iloc[people])
-        return torch.as_tensor(read, dtype=torch.float32, device=self.device)
-
     def _left_out(self) -> Iterable[World]:
-        """Sets of one and two sites without which at least two sites with both classes remain."""
-        for size in (1, 2):
-            if len(self.sites) - size >= 2:
-                yield from (frozenset(pair) for pair in combinations(self.sites, size))
+        """Each site alone, and with each site to be trained without, where two sites with both classes remain."""
+        if len(self.sites) >= 3:
+            yield from (frozenset({site}) for site in self.sites)
+        if len(self.sites) >= 4:
+            pairs = combinations(self.sites, 2)
+            yield from (frozenset(pair) for pair in pairs if not set(pair).isdisjoint(self.trained))
 
     def _inside(self, left_out: World) -> list[str]:
         return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]

@@ -24,20 +24,18 @@ from brainroam.errors import UsageError
 
 @dataclass(frozen=True)
 class Episode:
-    """Some people on one set of pathways: features (N, B, C), labels (B,), graph, and what is read beside it (B,)."""
+    """Some people on one set of pathways: features (N, B, C), labels (B,) and the graph."""
 
     features: Tensor
     labels: Tensor
     graph: PathwayGraph
-    beside: Tensor | float = 0.0
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def some(self, people: Tensor) -> "Episode":
         """Only these people, by position."""
-        beside = self.beside[people] if isinstance(self.beside, Tensor) else self.beside
-        return Episode(self.features[:, people], self.labels[people], self.graph, beside)
+        return Episode(self.features[:, people], self.labels[people], self.graph)
 
     def parts(self) -> "Iterator[Episode]":
         """Everybody, as many at a time as memory allows: at once."""
@@ -152,7 +150,7 @@ def training_epochs(
 def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tensor:
     """Cross-entropy plus the gate budget, averaged over a batch."""
     reading = network(batch.features, batch.graph)
-    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit + batch.beside, batch.labels)
+    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit, batch.labels)
     if not network.gated:
         return cross_entropy
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
@@ -164,7 +162,7 @@ def predict_logits(network: GatedNetwork, episode: AnyEpisode) -> np.ndarray:
     """Logits (B,) of the people of an episode; labels are not used."""
     network.eval()
     with torch.no_grad():
-        logits = [network(part.features, part.graph).logit + part.beside for part in episode.parts()]
+        logits = [network(part.features, part.graph).logit for part in episode.parts()]
         return torch.cat(logits).double().cpu().numpy()
 
 

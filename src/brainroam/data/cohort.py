@@ -3,7 +3,8 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,21 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
+from brainroam.data.features import FeatureFolder
+from brainroam.data.names import site_names
 from brainroam.data.validation import common_width, frozen_series, validated_table
-from brainroam.errors import DataError, ReaderError, listed, unknown
+from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write
 from brainroam.utils.html import html_summary
 
 SCHEMA = 1
+NO_COVARIATES = {
+    "label": "it is what is predicted, and nobody knows it at a new site",
+    "subject": "every person has another id",
+    "site": "sites are dealt with by name, and a new site has no effect of its own to remove",
+    "group": "it says who must not be split, and new people belong to new families",
+}
 
 
 def missing_rois(series: Sequence[np.ndarray]) -> np.ndarray:
@@ -50,8 +59,9 @@ class Cohort:
         One array per person, time first.
     table : DataFrame
         One row per person: ``subject`` (unique text), ``site``, ``label`` (1 = condition, 0 = control, missing when
-        unknown) and, when known, ``batch``, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr``
-        (seconds) and any other column. ``n_timepoints`` is always taken from the series.
+        unknown) and, when known, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr`` (seconds),
+        ``group`` (family, or person with several scans, never split) and any other column. ``n_timepoints`` is always
+        taken from the series.
     atlas : Atlas, optional
         Names and coordinates of the regions; numbered regions when absent.
     excluded : DataFrame, optional
@@ -92,7 +102,7 @@ class Cohort:
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
         self._truth = truth
         self._origin: tuple[Cohort, np.ndarray] | None = None
-        self._features: dict[str, np.ndarray] = {}
+        self._features: MutableMapping[str, np.ndarray] = {}
         self._cache = Cache()
 
     def __len__(self) -> int:
@@ -169,6 +179,8 @@ class Cohort:
         for name in names:
             if name not in self._table:
                 raise unknown("covariate", name, self._table.columns)
+            if name in NO_COVARIATES:
+                raise UsageError(f"{name!r} cannot be a covariate: {NO_COVARIATES[name]}; name others")
         return self._table[names].copy()
 
     @property
@@ -193,13 +205,32 @@ class Cohort:
         sharing rows between training and held-out people then cannot leak. ``key`` names the function and its settings.
         Of the whole cohort they are handed out as they are, read-only, since they can be as large as memory allows.
         """
-        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        whole, rows = self.origin
         if key not in whole._features:
             features = compute(whole.series)
             features.setflags(write=False)
             whole._features[key] = features
         features = whole._features[key]
         return features if np.array_equal(rows, np.arange(len(whole))) else features[rows]
+
+    def has_per_person(self, key: str) -> bool:
+        """Whether `per_person` has computed this already."""
+        return key in self.origin[0]._features
+
+    @contextmanager
+    def features_in(self, folder: Path) -> Iterator[None]:
+        """Keep what `per_person` computes in a folder, where other processes find it, for as long as this lasts."""
+        whole = self.origin[0]
+        before, whole._features = whole._features, FeatureFolder(folder)
+        try:
+            yield
+        finally:
+            whole._features = before
+
+    @property
+    def origin(self) -> tuple["Cohort", np.ndarray]:
+        """The cohort this one was selected from, and the positions of its people there."""
+        return self._origin if self._origin is not None else (self, np.arange(len(self)))
 
     @property
     def cache(self) -> Cache:
@@ -263,7 +294,7 @@ class Cohort:
         part._series = tuple(self._series[i] for i in positions)
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
-        whole, rows = self._origin if self._origin is not None else (self, np.arange(len(self)))
+        whole, rows = self.origin
         part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
         return part
 
@@ -336,21 +367,20 @@ def anonymous_cohort(
             raise DataError(f"there are {len(series)} series but {len(values)} values of {name}")
     table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
     table["label"] = np.nan if y is None else np.asarray(y)
-    table["site"] = "unknown" if site is None else np.asarray(site).astype(str)
+    table["site"] = "unknown" if site is None else site_names(site, len(series))
     table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
-    return Cohort(series, table)
+    cohort = Cohort(series, table)
+    if y is not None:
+        refuse_one_series(cohort)
+    return cohort
 
 
-def two_classes(y: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """The two classes of y, controls first, and y as 0 and 1.
-
-    >>> two_classes(["TD", "TD", "ASD"])[1].tolist()
-    [1, 1, 0]
-    """
-    classes, labels = np.unique(np.asarray(y), return_inverse=True)
-    if len(classes) != 2:
-        raise DataError(f"y must have two classes, controls and cases; found {len(classes)}: {listed(classes)}")
-    return classes, labels
+def refuse_one_series(cohort: Cohort) -> None:
+    """Refuse to learn from people who all have the same series: scores would differ by rounding alone."""
+    if len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
+        raise DataError(
+            f"all {len(cohort)} people have the same series; check how files are assigned to people (template)"
+        )
 
 
 def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from brainroam.data.groups import validated_groups
+from brainroam.data.names import refuse_aliases
 from brainroam.errors import CONTROL, DataError, listed
 
-COLUMNS = ("subject", "site", "batch", "label", "age", "sex", "mean_fd", "tr", "n_timepoints")
+COLUMNS = ("subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoints")
 NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
+LARGEST = 1e15  # no measurement of a person is larger, and squares of such numbers still are numbers
+MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 
 
 def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
@@ -36,15 +40,12 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
     twice = table.loc[table["subject"].duplicated(), "subject"].unique()
     if len(twice):
         raise DataError(
-            f"the same subject id stands more than once: {listed(twice)}; every person needs an id of their own"
+            f"the same subject id stands more than once: {listed(twice)}; every person needs an id of their own "
+            "(name a person with several scans in the column 'group', and each scan in 'subject')"
         )
-    if "batch" not in table:
-        table["batch"] = table["site"]
+    refuse_aliases(table["site"], "site")
     for name in NUMERIC:
-        try:
-            table[name] = pd.to_numeric(table[name]).astype(float) if name in table else np.nan
-        except (ValueError, TypeError) as error:
-            raise DataError(f"the column {name!r} must be numeric: {error}") from error
+        table[name] = _numbers(table, name)
     strange = ~(table["label"].isin([0, 1]) | table["label"].isna())
     if strange.any():
         people = listed(table.loc[strange, "subject"])
@@ -53,30 +54,66 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
         )
     if not table["label"].isna().any():
         table["label"] = table["label"].astype(int)
+    if "group" in table:
+        table = validated_groups(table)
     return table[[*COLUMNS[:-1], *(name for name in table.columns if name not in COLUMNS)]]
+
+
+def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
+    """A numeric column, NaN where unknown; an error for text and for what no measurement can be."""
+    try:
+        values = pd.to_numeric(table[name]).astype(float) if name in table else pd.Series(np.nan, table.index)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"the column {name!r} must be numeric: {error}") from error
+    absurd = values.abs() > LARGEST
+    if absurd.any():
+        people = zip(table.loc[absurd, "subject"], values[absurd], strict=True)
+        each = listed(f"{subject} ({value:g})" for subject, value in people)
+        raise DataError(f"the column {name!r} holds numbers that measure nothing: {each}; leave unknown values empty")
+    return values
 
 
 def frozen_series(x: np.ndarray, subject: str) -> np.ndarray:
     """A read-only float array of two dimensions."""
-    if (
-        isinstance(x, np.ndarray)
-        and x.dtype == float
-        and x.flags.c_contiguous
-        and not x.flags.writeable
-        and x.ndim == 2
-        and min(x.shape) >= 2
-    ):
-        return x  # nobody can change it, so it need not be copied
-    try:
-        array = np.array(x, dtype=float, order="C")
-    except (ValueError, TypeError) as error:
-        raise DataError(f"subject {subject}: the series is not numeric ({error})") from error
-    if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 2:
-        raise DataError(
-            f"subject {subject}: the series must be time x regions with at least 2 of each, got shape {array.shape}"
-        )
+    if isinstance(x, np.ndarray) and x.dtype == float and x.flags.c_contiguous and not x.flags.writeable:
+        array = x  # nobody can change it, so it need not be copied
+    else:
+        try:
+            array = np.array(x, dtype=float, order="C")
+        except (ValueError, TypeError) as error:
+            raise DataError(f"subject {subject}: the series is not numeric ({error})") from error
+    refuse_no_series(array, f"subject {subject}")
     array.setflags(write=False)
     return array
+
+
+def refuse_no_series(x: np.ndarray, whose: str) -> None:
+    """Refuse what is no time series: another number of dimensions, too short, or a connectivity matrix.
+
+    >>> refuse_no_series(np.corrcoef(np.random.default_rng(0).normal(size=(4, 50))), "person 0")
+    Traceback (most recent call last):
+    brainroam.errors.DataError: person 0: a symmetric matrix of 4 x 4 is a connectivity matrix, no time series; ...
+    """
+    remedy = "give the series the edges were made of: an array of time x regions for each person"
+    if x.ndim != 2 or x.shape[0] < MIN_VOLUMES or x.shape[1] < 2:
+        raise DataError(
+            f"{whose}: the series must be time x regions with at least {MIN_VOLUMES} volumes and 2 regions, "
+            f"got shape {x.shape}" + (f"; if these are vectorised edges, {remedy}" if x.ndim == 1 else "")
+        )
+    if _symmetric(x):
+        raise DataError(
+            f"{whose}: a symmetric matrix of {x.shape[0]} x {x.shape[0]} is a connectivity matrix, no time series; "
+            f"{remedy}"
+        )
+
+
+def _symmetric(x: np.ndarray) -> bool:
+    """Whether a matrix is symmetric and not merely empty; the diagonal may hold anything, as with Fisher's z."""
+    if x.shape[0] != x.shape[1]:
+        return False
+    known = np.where(np.isfinite(x), x, 0)
+    size = np.abs(known).max()
+    return bool(np.ptp(known) > 0 and np.abs(known - known.T).max() <= 1e-6 * size)
 
 
 def common_width(series: Sequence[np.ndarray], subjects: pd.Series) -> int:

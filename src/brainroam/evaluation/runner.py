@@ -20,6 +20,7 @@ from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder
+from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import confounding
@@ -148,7 +149,9 @@ def evaluate(
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]
+        kinds = {kind: None for task in todo for kind in task.info.make(**task.spec.parameters).edge_kinds}
         with (
+            shared_edges(cohort, list(kinds), folder.path, jobs, engine),
             closing(engines.map(execute, todo, cohort, jobs, engine)) as outcomes,
             show_progress(len(todo), progress) as advance,
         ):
@@ -237,6 +240,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             "metrics": site_metrics(held_out.labels, score, threshold, probability),
             "threshold": threshold,
             "configuration": model.configuration_,
+            "notes": [*filter(None, [task.fold.note]), *model.notes_],
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
             "date": date.today().isoformat(),

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
@@ -31,8 +32,9 @@ class AucScorer(BaseEstimator):
     def score(self, estimator: Any, X: Any, y: Any, covariates: Any = None) -> float:
         """Area under the ROC curve of the estimator's decision function, or of its probability."""
         known = {} if covariates is None else {"covariates": covariates}
+        condition = np.asarray(y) == estimator.classes_[1]  # roc_auc_score sorts labels, and TD comes after ASD
         if hasattr(estimator, "decision_function"):
-            return float(roc_auc_score(y, estimator.decision_function(X, **known)))
-        return float(roc_auc_score(y, estimator.predict_proba(X, **known)[:, 1]))
+            return float(roc_auc_score(condition, estimator.decision_function(X, **known)))
+        return float(roc_auc_score(condition, estimator.predict_proba(X, **known)[:, 1]))
 
     __call__ = score

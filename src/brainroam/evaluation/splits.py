@@ -16,17 +16,20 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
 
+from brainroam.data.groups import group_codes, without_relatives
+from brainroam.data.names import refuse_aliases
 from brainroam.errors import DataError, listed, unknown
 
 UNITS = {"loso": "site", "loio": "institution", "cv": "in-distribution fold"}
 
 
 class Fold(NamedTuple):
-    """Positions of the people to train on and of the people held out, and the name of what is held out."""
+    """Positions of the people to train on and of the people held out, the name of what is held out, and a note."""
 
     name: str
     train: np.ndarray
     test: np.ndarray
+    note: str = ""
 
 
 class SiteStratifiedKFold(BaseCrossValidator):
@@ -34,6 +37,7 @@ class SiteStratifiedKFold(BaseCrossValidator):
 
     People are sorted by label, then site, then at random, and dealt to the folds like cards. Within each label, and
     within each site x label stratum, the fold sizes therefore differ by at most one person, however small the stratum.
+    Where ``X`` is a table with the column ``group`` (families, people with several scans), whole groups are dealt.
 
     Parameters
     ----------
@@ -63,9 +67,14 @@ class SiteStratifiedKFold(BaseCrossValidator):
         label, site = np.asarray(y), np.asarray(groups, dtype=str)
         if not 2 <= self.n_splits <= len(label):
             raise DataError(f"{len(label)} people cannot be dealt into {self.n_splits} folds; choose 2 or more, fewer")
+        codes = group_codes(X) if isinstance(X, pd.DataFrame) else None
         for repeat in range(self.n_repeats):
             shuffle = np.random.default_rng([self.random_state, repeat]).random(len(label))
             order = np.lexsort((shuffle, site, label))
+            if codes is not None:
+                stratum = np.unique(np.stack([label.astype(str), site]), axis=1, return_inverse=True)[1]
+                yield from _dealt(order, stratum.ravel(), codes, self.n_splits)
+                continue
             for k in range(self.n_splits):
                 yield np.sort(order[k :: self.n_splits])
 
@@ -76,12 +85,13 @@ def folds(
     """Yield the named folds of a protocol: ``loso``, ``loio`` or ``cv``.
 
     A held-out site where everybody has the same label keeps its fold: it has no AUC (see `metrics.auc`), but it has an
-    accuracy, and leaving it out in silence would flatter the mean.
+    accuracy, and leaving it out in silence would flatter the mean. People of one ``group`` (a family, or a person with
+    several scans) are never on both sides: who is related to somebody held out is left out of training.
 
     Parameters
     ----------
     table : DataFrame
-        The metadata with ``site``, ``label`` and, for ``loio``, ``institution``.
+        The metadata with ``site``, ``label`` and, for ``loio``, ``institution``; ``group`` where some belong together.
     protocol : str
         Which people are held out, see the table above.
     n_splits, n_repeats, random_state : int
@@ -104,29 +114,44 @@ def folds(
             yield Fold(f"repeat{i // n_splits + 1}-fold{i % n_splits + 1}", train, test)
         return
     groups = _known(table, UNITS[protocol]).astype(str)
+    refuse_aliases(groups, UNITS[protocol])
     if len(np.unique(groups)) < 2:
         raise DataError(
             f"leaving one {UNITS[protocol]} out needs at least two, and everybody is at {str(groups[0])!r}; "
             "add people from elsewhere, or use in-distribution folds (cv)"
         )
+    codes = group_codes(table)
     for train, test in LeaveOneGroupOut().split(table, groups=groups):
-        yield Fold(str(groups[test[0]]), train, test)
+        yield _without_relatives(str(groups[test[0]]), train, test, codes)
 
 
-def inner_folds(table: pd.DataFrame, fold: Fold, protocol: str = "loso") -> Iterator[Fold]:
-    """Split the training people of a fold again, for choosing settings without looking at who is held out.
+def _without_relatives(name: str, train: np.ndarray, test: np.ndarray, codes: np.ndarray | None) -> Fold:
+    """A fold whose training people have no relative among the people held out; a note says how many that cost."""
+    kept = without_relatives(train, test, codes)
+    if not len(kept):
+        raise DataError(
+            f"everybody else is of a group that is also at {name}: nobody is left to train on; mend 'group'"
+        )
+    lost = len(train) - len(kept)
+    note = f"{lost} people left out of training: their group (family or person) is also at {name}, which is held out"
+    return Fold(name, kept, test, note if lost else "")
 
-    The positions refer to ``table``, and nobody of ``fold.test`` occurs in any inner fold.
 
-    Examples
-    --------
-    >>> table = pd.DataFrame({"site": list("ABC"), "label": [0, 1, 0]})
-    >>> outer = next(folds(table, "loso"))
-    >>> [(inner.name, inner.train.tolist(), inner.test.tolist()) for inner in inner_folds(table, outer)]
-    [('B', [2], [1]), ('C', [1], [2])]
-    """
-    for inner in folds(table.iloc[fold.train], protocol):
-        yield Fold(inner.name, fold.train[inner.train], fold.train[inner.test])
+def _dealt(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: int) -> Iterator[np.ndarray]:
+    """Whole groups dealt to folds: the largest first, each to the fold with fewest of its strata, then of people."""
+    members: dict[int, list[int]] = {}
+    for person in order.tolist():
+        members.setdefault(int(codes[person]), []).append(person)
+    if len(members) < n_splits:
+        raise DataError(f"{len(members)} groups of people cannot be dealt into {n_splits} folds; choose fewer folds")
+    count, where = np.zeros((n_splits, int(stratum.max()) + 1)), np.empty(len(order), dtype=int)
+    for people in sorted(members.values(), key=len, reverse=True):
+        alike, everybody = count[:, stratum[people]].sum(axis=1), count.sum(axis=1)
+        fold = int(np.lexsort((everybody, alike))[0])
+        where[people] = fold
+        np.add.at(count[fold], stratum[people], 1)
+    for k in range(n_splits):
+        yield np.flatnonzero(where == k)
 
 
 def _known(table: pd.DataFrame, name: str) -> np.ndarray:

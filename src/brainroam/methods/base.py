@@ -5,16 +5,20 @@ a time. It never sees the site names, labels or statistics of the people it scor
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
-from brainroam.errors import UsageError, listed
+from brainroam.errors import BrainroamError, UsageError, listed
 from brainroam.utils.parameters import require_settings
+
+Folds: TypeAlias = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 class Method(ABC):
@@ -44,6 +48,24 @@ class Method(ABC):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
 
+    def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
+        """Scores (1 or epochs, n) of the held-out people of each fold, by a fit on that fold's training people.
+
+        ``folds`` are positions of training and held-out people. Nothing is kept. Methods that can share work between
+        the folds of a cohort do so here.
+        """
+        paths = []
+        for train, held_out in folds:
+            model, people = deepcopy(self), cohort.subset(held_out)
+            model.fit(cohort.subset(train), seed, validation=people)
+            path = model.validation_path_
+            paths.append(model.score(people)[None] if path is None else path)
+        if not all(np.isfinite(path).all() for path in paths):
+            raise BrainroamError(
+                "training diverged: scores are not finite; try a smaller learning rate or fewer layers"
+            )
+        return paths
+
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Which covariates of which people are unknown, so that scoring took the training mean; none by default."""
         return pd.DataFrame(index=range(len(cohort)))
@@ -56,6 +78,8 @@ class Method(ABC):
         """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
         return None
 
+    notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
+    edge_kinds: tuple[EdgeKind, ...] = ()  # the edges it reads, which the runs of a study share
     selects_scaffold: bool = False  # whether its explanation is kept with every run
     validation_path_: np.ndarray | None = None
 

@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from brainroam.core.covariates import CovariateEncoder
-from brainroam.core.pathways import ridge_weights
+from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.features import EdgeFeatures
@@ -48,7 +48,7 @@ class CombatRidge(EdgeReader):
         features = EdgeFeatures(self.kind)
         q = cohort.covariates(self.covariates)
         harmonised = combat(
-            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).transform(q)
+            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardised(q)
         )
         mean = harmonised.mean(axis=0)
         return self._keep(features, ridge_weights(harmonised - mean, 2.0 * cohort.labels - 1, self.penalty), mean)

@@ -53,13 +53,13 @@ class Confounds(Method):
         """Standardise and fit."""
         table = cohort.covariates(self.covariates)
         self.encoder_ = CovariateEncoder().fit(table)
-        model = LogisticRegression().fit(self.encoder_.transform(table), cohort.labels)
+        model = LogisticRegression().fit(self.encoder_.standardised(table), cohort.labels)
         self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The log odds."""
-        return self.encoder_.transform(cohort.covariates(self.covariates)) @ self.coef_ + self.intercept_
+        return self.encoder_.standardised(cohort.covariates(self.covariates)) @ self.coef_ + self.intercept_
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

@@ -26,12 +26,13 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 PAPER = {
     "kind": "pearson",
     "robust": False,
-    "lead_lag": False,
     "orient": False,
     "skip": "none",
     "train": "joint",
     "train_residual": "site",
     "hidden": 64,
+    "stretch": None,
+    "slopes": "site",
     "max_epochs": 30,
     "patience": 10,
 }
@@ -73,8 +74,8 @@ class Core(Method):
         return predict_logits(self.classifier_.network_, people)
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
-        """The scaffold with its evidence, gates and contributions, and what lead-lag edges add beside it."""
-        scaffold, (gates, moved, beside) = self.classifier_.scaffold_, self._read(cohort)
+        """The scaffold with its evidence, gates and contributions."""
+        scaffold, (gates, moved) = self.classifier_.scaffold_, self._read(cohort)
         edges = {
             "edge": scaffold.edges,
             "d_com": scaffold.consensus[scaffold.edges],
@@ -89,27 +90,24 @@ class Core(Method):
         return found | {
             "sites": {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]},
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
-            "beside": beside,
         }
 
     def representation(self, cohort: Cohort) -> np.ndarray:
-        """The pathways' contributions and, last, what is read beside them (n, M_S + 1); their sum is the logit.
+        """The pathways' contributions (n, M_S); their sum is the logit.
 
         Not the network's z: where no epoch of training earned its place, z is that of random weights, and the
         decision is the gated linear reading alone.
         """
-        _, moved, beside = self._read(cohort)
-        return np.column_stack([moved, beside])
+        return self._read(cohort)[1]
 
-    def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``, and the lead-lag reading (n,)."""
+    def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
+        """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
         network = self.classifier_.network_
         people = self.classifier_.read_cohort(cohort, cohort.covariates(self.covariates))
         with torch.no_grad():
             gates = network.gates(people.features, people.graph)
         moved = network.contributions(people.features, people.graph)
-        beside = torch.broadcast_to(torch.as_tensor(people.beside), (len(people),))
-        return gates.T.cpu().numpy(), moved.T.cpu().numpy(), beside.cpu().numpy()
+        return gates.T.cpu().numpy(), moved.T.cpu().numpy()
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
-from brainroam.core.pathways import EPS, ridge_weights
+from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
 from brainroam.methods.base import Method, MethodInfo
@@ -117,7 +117,6 @@ def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 _FC = "Abraham et al. (2017) NeuroImage 147:736-745"
 _TANGENT = "Dadi et al. (2019) NeuroImage 192:115-134; nilearn"
 for _name, _kind, _classifier, _strengths, _citation in (
-    ("fc-ridge", "pearson", "ridge", (500.0, 50.0, 5000.0), _FC),
     ("fc-logistic", "pearson", "logistic", (0.01, 0.001, 0.1), _FC),
     ("fc-svm", "pearson", "svm", (0.01, 0.001, 0.1), _FC),
     ("tangent-ridge", "tangent", "ridge", (1000.0, 100.0, 10000.0), _TANGENT),

@@ -7,6 +7,7 @@ from typing import Any
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, ModelFileError, UsageError
 from brainroam.methods.registry import method_info
+from brainroam.methods.training_sketch import sketch
 from brainroam.methods.tuning import Selected
 from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
 
@@ -31,9 +32,14 @@ def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 
         "fixed": method.fixed,
         "configuration": method.configuration_,
         "seed": seed,
-        "notes": getattr(method.model_, "notes_", []),
+        "notes": list(method.notes_),
         "calibration": {"threshold": method.calibration_.threshold, "slope": method.calibration_.slope},
-        "training": {"manifest_hash": cohort.manifest_hash, "n_people": len(cohort), "sites": cohort.sites},
+        "training": {
+            "manifest_hash": cohort.manifest_hash,
+            "n_people": len(cohort),
+            "sites": cohort.sites,
+            "sketch": sketch(cohort),
+        },
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
     }
     return save_model(path, header, method.state())

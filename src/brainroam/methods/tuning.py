@@ -19,12 +19,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import Calibration, calibrate
-from brainroam.data.cohort import Cohort
-from brainroam.errors import BrainroamError, unknown
+from brainroam.data.cohort import Cohort, refuse_one_series
+from brainroam.data.groups import at_one_site, group_codes, without_relatives
+from brainroam.errors import DataError, unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.utils.model_files import part
 
@@ -55,6 +56,8 @@ class Selected(Method):
     @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Choose on inner sites, then refit on everybody."""
+        refuse_one_series(cohort)
+        cohort, self.notes_ = _one_site_each(cohort)
         y, site = cohort.labels, cohort.table["site"].to_numpy()
         if self.info.self_selecting:
             self.configuration_ = (self.info.fast if self.budget == "fast" else {}) | self.fixed
@@ -64,6 +67,7 @@ class Selected(Method):
             self._select(cohort, y, seed)
             self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
         self.calibration_ = calibrate(self.inner_scores_, y, site)
+        self.notes_ += list(self.model_.notes_)
         return self
 
     @threadpool_limits.wrap(limits=1)
@@ -94,18 +98,7 @@ class Selected(Method):
         folds = list(inner_folds(cohort, self.budget, seed, self.info.least_sites))
         best = -np.inf
         for configuration in self._configurations():
-            paths = []
-            for train, held_out in folds:
-                model = self.info.make(**configuration)
-                inner = cohort.subset(held_out)
-                model.fit(cohort.subset(train), seed, validation=inner)
-                path = model.validation_path_
-                paths.append(model.score(inner)[None] if path is None else path)
-                if not np.isfinite(paths[-1]).all():
-                    raise BrainroamError(
-                        f"{self.info.name} lost itself in training: its scores are no numbers; "
-                        "try a smaller learning rate or fewer layers"
-                    )
+            paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
@@ -125,20 +118,60 @@ class Selected(Method):
 
 
 def inner_folds(
-    cohort: Cohort, budget: str, seed: int, least_sites: int = 0
+    cohort: Cohort, budget: str, seed: int, least_sites: int = 0, groups: int | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left."""
-    site, y = cohort.table["site"].to_numpy(), cohort.labels
+    """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left.
+
+    Each site is held out alone, or, with ``groups``, that many groups of sites of about equal size: enough to scale
+    scores and to learn a threshold, at a fraction of the cost.
+    """
+    site, y, codes = cohort.table["site"].to_numpy(), cohort.labels, group_codes(cohort.table)
     both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
     sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) == 2]
     if not sites:
-        folds = StratifiedKFold(min(5, int(np.bincount(y, minlength=2).min())), shuffle=True, random_state=seed)
-        yield from folds.split(y, y)
+        yield from _fifths(y, codes, seed)
         return
     if budget == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
-    for name in sites:
-        yield np.flatnonzero(site != name), np.flatnonzero(site == name)
+    for left_out in _grouped(sites, site, len(sites) if groups is None else min(groups, len(sites))):
+        inside = np.isin(site, left_out)
+        if len(set(y[~inside])) == 2:
+            held_out = np.flatnonzero(inside)
+            yield without_relatives(np.flatnonzero(~inside), held_out, codes), held_out
+
+
+def _grouped(sites: list[str], site: np.ndarray, n_groups: int) -> list[list[str]]:
+    """The largest site first, each into the group with the fewest people so far."""
+    if n_groups == len(sites):
+        return [[name] for name in sites]
+    groups: list[list[str]] = [[] for _ in range(n_groups)]
+    for name in sorted(sites, key=lambda name: (-int((site == name).sum()), name)):
+        min(groups, key=lambda group: int(np.isin(site, group).sum())).append(name)
+    return groups
+
+
+def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Stratified fifths, fewer where a class is small; whole groups where people belong together."""
+    people = codes if codes is not None else np.arange(len(y))
+    smaller = min(len(set(people[y == label])) for label in (0, 1))
+    if smaller < 2:
+        few = "one person has" if smaller else "nobody has"
+        raise DataError(
+            f"among {len(y)} training people {few} one of the two labels; learning needs two people of each at least"
+        )
+    kind = StratifiedKFold if codes is None else StratifiedGroupKFold
+    for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
+        if len(set(y[held_out])) == 2:  # large groups may leave a fold with one class, which has no AUC
+            yield train, held_out
+
+
+def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
+    """Training people none of whose groups spans two sites, so that holding out a site holds out whole groups."""
+    kept = at_one_site(cohort.table)
+    if kept.all():
+        return cohort, []
+    note = f"{int((~kept).sum())} people left out of training: their group (family or person) has more people elsewhere"
+    return cohort.subset(kept), [note]
 
 
 def _aucs(y: np.ndarray, path: np.ndarray) -> np.ndarray:

@@ -128,16 +128,6 @@ class Explanation:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["subject", "site", "rank"])
 
     @cached_property
-    def beside(self) -> pd.Series:
-        """What CORE's lead-lag reading adds to the score of each person, by subject; empty for other methods."""
-        parts = [
-            pd.Series(fold["beside"], index=table["subject"], dtype=float)
-            for fold, table in zip(self.folds, self._people, strict=True)
-            if "beside" in fold
-        ]
-        return pd.concat(parts) if parts else pd.Series(dtype=float)
-
-    @cached_property
     def gates(self) -> pd.DataFrame:
         """Quantiles of each person's gates; empty for methods without gates."""
         parts = [

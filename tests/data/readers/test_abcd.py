@@ -85,7 +85,7 @@ def test_the_rule_the_families_and_the_exclusions(tree, signal):
     assert people.index.tolist() == ["sub-NDARINVAAA", "sub-NDARINVBBB", "sub-NDARINVEEE"]
     assert people["label"].tolist() == [1, 0, 1] and people["sex"].tolist() == [1, 0, 1]
     assert people["age"].tolist() == [9.5, 10.0, 9.0] and people["site"].tolist() == ["site02", "site02", "site06"]
-    assert people["rel_family_id"].tolist() == ["0", "0", "2"]
+    assert people["group"].tolist() == ["0", "0", "2"]
     np.testing.assert_allclose(people["tr"], 0.8)
     np.testing.assert_array_equal(cohort.series[1], signal(1).astype("f4"))
     assert cohort.atlas.name == "Gordon2014FreeSurferSubcortical" and cohort.atlas.labels[4] == "Parcel_4"

@@ -58,12 +58,11 @@ def tree(request, tmp_path, write, write_rows, signal):
     return root
 
 
-def test_people_sites_batches_and_exclusions(tree, signal):
+def test_people_sites_and_exclusions(tree, signal):
     cohort = load_cohort(tree, atlas="ho", max_missing_rois=1)
     people = cohort.table.set_index("subject")
     assert people.index.tolist() == GOOD[:3]
     assert people["site"].tolist() == ["MAX_MUN", "MAX_MUN", "CMU"]
-    assert people["batch"].tolist() == ["MaxMun_a", "MaxMun_c", "CMU_a"]
     assert people["label"].tolist() == [1, 0, 1] and people["sex"].tolist() == [1, 0, 1]
     np.testing.assert_array_equal(people["age"], [20.5, np.nan, 30])
     np.testing.assert_array_equal(people["fiq"], [np.nan, np.nan, 101.5])

@@ -63,6 +63,13 @@ def short_scans(cohort: Cohort) -> Iterator[Finding]:
         yield Finding("warning", "short-series", message, remedy, None, people)
 
 
+def all_alike(cohort: Cohort) -> Iterator[Finding]:
+    """Everybody with one and the same series: nothing can be learned."""
+    if len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
+        message = f"all {len(cohort)} people have the same series"
+        yield Finding("error", "one-series", message, "check how files are assigned to people (template)")
+
+
 def copies(cohort: Cohort) -> Iterator[Finding]:
     """People who are probably one: identical series, nearly identical connectivity, or nearly the same id."""
     table = cohort.table.set_index("subject")

@@ -7,8 +7,8 @@
     derivatives/abcd-hcp-pipeline/sub-NDARINV<id>/ses-baselineYear1Arm1/func/
         sub-..._task-rest_bold_atlas-<set>_desc-filtered_timeseries.ptseries.nii, or wherever ``template`` says
 
-Only the baseline visit counts (``baseline_year_1_arm_1``). Age is given in months. ``rel_family_id`` is kept as a
-column: siblings and twins must not be split between training and test.
+Only the baseline visit counts (``baseline_year_1_arm_1``). Age is given in months. ``rel_family_id``
+becomes ``group``: siblings and twins are never split between training and test.
 
 The label is ADHD by the parents' KSADS: 1 when ``ksads_14_853_p`` (present) is 1; 0 only when 853, 854 (past), 855
 (partial remission) and 856 (unspecified) are all 0. 555, 888 and blank mean "not asked", so such people, and those
@@ -99,7 +99,7 @@ def _roster(folder: Path, request: Request) -> Participants:
     table["unlabelled"] = table["unlabelled"].fillna(f"no baseline row in {interview_source.name}")
     if _find(folder, FAMILY) is not None:
         family_source, families = _baseline(folder, FAMILY)
-        table["rel_family_id"] = column(families, "rel_family_id", family_source).reindex(tracking.index)
+        table["group"] = column(families, "rel_family_id", family_source).reindex(tracking.index)
     else:
         warnings.warn(f"no {' or '.join(FAMILY)} in {folder}: siblings cannot be kept together", stacklevel=2)
     return Participants(table.reset_index(drop=True), request, source)

@@ -8,8 +8,7 @@
 
 ``<set>`` is aal (116 regions), cc200, cc400 (392 columns), ho (111), dosenbach160 (161), ez or tt. In the table,
 ``FILE_ID`` is ``no_filename`` for people without series; ``DX_GROUP`` is 1 = autism, 2 = control; ``SEX`` is 1 = male,
-2 = female; -9999 is unknown. The site is ``SITE_ID``; the prefix of ``FILE_ID`` is finer at some sites
-(``MaxMun_a`` ... ``MaxMun_d``) and becomes ``batch``. TR is not in the table: the ten sites of the paper are known.
+2 = female; -9999 is unknown. The site is ``SITE_ID``. TR is not in the table: the ten sites of the paper are known.
 """
 
 import re
@@ -123,7 +122,6 @@ def _roster(source: Path, request: Request, quality_checked: bool) -> Participan
         {
             "subject": file_id.where(has_file, number),
             "site": site,
-            "batch": file_id.str.replace(r"_\d+$", "", regex=True).where(has_file, site),
             **labels(diagnosis, {"1": 1, "2": 0}),
             "age": ages(column(raw, "AGE_AT_SCAN", source), source),
             "sex": sexes(column(raw, "SEX", source)),

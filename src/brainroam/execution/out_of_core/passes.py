@@ -28,7 +28,7 @@ def write_contrasts(plan: Plan, j: int) -> None:
     if not all(plan.kept):
         values = values[np.array(plan.kept)]
     y, site = people["label"].to_numpy(dtype=int), people["site"].to_numpy().astype(str)
-    deconfounder = plan.stages.deconfounder().fit(values, people[list(plan.stages.covariates)], site, y)
+    deconfounder = plan.stages.deconfounder().fit(values, y, covariates=people[list(plan.stages.covariates)], site=site)
     del values
     contrast = site_contrasts(deconfounder.residuals_, y, site, sites_with_both_classes(y, site))
     with atomic_write(plan.result(j)) as file:

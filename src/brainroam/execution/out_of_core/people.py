@@ -158,22 +158,22 @@ class StoredEvidence(Evidence):
     def __init__(self, found: StreamedEvidence, disk: Disk, covariates: pd.DataFrame) -> None:
         self._plan, self._disk, self.covariates = found.plan, disk, covariates
         self.y, self.site = found.people["label"].to_numpy(dtype=int), found.people["site"].to_numpy().astype(str)
-        self.lead: Evidence | None = None
         self.deconfounder, self.sites, self.contrast = found.deconfounder, found.sites, found.contrast
         self.pairs = found.plan.pairs
         self._edges: np.ndarray
         self._narrow: EdgeMatrix
 
-    def gathered(self, scaffolds: Sequence[Scaffold], leads: Sequence[Scaffold]) -> "StoredEvidence":
+    def gathered(self, scaffolds: Sequence[Scaffold]) -> "StoredEvidence":
         """The same with the columns of these scaffolds."""
-        ready = self._on(edges_of(scaffolds))
-        ready.lead = self.lead._on(edges_of(leads)) if isinstance(self.lead, StoredEvidence) else None
+        ready, plan, edges = copy(self), self._plan, edges_of(scaffolds)
+        ready._edges, ready._narrow = edges, _narrow_matrix(plan, "columns", len(edges), edges)
+        self._disk.crew.fill(ready._narrow, write_columns, (plan, edges, ready._narrow), "scaffold edges")
         return ready
 
-    def require_memory(self, n_nodes: int, n_beside: int, width: int) -> None:
+    def require_memory(self, n_nodes: int, width: int) -> None:
         """Refuse more pathways than can be trained on within the memory."""
-        n_columns, n_people = n_nodes + n_beside, len(self.y)
-        solving = 8 * (n_people * n_columns + 3 * min(n_people, n_columns) ** 2)
+        n_people = len(self.y)
+        solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes) ** 2)
         neighbours = 4 * n_nodes**2 / self._plan.store.n_rois
         training = STEP_BYTES * width * n_nodes + NEIGHBOUR_BYTES * neighbours
         needed = TRAINING_BYTES + FIT_BYTES * self.contrast.size + max(solving, training)
@@ -198,12 +198,6 @@ class StoredEvidence(Evidence):
 
     def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         raise UsageError("a bootstrap that resamples people needs memory for all of them; use bootstrap=sites")
-
-    def _on(self, edges: np.ndarray) -> "StoredEvidence":
-        ready, plan = copy(self), self._plan
-        ready._edges, ready._narrow = edges, _narrow_matrix(plan, "columns", len(edges), edges)
-        self._disk.crew.fill(ready._narrow, write_columns, (plan, edges, ready._narrow), "scaffold edges")
-        return ready
 
     def _frozen(self, here: np.ndarray) -> SiteDeconfounder:
         known = super()._frozen(here)  # with the regressions of all sites, which would be kept for every world

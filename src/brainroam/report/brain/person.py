@@ -50,7 +50,6 @@ def write_person(method: Selected, header: dict[str, Any], cohort: Cohort, subje
         probability=float(method.probability(alone)[0]),
         figure=inline(drawing) if drawing else None,
         tables=[_table(name, title, part) for name, title, part in lists if len(part)],
-        beside=float(explanation.beside.sum()),
         meaning=MEANINGS["contribution" if "contribution" in rows else "mask"],
         imputed=missing.columns[missing.to_numpy(dtype=bool)[0]].tolist() if len(missing.columns) else [],
     )

@@ -13,10 +13,9 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from brainroam.core.calibration import Calibration
-from brainroam.core.connectivity import cohort_edges
+from brainroam.core.connectivity import TakesSeries, cohort_edges
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.gate import GatedNetwork, PathwayGraph
@@ -34,7 +33,7 @@ Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
 Times: TypeAlias = Sequence[float] | None
 
 
-class FrozenCore(EstimatorVerbs, ClassifierMixin, BaseEstimator):
+class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
     """What a `CoreClassifier` does once it is fitted; parameters and attributes are described there."""
 
     # With scikit-learn's metadata routing switched on, pipelines and cross-validation pass these on unasked.
@@ -48,6 +47,7 @@ class FrozenCore(EstimatorVerbs, ClassifierMixin, BaseEstimator):
     robust: bool
     window: int
     stride: int
+    stretch: int | None
     window_seconds: float | None
     stride_seconds: float | None
     profiles: bool
@@ -122,16 +122,13 @@ class FrozenCore(EstimatorVerbs, ClassifierMixin, BaseEstimator):
             if long.any():
                 people = cohort.subset(long)
                 subjects = people.table["subject"].tolist()
-                profiles[long] = Profiles.compute(people.series, edges, window[long], stride[long], subjects).values
+                profiles[long] = Profiles.compute(
+                    people.series, edges, window[long], stride[long], subjects, self.stretch
+                ).values
         values, table = cohort_edges(cohort, self.kind, self.shrinkage, self.robust), as_table(covariates, len(cohort))
         nodes = self.pathways_.nodes(values[:, edges], table, profiles, self.adapt)
         features = torch.as_tensor(nodes, device=self.device)
-        beside: Tensor | float = 0.0
-        lead = self.pathways_.lead
-        if lead is not None:
-            read = lead.read(cohort_edges(cohort, "lag")[:, lead.edges], table, self.adapt)
-            beside = torch.as_tensor(read, dtype=torch.float32, device=self.device)
-        return Episode(features, torch.full((len(cohort),), torch.nan), self._graph, beside)
+        return Episode(features, torch.full((len(cohort),), torch.nan), self._graph)
 
     def set_pathways(self, pathways: Pathways) -> None:
         """Hold the frozen steps 1 to 5, and the network's view of them."""

@@ -1,0 +1,138 @@
+"""A site is a summary: edges of training people, centred site by site, and their products.
+
+With x the edge values of a person of training site e, and b_e the mean of that site's people who have the edge,
+
+    r     = x - b_e                          a training person; 0 where the edge is missing
+    r     = x - b_bar                        anybody else; b_bar is the plain mean of b_e over the training sites
+    K_ef  = R_e R_f'                         products of the people of two sites
+
+b_e is known to site e alone and a block K_ef to two sites, so a fold is a choice of blocks. They are computed once for
+a whole study, and what belongs to a held-out site cannot reach a fold that does not choose it.
+
+The pooled contrast of an edge between cases and controls is a sum over sites too, with d_e the difference of the class
+means of site e, p_e = n1 n0 / (n1 + n0), and s the standard deviation of r over all training people:
+
+    t = sum_e p_e d_e / (s sqrt(sum_e p_e))
+
+Without centring, r = x in training (the mean of the site where the edge is missing), and b_bar is the mean over people.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from brainroam.core.connectivity import EdgeKind, cohort_edges
+from brainroam.data.cohort import Cohort
+
+
+class SiteEdges:
+    """The edges of the people of a cohort, site by site.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The training people. Its whole cohort remembers means and products.
+    kind : EdgeKind
+    centred : bool
+
+    Attributes
+    ----------
+    sites : list of str
+    people : dict of str to ndarray
+        Positions of the people of each site.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=6)
+    >>> edges = SiteEdges(cohort, EdgeKind("pearson"))
+    >>> edges.gram().shape, edges.primal(np.ones(24)).shape, edges.centre(["S01", "S02"]).shape
+    ((24, 24), (15, 1), (15,))
+    """
+
+    def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:
+        whole, self._rows = cohort.origin
+        self._labels = cohort.labels
+        self.kind, self.centred, self._cache = kind, centred, cohort.cache
+        self._values = cohort_edges(whole, *kind)
+        site = cohort.table["site"].to_numpy().astype(str)
+        self.sites = [str(name) for name in np.unique(site)]
+        self.people = {name: np.flatnonzero(site == name) for name in self.sites}
+
+    def gram(self) -> np.ndarray:
+        """K (n, n) of everybody, in the order of the cohort."""
+        place = np.empty(len(self._rows), dtype=int)
+        for number, people in enumerate(self.people.values()):
+            place[people] = number
+        return self._cache.get(("gram", self.kind, self.centred), [self._rows, place], self._gram)
+
+    def _gram(self) -> np.ndarray:
+        n = len(self._rows)
+        gram = np.empty((n, n))
+        for k, first in enumerate(self.sites):
+            for second in self.sites[k:]:
+                block = self._block(first, second)
+                gram[np.ix_(self.people[first], self.people[second])] = block
+                gram[np.ix_(self.people[second], self.people[first])] = block.T
+        return gram
+
+    def primal(self, weights: np.ndarray) -> np.ndarray:
+        """Weights of the edges (M, k) from weights of the people (n, k): R' beta."""
+        columns = weights.reshape(len(self._rows), -1)
+        return sum(self._residuals(name).T @ columns[people] for name, people in self.people.items())
+
+    def centre(self, sites: Sequence[str]) -> np.ndarray:
+        """b_bar (M,) of these sites: what is taken from a person of another site; NaN where nobody has the edge."""
+        means = np.stack([self._mean(name) for name in sites])
+        share = np.isfinite(means) * (1.0 if self.centred else [[float(len(self.people[name]))] for name in sites])
+        with np.errstate(invalid="ignore"):
+            return (np.nan_to_num(means) * share).sum(axis=0) / share.sum(axis=0)
+
+    def contrast(self, sites: Sequence[str]) -> np.ndarray:
+        """t (M,) of the people of these sites; 0 where an edge does not vary."""
+        parts = [self._contrast(name) for name in sites]
+        gap, precision, squares, count = (sum(values) for values in zip(*parts, strict=True))
+        spread = np.sqrt(squares / np.maximum(count, 1) * precision)
+        return np.divide(gap, spread, out=np.zeros_like(spread), where=spread > 0)
+
+    def residuals(self, sites: Sequence[str], dtype: type = np.float32) -> np.ndarray:
+        """r (n, M) of the people of these sites, one site after the other."""
+        return np.concatenate([self._residuals(name).astype(dtype) for name in sites])
+
+    def values(self, people: np.ndarray) -> np.ndarray:
+        """Edge values of these people (by position), NaN where missing."""
+        return np.asarray(self._values[self._rows[people]])
+
+    def _mean(self, site: str) -> np.ndarray:
+        def mean() -> np.ndarray:
+            values = self.values(self.people[site])
+            present = np.isfinite(values)
+            with np.errstate(invalid="ignore"):
+                return np.where(present, values, 0).sum(axis=0) / present.sum(axis=0)
+
+        return self._cache.get(("site mean", self.kind), [self._rows[self.people[site]]], mean)
+
+    def _residuals(self, site: str) -> np.ndarray:
+        values, mean = self.values(self.people[site]), self._mean(site)
+        if self.centred:
+            return np.nan_to_num(values - mean)
+        return np.where(np.isfinite(values), values, np.nan_to_num(mean))
+
+    def _contrast(self, site: str) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+        """p_e d_e, p_e, and the sum of squares and number of the values present."""
+        people = self.people[site]
+        case = self._labels[people] == 1
+
+        def contrast() -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+            present = np.isfinite(self.values(people))
+            values = np.where(present, self._residuals(site), 0)
+            mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
+            precision = float(case.sum() * (~case).sum() / len(case))
+            return precision * (mean[0] - mean[1]), precision, (values**2).sum(axis=0), present.sum(axis=0)
+
+        return self._cache.get(("contrast", self.kind, self.centred), [self._rows[people], case], contrast)
+
+    def _block(self, first: str, second: str) -> np.ndarray:
+        rows = [self._rows[self.people[name]] for name in (first, second)]
+        name = "block", self.kind, self.centred
+        return self._cache.get(name, rows, lambda: self._residuals(first) @ self._residuals(second).T)

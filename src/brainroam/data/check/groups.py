@@ -1,0 +1,35 @@
+"""Rules about people who belong together: families, and people with several scans."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.check.report import Finding
+from brainroam.data.groups import group_codes
+from brainroam.errors import listed
+
+
+def kept_together(table: pd.DataFrame) -> Iterator[Finding]:
+    """What every split keeps on one side, and groups that are at several sites or are no groups."""
+    if "study_group" in table and "group" not in table:
+        levels = table["study_group"].value_counts()
+        message = f"a column 'group' with {len(levels)} values ({listed(levels.index)}) is called 'study_group'"
+        remedy = "its groups are too large for families: nobody is kept together; name families in 'group'"
+        yield Finding("warning", "no-families", message, remedy)
+    codes = group_codes(table)
+    if codes is None:
+        return
+    together = pd.Series(codes).map(pd.Series(codes).value_counts()).to_numpy() > 1
+    people = tuple(table.loc[together, "subject"])
+    n_groups = len(np.unique(codes[together]))
+    message = (
+        f"{len(people)} people belong to {n_groups} groups of two or more (families, or people with several scans)"
+    )
+    yield Finding("note", "kept-together", message, "every split keeps them on one side", subjects=people)
+    sites = table["site"].groupby(codes).transform("nunique").to_numpy()
+    if (sites > 1).any():
+        across = tuple(table.loc[sites > 1, "subject"])
+        message = f"{len(across)} people are of a group that is at several sites: {listed(across)}"
+        remedy = "who is related to somebody at the held-out site is left out of training"
+        yield Finding("warning", "group-across-sites", message, remedy, subjects=across)

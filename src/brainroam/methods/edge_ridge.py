@@ -1,0 +1,208 @@
+"""Ridge on all edges: the simple readers that CORE has to beat, and that the champion adds up.
+
+    score(x) = (x - b_bar)' w,      w = ridge on the training people's edges, see `brainroam.core.site_edges`
+
+``centred`` takes each training site's mean edges from its people, and the mean of those means from anybody else. What
+moves with a nuisance variable (head motion) within site and class is projected out of the edges, see
+`brainroam.core.ridge`: the variable is needed in training only. With ``soft`` > 0 edge j is first multiplied by
+|t_j|^soft, with t its pooled contrast at the training sites, so that edges without a contrast are penalised more: a
+scaffold without a threshold. The threshold of the decision is learned apart, so there is no intercept, which would
+move with the share of cases.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg.blas import ssyrk
+
+from brainroam.core.connectivity import EdgeKind, cohort_edges
+from brainroam.core.covariates import nuisance_variables
+from brainroam.core.ridge import DualRidge, require_penalties
+from brainroam.core.site_edges import SiteEdges
+from brainroam.data.cohort import Cohort
+from brainroam.methods.base import Folds, Method, MethodInfo
+from brainroam.methods.explanation import linear_explanation
+from brainroam.methods.registry import register
+from brainroam.utils.parameters import require_between, require_positive
+
+
+class EdgeRidge(Method):
+    """Ridge on all edges of one kind.
+
+    Parameters
+    ----------
+    kind, shrinkage, robust
+        The edge values, see `brainroam.core.connectivity`.
+    centred : bool
+        Remove the mean of each training site.
+    soft : float
+        Power of the pooled contrast that an edge is multiplied by; needs ``centred``.
+    penalties : sequence of float
+        In units of the mean squared length of the people's edges; the weights, scaled to unit length, are averaged.
+    strength : float, optional
+        scikit-learn's ``alpha`` instead of ``penalties``.
+    covariates : sequence of str
+        Nuisance variables whose directions are projected out; a cohort without the column goes without.
+
+    Attributes
+    ----------
+    coef_, centre_ : ndarray of shape (M,)
+    """
+
+    def __init__(
+        self,
+        kind: str = "pearson",
+        shrinkage: float = 0.5,
+        robust: bool = False,
+        centred: bool = True,
+        soft: float = 0.0,
+        penalties: Sequence[float] = (1, 3, 10),
+        strength: float | None = None,
+        covariates: Sequence[str] = (),
+    ) -> None:
+        require_positive(strength=strength)
+        require_between(0, 4, soft=soft)
+        require_penalties(*penalties)
+        self.kind = EdgeKind(kind, shrinkage, robust)
+        self.edge_kinds = (self.kind,)
+        self.centred, self.soft = centred, soft
+        self.penalties, self.strength, self.covariates = penalties, strength, covariates
+
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Solve for the weights of all edges."""
+        edges = SiteEdges(cohort, self.kind, self.centred)
+        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
+        if self.soft:
+            self.coef_ = self._soft_weights(people, edges.residuals(edges.sites), edges.sites)
+        else:
+            self.coef_ = edges.primal(_combined(self._ridges(people, cohort), people.target))[:, 0]
+        self.centre_ = edges.centre(edges.sites)
+        return self
+
+    def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
+        """As the base class; folds that leave whole sites out share residuals, Gram matrix and its inverse."""
+        edges = SiteEdges(cohort, self.kind, self.centred)
+        left_out = [_sites_left_out(edges, *fold) for fold in folds]
+        if not all(left_out):
+            return super().out_of_fold(cohort, folds, seed)
+        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
+        kept = [[name for name in edges.sites if name not in sites] for sites in left_out]
+        if self.soft:
+            residuals = edges.residuals(edges.sites)
+            coefs = [self._soft_weights(people, residuals, sites) for sites in kept]
+        else:
+            ridges = self._ridges(people, cohort)
+            betas = [_combined(ridges, people.target, held_out) for _, held_out in folds]
+            coefs = list(edges.primal(np.column_stack(betas)).T)
+        return [
+            (np.nan_to_num(edges.values(held_out) - edges.centre(sites)) @ coef)[None]
+            for (_, held_out), sites, coef in zip(folds, kept, coefs, strict=True)
+        ]
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """The weighted sum of the centred edges."""
+        return self._centred(cohort) @ self.coef_
+
+    def contributions(self, cohort: Cohort) -> np.ndarray:
+        """What each edge adds to each person's score (n, M)."""
+        return self._centred(cohort) * self.coef_
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The weight of each edge, and what it adds to whom, counted from the mean of the training sites."""
+        return linear_explanation(cohort.atlas, {"weight": self.coef_}, self.contributions(cohort), self.coef_, top)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Weights and means."""
+        return {"coef": self.coef_, "centre": self.centre_}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+        self.coef_, self.centre_ = state["coef"], state["centre"]
+        return self
+
+    def _centred(self, cohort: Cohort) -> np.ndarray:
+        return np.nan_to_num(cohort_edges(cohort, *self.kind) - self.centre_)
+
+    def _target(self, cohort: Cohort) -> np.ndarray:
+        target = 2.0 * cohort.labels - 1
+        if self.centred:
+            site = cohort.table["site"].to_numpy()
+            for name in np.unique(site):
+                target[site == name] -= target[site == name].mean()
+        return target
+
+    def _absolute(self, gram: np.ndarray) -> list[float]:
+        if self.strength is not None:
+            return [self.strength]
+        unit = max(float(np.trace(gram)) / len(gram), 1e-12)
+        return [penalty * unit for penalty in self.penalties]
+
+    def _ridges(self, people: "_People", cohort: Cohort) -> list[DualRidge]:
+        """One per penalty; the fit and its inner folds share them."""
+        gram, nuisance = people.edges.gram(), people.nuisance
+        return [
+            cohort.cache.get(("ridge", penalty), [gram, nuisance], partial(DualRidge, gram, penalty, nuisance))
+            for penalty in self._absolute(gram)
+        ]
+
+    def _soft_weights(self, people: "_People", residuals: np.ndarray, sites: Sequence[str]) -> np.ndarray:
+        """Weights of the edges from the people of these sites; ``residuals`` are those of all sites."""
+        scale = (np.abs(people.edges.contrast(sites)) ** self.soft).astype(np.float32)
+        here = np.isin(people.place, sites)
+        features = residuals[here] * scale
+        upper = ssyrk(1.0, features.T, trans=1)  # single precision: the edges themselves are known to fewer digits
+        gram = (np.triu(upper) + np.triu(upper, 1).T).astype(float)
+        order = people.order[here]
+        ridges = [DualRidge(gram, penalty, people.nuisance[order]) for penalty in self._absolute(gram)]
+        beta = _combined(ridges, people.target[order])
+        return (features.T @ beta.astype(np.float32)).astype(float) * scale
+
+
+class _People:
+    """Training people: their edges, targets and nuisance variables, and their order site by site."""
+
+    def __init__(self, edges: SiteEdges, target: np.ndarray, nuisance: np.ndarray) -> None:
+        self.edges, self.target, self.nuisance = edges, target, nuisance
+        self.order = np.concatenate([edges.people[name] for name in edges.sites])
+        self.place = np.repeat(edges.sites, [len(edges.people[name]) for name in edges.sites])
+
+
+def _combined(ridges: Sequence[DualRidge], target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:
+    """The mean over ridges of weights of the people whose edge weights have unit length."""
+    betas = [ridge.weights(target, without) for ridge in ridges]
+    if len(ridges) == 1:
+        return betas[0]
+    lengths = [np.sqrt(max(beta @ ridge.gram @ beta, 1e-300)) for ridge, beta in zip(ridges, betas, strict=True)]
+    return np.mean([beta / length for beta, length in zip(betas, lengths, strict=True)], axis=0)
+
+
+def _sites_left_out(edges: SiteEdges, train: np.ndarray, held_out: np.ndarray) -> list[str]:
+    """The sites a fold leaves out, when everybody else is trained on and no site is cut in two; else none."""
+    sites = [name for name, people in edges.people.items() if np.isin(people, held_out).all()]
+    whole = sum(len(edges.people[name]) for name in sites) == len(held_out)
+    n_people = sum(map(len, edges.people.values()))
+    return sites if whole and len(train) + len(held_out) == n_people else []
+
+
+register(
+    MethodInfo(
+        "fc-ridge",
+        partial(EdgeRidge, kind="pearson", centred=False, strength=500.0),
+        "ridge on Pearson connectivity",
+        "Abraham et al. (2017) NeuroImage 147:736-745",
+        {"strength": (500.0, 50.0, 5000.0)},
+        stochastic=False,
+    )
+)
+register(
+    MethodInfo(
+        "log-ridge",
+        partial(EdgeRidge, kind="log", shrinkage=0.7, robust=True),
+        "ridge on log-Euclidean edges of spatial-sign correlations, site means removed",
+        "Varoquaux et al. (2010) MICCAI; recipe of brainroam",
+        needs=("site",),
+        stochastic=False,
+    )
+)

@@ -1,0 +1,177 @@
+"""Ridge on the cross-site scaffold: the linear reading that CORE's network starts from, as a method of its own.
+
+    r_site = edges after site-wise regression on the covariates       (training people)
+    w      = mean over penalties of  argmin  sum_i (y_i - (r_site_i / s)' w)^2 + penalty |w|^2
+    score  = (r_res / s)' w                                           (anybody; frozen, site-agnostic)
+
+over the edges of the scaffold, each divided by its residual standard deviation s. A missing edge has residual 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.connectivity import EdgeKind, cohort_edges
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.pathways import Evidence, evidence_of
+from brainroam.core.ridge import ridge_weights
+from brainroam.data.cohort import Cohort
+from brainroam.errors import EmptyScaffoldError
+from brainroam.methods.base import Folds, Method, MethodInfo
+from brainroam.methods.explanation import linear_explanation
+from brainroam.methods.registry import register
+from brainroam.utils.model_files import part
+
+
+class ScaffoldRidge(Method):
+    """Ridge on the cross-site scaffold.
+
+    Parameters
+    ----------
+    kind, shrinkage, robust
+        The edge values, see `brainroam.core.connectivity`.
+    penalties : sequence of float
+        In units of the mean squared length of the features; their solutions are averaged.
+    tau_percentile, eta, zeta : float
+        Thresholds of the scaffold.
+    slopes : {"shrunken", "site"}
+        See `SiteDeconfounder`.
+    covariates : sequence of str
+        Columns to remove.
+    """
+
+    def __init__(
+        self,
+        kind: str = "log",
+        shrinkage: float = 0.7,
+        robust: bool = True,
+        penalties: Sequence[float] = (3, 10, 30),
+        tau_percentile: float = 80,
+        eta: float = 0.75,
+        zeta: float = 0.70,
+        slopes: str = "shrunken",
+        covariates: Sequence[str] = ("age", "sex"),
+    ) -> None:
+        self.kind, self.penalties, self.slopes, self.covariates = (
+            EdgeKind(kind, shrinkage, robust),
+            penalties,
+            slopes,
+            covariates,
+        )
+        self.edge_kinds = (self.kind,)
+        self.thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
+
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Deconfound, select, solve."""
+        evidence = self._evidence(cohort)
+        self.reading_ = self._reading(evidence, list(np.unique(evidence.site)))
+        self.notes_ = evidence.deconfounder.notes_
+        return self
+
+    def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
+        """As the base class; folds that leave whole sites out share regressions and contrasts of the sites."""
+        evidence = self._evidence(cohort)
+        kept = [sorted(set(evidence.site) - set(evidence.site[held_out])) for _, held_out in folds]
+        whole = all(
+            np.isin(evidence.site, sites).sum() == len(train) for sites, (train, _) in zip(kept, folds, strict=True)
+        )
+        if not whole:
+            return super().out_of_fold(cohort, folds, seed)
+        scores = []
+        for sites, (_, held_out) in zip(kept, folds, strict=True):
+            try:
+                reading = self._reading(evidence, sites)
+            except EmptyScaffoldError:  # nothing is reproducible without these sites: nothing is read
+                scores.append(np.zeros((1, len(held_out))))
+                continue
+            values = evidence.values_of(held_out, reading.edges)
+            scores.append(reading.score(values, evidence.covariates.iloc[held_out])[None])
+        return scores
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """The weighted sum of the residuals on the scaffold."""
+        return self.reading_.score(self._values(cohort), cohort.covariates(self.covariates))
+
+    def contributions(self, cohort: Cohort) -> np.ndarray:
+        """What each edge adds to each person's score (n, M)."""
+        reading = self.reading_
+        full = np.zeros((len(cohort), len(reading.deconfounder.mean_intercept_)))
+        residuals = reading.residuals(self._values(cohort), cohort.covariates(self.covariates))
+        full[:, reading.edges] = residuals * reading.coef
+        return full
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The weight of each edge, and what it adds to whom."""
+        contributions = self.contributions(cohort)
+        weight = np.zeros(contributions.shape[1])
+        weight[self.reading_.edges] = self.reading_.coef
+        return linear_explanation(cohort.atlas, {"weight": weight}, contributions, weight, top)
+
+    def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
+        """Covariates that stood at the training mean."""
+        return self.reading_.deconfounder.encoder_.missing(cohort.table)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Deconfounder, edges and their weights."""
+        reading = self.reading_
+        frozen = {f"deconfounder.{name}": value for name, value in reading.deconfounder.state().items()}
+        return {"edges": reading.edges, "coef": reading.coef, **frozen}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+        deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
+        self.reading_ = _Reading(deconfounder, state["edges"], state["coef"])
+        return self
+
+    def _values(self, cohort: Cohort) -> np.ndarray:
+        return cohort_edges(cohort, *self.kind)[:, self.reading_.edges]
+
+    def _evidence(self, cohort: Cohort) -> Evidence:
+        deconfounder = SiteDeconfounder(slopes=self.slopes)
+        return evidence_of(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind)
+
+    def _reading(self, evidence: Evidence, sites: Sequence[str]) -> "_Reading":
+        """What the people of these sites give."""
+        edges = evidence.scaffold(sites, **self.thresholds).edges
+        here = np.flatnonzero(np.isin(evidence.site, sites))
+        deconfounder = evidence.frozen(sites)
+        residuals = deconfounder.site_residuals(evidence.values_of(here, edges), here, edges)
+        spread = np.nanstd(residuals, axis=0)
+        spread[~(spread > 0)] = 1
+        target = 2.0 * evidence.y[here] - 1
+        return _Reading(
+            deconfounder, edges, ridge_weights(np.nan_to_num(residuals / spread), target, *self.penalties) / spread
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """A frozen linear reading: the edges of the scaffold, their weights, and the deconfounder."""
+
+    deconfounder: SiteDeconfounder
+    edges: np.ndarray
+    coef: np.ndarray
+
+    def residuals(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:
+        """r_res (n, edges) of anybody; 0 where missing."""
+        return np.nan_to_num(self.deconfounder.transform(values, covariates=covariates, columns=self.edges))
+
+    def score(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:
+        """The weighted sum."""
+        return self.residuals(values, covariates) @ self.coef
+
+
+register(
+    MethodInfo(
+        "scaffold-ridge",
+        ScaffoldRidge,
+        "ridge on the cross-site scaffold of deconfounded log-Euclidean edges",
+        "recipe of brainroam",
+        needs=("site", "covariates"),
+        stochastic=False,
+        least_sites=2,
+    )
+)

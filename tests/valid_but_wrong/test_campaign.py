@@ -1,0 +1,22 @@
+"""Every readable but wrong input comes out right, is refused with a remedy, or is warned about."""
+
+from collections import Counter
+
+import pytest
+from tests.valid_but_wrong.campaign import DOCS, Case, run, table, topics
+
+CASES = [case for cases in topics().values() for case in cases]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_case(case: Case, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    run(case, tmp_path)
+
+
+def test_no_id_twice():
+    assert [name for name, n in Counter(case.id for case in CASES).items() if n > 1] == []
+
+
+def test_the_table_of_the_docs_is_that_of_the_cases():
+    assert table() in DOCS.read_text(encoding="utf-8"), "run: python -m tests.valid_but_wrong"
