@@ -99,6 +99,6 @@ def _drawing(lists: list[tuple[str, str, pd.DataFrame]]) -> Drawing | None:
 
 def _glass(rows: pd.DataFrame, values: np.ndarray) -> Figure:
     figure = Figure((9.4, 2.9))
-    ends = [rows[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float) for k in (1, 2)]
-    glass_brain(*ends, values, figure.add_axes((0, 0, 1, 0.93)))
+    first, second = (rows[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float) for k in (1, 2))
+    glass_brain(first, second, values, figure.add_axes((0, 0, 1, 0.93)))
     return figure

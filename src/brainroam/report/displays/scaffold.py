@@ -99,11 +99,10 @@ class ScaffoldDisplay:
         return self
 
     def _chords(self, ax: Axes) -> None:
-        used = np.unique(self.pairs)
         lobes = lobes_of(self.atlas)
-        place = {lobe: k for k, lobe in enumerate(LOBES)}
-        order = sorted(used, key=lambda k: (place[lobes[k]] if lobes else 0, k))
-        gaps = np.cumsum([0, *(bool(lobes) and lobes[a] != lobes[b] for a, b in pairwise(order))])
+        lobe = [LOBES.index(name) for name in lobes] if lobes else [0] * len(self.atlas)
+        order = sorted(np.unique(self.pairs), key=lambda k: (lobe[k], k))
+        gaps = np.cumsum([0, *(lobe[a] != lobe[b] for a, b in pairwise(order))])
         turn = (np.arange(len(order)) + 1.2 * gaps) / max(len(order) + 1.2 * (gaps[-1] + 1), 1) if len(order) else []
         angle = dict(zip(order, np.pi / 2 - 2 * np.pi * np.asarray(turn), strict=True))
         ends = {k: np.array([np.cos(a), np.sin(a)]) for k, a in angle.items()}
@@ -116,7 +115,7 @@ class ScaffoldDisplay:
             ax.add_patch(PathPatch(curve, facecolor="none", edgecolor=colour, linewidth=width, alpha=0.8))
         for k, a in angle.items():
             x, y = ends[k]
-            colour = PALETTE[place[lobes[k]] % len(PALETTE)] if lobes else INK
+            colour = PALETTE[lobe[k]] if lobes else INK
             ax.scatter(x, y, s=22, color=colour, edgecolor=RULE, linewidth=0.5, zorder=3)
             degrees = np.degrees(a) % 360
             left = 90 < degrees < 270

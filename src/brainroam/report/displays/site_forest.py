@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from brainroam.evaluation.runner import Results
@@ -120,7 +121,7 @@ class SiteForestDisplay:
         from matplotlib.patches import Patch
 
         summary = self.summary
-        handles = [Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label="guessing")]
+        handles: list[Artist] = [Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label="guessing")]
         if np.isfinite(summary.mean):
             text = f"mean {summary.mean:.2f}"
             text += "" if np.isnan(summary.low) else f" ({span(summary.low, summary.high)})"
