@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from brainroam import engine, make_cohort
+from brainroam import make_cohort
+from brainroam.execution import engine
 from brainroam.execution.dask_engine import SETTINGS, Dask, extra
 
 

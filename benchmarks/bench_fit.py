@@ -4,43 +4,25 @@
                                    [--set KEY=VALUE ...]
 
 A synthetic store of ten sites is written, then core is fitted on it with the fast budget and two epochs, as a user
-would type it; the resident memory of all processes together is looked at five times a second. --alone leaves the fit in
+would type it; the resident memory of all processes together is looked at four times a second. --alone leaves the fit in
 memory out.
 """
 
 import argparse
-import os
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 from bench_scale import make_store
-from common import tree_megabytes
+from common import command_cost
 
 from brainroam.utils.model_files import load_model
 
 
 def fit(store: Path, out: Path, options: list[str]) -> None:
     """Run the command and print what it cost."""
-    code = "from brainroam.cli import main; main()"
-    command = [sys.executable, "-c", code, "fit", str(store), "--out", str(out), "--method", "core"]
-    command += ["--budget", "fast", "--set", "epochs=2", *options]
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    peak = 0.0
-    while process.poll() is None:
-        peak = max(peak, tree_megabytes(process.pid))
-        time.sleep(0.2)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    wall = time.perf_counter() - start
-    print(f"{out.name}: {seconds:.0f} s of processor time, {wall:.0f} s, peak {peak:.0f} MB", flush=True)
-    if process.returncode:
-        raise SystemExit(process.returncode)
+    arguments = ["fit", str(store), "--out", str(out), "--method", "core", "--budget", "fast", "--set", "epochs=2"]
+    print(f"{out.name}: {command_cost([*arguments, *options])}", flush=True)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -81,7 +82,7 @@ def bench_growth(sizes: tuple[int, ...] = (800, 1600, 3000)) -> None:
 
 def bench_fold() -> None:
     """CORE on all sites but one, tuning included: processor time and peak memory of the process."""
-    cohort = people()
+    cohort = people(root=Path(sys.argv[1]) if len(sys.argv) > 1 else None)
     held_out = cohort.table["site"].value_counts().idxmax()
     train = cohort.select([site for site in cohort.sites if site != held_out])
     model = Core()

@@ -1,6 +1,7 @@
 """What the benchmarks share: the people, the clock, and the line that is printed."""
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,10 +23,10 @@ REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "abide10"
 
 
 @cache
-def abide_root() -> Path | None:
-    """The real ABIDE tree: the folder given as first argument, or the one beside the project, unpacked once."""
-    if len(sys.argv) > 1:
-        return Path(sys.argv[1])
+def abide_root(given: Path | None = None) -> Path | None:
+    """The real ABIDE tree: the folder given, or the one beside the project, unpacked once."""
+    if given is not None:
+        return given
     if not (REAL / "unpack").is_file():
         return None
     target = Path(tempfile.gettempdir()) / "brainroam-benchmarks"
@@ -37,9 +39,9 @@ def abide_root() -> Path | None:
 
 
 @cache
-def people(atlas: str = "aal") -> Cohort:
+def people(atlas: str = "aal", root: Path | None = None) -> Cohort:
     """The 435 people of ten ABIDE sites, or synthetic people of the same number where ABIDE is absent; says which."""
-    root = abide_root()
+    root = abide_root(root)
     if root is not None:
         cohort = load_cohort(root, atlas=atlas, max_missing_rois=1)
         print(f"# {atlas}: real ABIDE, {len(cohort)} people, {cohort.n_rois} regions", flush=True)
@@ -49,9 +51,9 @@ def people(atlas: str = "aal") -> Cohort:
     return make_cohort(n_sites=10, n_per_site=43, n_rois=n_rois)
 
 
-def training_people(atlas: str = "aal") -> Cohort:
+def training_people(atlas: str = "aal", root: Path | None = None) -> Cohort:
     """A leave-one-site-out training set: all sites but the largest."""
-    cohort = people(atlas)
+    cohort = people(atlas, root)
     largest = cohort.table["site"].value_counts().idxmax()
     return cohort.select([site for site in cohort.sites if site != largest])
 
@@ -99,6 +101,34 @@ def growth(stage: str, what: str, sizes: Sequence[float], calls: Sequence[Callab
     points = ", ".join(f"{size:g}: {second:.4f} s" for size, second in zip(sizes, cost, strict=True))
     print(f"{stage:34} grows with {what} to the power {exponent:.2f}   ({points})", flush=True)
     return exponent
+
+
+class Cost(NamedTuple):
+    """What a command took: seconds on the clock and of processor time, and its peak memory."""
+
+    wall: float
+    processor: float
+    megabytes: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:8.1f} s, {self.processor:8.1f} s of processor time, peak {self.megabytes:6.0f} MB"
+
+
+def command_cost(arguments: Sequence[str], source: Path | None = None) -> Cost:
+    """Run `brainroam` as typed, of the checkout whose ``src`` is ``source`` if given; stop where it fails."""
+    program = [sys.executable, "-c", "from brainroam.cli import main; main()", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if source is not None:
+        environment["PYTHONPATH"] = str(source.resolve())
+    before, start, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0.0
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, env=environment) as process:
+        while process.poll() is None:
+            peak = max(peak, tree_megabytes(process.pid))
+            time.sleep(0.25)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise SystemExit(f"brainroam {' '.join(arguments)} failed with {process.returncode}")
+    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, peak)
 
 
 def tree_megabytes(root: int) -> float:

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import typer
 import yaml
+from fmriprep_tree import write_tree
 
 from brainroam.cli import app
 from brainroam.data.study_file import Study
@@ -71,6 +72,7 @@ def world(tmp_path_factory) -> Path:
     _messy(root / "my_data", cohort, people)
     _derivatives(root / "xcp_d", cohort, people)
     _abide(root / "ABIDE_pcp")
+    _volumes(root / "my_study")
     return root
 
 
@@ -103,6 +105,15 @@ def _derivatives(root, cohort, people):
     pd.DataFrame(rows).to_csv(root / "participants.tsv", sep="\t", index=False)
 
 
+def _volumes(root):
+    n = 18
+    people = pd.DataFrame({"participant_id": [f"sub-{k:02d}" for k in range(1, n + 1)]})
+    people["site"] = np.tile(["Oslo", "Rome", "Kyoto"], n // 3)
+    people["diagnosis"] = np.tile(np.repeat(["control", "patient"], 3), n // 6)
+    people["age"], people["sex"] = np.arange(20, 20 + n), np.tile(["M", "F"], n // 2)
+    write_tree(root, people, np.linspace(0.05, 0.4, n).round(2))
+
+
 def _abide(root):
     rng, rows = np.random.default_rng(0), []
     folder = root / "cpac" / "filt_global"
@@ -120,7 +131,7 @@ def _abide(root):
 
 @pytest.mark.parametrize("page", [page for page, found in TO_RUN.items() if found])
 def test_the_blocks_of_a_page_run(page, world, tmp_path):
-    for name in ("my_data", "xcp_d", "ABIDE_pcp"):
+    for name in ("my_data", "xcp_d", "ABIDE_pcp", "my_study"):
         (tmp_path / name).symlink_to(world / name)
     (tmp_path / "NEW_DATA").symlink_to(world / "my_data")
     found = TO_RUN[page]

@@ -175,3 +175,15 @@ def test_ids_that_bids_cannot_tell_apart(tmp_path):
     table = cohort.table.assign(subject=["a-1", "a1", *cohort.table["subject"][2:]])
     with pytest.raises(DataError, match="a1 would stand twice"):
         write_relmats(type(cohort)(cohort.series, table), tmp_path)
+
+
+def test_ids_in_other_letters_keep_a_name_and_formulas_are_text(tmp_path):
+    cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    ids = ["Мария", "Иван", "田中", "=1+1", *cohort.table["subject"][4:]]
+    sites = ["=cmd|' /C calc'!A0"] * 4 + ["B"] * 4
+    out = write_relmats(type(cohort)(cohort.series, cohort.table.assign(subject=ids, site=sites)), tmp_path)
+    people = pd.read_csv(out / "participants.tsv", sep="\t", dtype=str)
+    assert people["participant_id"].is_unique and people["participant_id"].str.fullmatch("sub-[A-Za-z0-9]+").all()
+    assert people["source_id"].tolist() == ["Мария", "Иван", "田中", "'=1+1", *ids[4:]]
+    assert people["site"][0] == "'=cmd|' /C calc'!A0"
+    assert all((out / one / "func").is_dir() for one in people["participant_id"])

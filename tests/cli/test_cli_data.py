@@ -177,6 +177,58 @@ def test_interruption_is_one_line_and_130(monkeypatch):
     assert (result.exit_code, result.stderr) == (130, "interrupted; finished work is kept\n")
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="signals as POSIX has them")
+def test_ctrl_c_while_the_command_is_imported_is_one_line(tmp_path):
+    """A module imported on the way sends the signal itself, so that it always comes in the middle of an import."""
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time\ntime.sleep(9)\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    command = [sys.executable, "-m", "brainroam", "check", "synthetic"]
+    found = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
+    assert (found.returncode, found.stderr) == (130, "interrupted; nothing had begun\n")
+
+
+def test_ctrl_c_that_python_would_forget_still_ends_the_command(tmp_path):
+    """In a callback of the collector Python prints an exception and goes on."""
+    script = """
+import os, signal, time, weakref
+import brainroam.data.synthetic
+from brainroam.cli import main
+
+class Thing: pass
+
+def callback(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+
+def interrupted(**_):
+    thing = Thing()
+    gone = weakref.ref(thing, callback)
+    del thing
+    time.sleep(60)
+
+brainroam.data.synthetic.make_cohort = interrupted
+main()
+"""
+    found = subprocess.run([sys.executable, "-c", script, "check", "synthetic"], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (130, "interrupted; finished work is kept\n")
+
+
+@pytest.mark.parametrize("chained", ["__cause__", "__context__"])
+def test_an_import_error_that_began_with_ctrl_c_is_an_interruption(monkeypatch, capsys, chained):
+    error = ImportError("numpy could not be imported")
+    setattr(error, chained, KeyboardInterrupt())
+
+    def fails(**_):
+        raise error
+
+    monkeypatch.setattr("brainroam.cli.app", fails)
+    with pytest.raises(SystemExit) as end:
+        brainroam.cli.main()
+    assert end.value.code == 130 and "Traceback" not in capsys.readouterr().err
+
+
 def test_warnings_are_one_line_for_people(monkeypatch, folder):
     import warnings
 

@@ -15,6 +15,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.methods.core import Core
 from brainroam.methods.training_sketch import sketch
 from brainroam.report.explanation import Explanation
+from brainroam.utils.model_files import load_model
 
 SMALL = ("--set", "budget=3", "--set", "tau_percentile=60", "--set", "hidden=4", "--set", "epochs=1")
 
@@ -68,6 +69,21 @@ def test_the_model_says_what_it_is(place):
         "sketch": sketch(Cohort.load(place / "train.npz")),
     }
     assert header["calibration"].keys() == {"threshold", "slope"}
+    assert header["notice"].startswith("Personal data: ")
+
+
+def test_fit_says_that_a_model_is_personal_data(place, tmp_path):
+    result = run("fit", place / "train.npz", "--method", "fc-ridge", "--budget", "fast", "--out", tmp_path / "model")
+    assert "The model is personal data" in said(result) and "docs/security.md" in said(result)
+
+
+def test_what_each_site_shows_is_not_in_the_model_and_explain_says_so(place, tmp_path):
+    _, arrays = load_model(place / "model")
+    n_sites, n_edges = 4, 66
+    assert not any(array.shape == (n_sites, n_edges) for array in arrays.values())
+    result = run("explain", place / "model", place / "train.npz", "--out", tmp_path / "why")
+    assert result.exit_code == 0 and "contrasts by site are not kept in a model" in said(result)
+    assert not (tmp_path / "why" / "sites.csv").exists()
 
 
 def test_people_without_a_label_are_predicted(place):

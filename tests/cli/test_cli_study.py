@@ -64,10 +64,34 @@ def test_loso_again_does_nothing_and_prints_json(finished):
     assert before == {path: path.stat().st_mtime_ns for path in (out / "runs").iterdir()}
 
 
+def test_halves_are_printed_kept_and_compared(tmp_path):
+    study = ("synthetic", *SMALL, "--methods", "fc-ridge,majority", "--budget", "fast", "--out", tmp_path)
+    result = run("loso", *study, "--protocol", "halves", "--repeats", 2)
+    assert result.exit_code == 0, result.output
+    assert "4 sites tested by models of the other half" in result.stdout and "next site" not in result.stdout
+    assert "fc-ridge at halves-02-B, seed 0: AUC" in result.stderr
+    assert "(halves of the sites)" in " ".join(run("compare", tmp_path).stdout.split())
+    assert run("loso", *study, "--protocol", "halfs").exit_code != 0
+    both = run("loso", *study, "--protocol", "halves", "--by", "institution")
+    assert both.exit_code != 0 and "halves are made of sites" in both.output
+
+
+def test_one_family_whoever_prints_it(finished):
+    out, _ = finished
+    text = "Holm over 1 comparison: fc-ridge against each other method (leave-one-site-out)"
+    content = json.loads(run("compare", out, "--json").stdout)
+    assert content["family"][0].startswith(text) and len(content["pairs"]) == 1
+    assert text in " ".join(run("compare", out).stdout.split())
+    assert "every pair of methods" in run("compare", out, "--all-pairs").stdout
+    page = out.parent / "report.html"
+    assert run("report", out, "--out", page).exit_code == 0
+    assert text in page.read_text(encoding="utf-8")
+
+
 def test_compare_speaks(finished):
     out, _ = finished
     text = run("compare", out).stdout
-    assert "fc-ridge" in text and "AUC points" in text and "smallest two-sided p is 0.125" in text
+    assert "fc-ridge" in text and "AUC points" in text and "Holm over 1 comparison" in text
     content = json.loads(run("compare", out, "--reference", "majority", "--json").stdout)
     assert [pair["against"] for pair in content["pairs"]] == ["majority"]
     assert len(content["sentences"]) == 1 and content["methods"][0]["method"] == "fc-ridge"

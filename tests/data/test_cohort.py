@@ -367,7 +367,7 @@ def test_bad_atlas_tables_are_refused(tmp_path, content, message):
 
 
 def test_unknown_atlases_and_equality():
-    with pytest.raises(UsageError, match=r"neither shipped \(aal, cc200\) nor a file"):
+    with pytest.raises(UsageError, match=r"neither known \(aal, cc200, schaefer100 .*\) nor a file"):
         load_atlas("all")
     assert anonymous_atlas(3) == anonymous_atlas(3) != anonymous_atlas(4)
     assert anonymous_atlas(2, ["a", "b"]) == Atlas("custom", ("a", "b"))

@@ -18,9 +18,8 @@ from brainroam.audit.candidates import candidate
 from brainroam.audit.shuffle import held_out_scores, permuted_within_site
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers import load_cohort
-from brainroam.evaluation.stats.meta import pool_auc
-from brainroam.evaluation.stats.paired import left_out_test
-from brainroam.evaluation.stats.site_scores import Evidence, gather
+from brainroam.evaluation.stats.site_scores import SiteScores, gather
+from brainroam.evaluation.stats.verdict import verdict
 from brainroam.methods.naming import split_names
 
 LINEAR = (
@@ -38,44 +37,36 @@ def permutations(n: int, cohort: Cohort | None = None) -> Iterator[Cohort]:
         yield permuted_within_site(cohort, k)
 
 
-def evidence(cohort: Cohort, methods: Sequence[str], n_boot: int = 500) -> Evidence:
+def site_scores(cohort: Cohort, methods: Sequence[str]) -> SiteScores:
     """Leave-one-site-out scores of all methods, gathered as a study gathers them."""
     frames = []
     for name in methods:
         for site, test, scores in held_out_scores(candidate(name), cohort):
             people = cohort.table.loc[test, ["subject", "label"]]
             frames.append(people.assign(method=name, protocol="loso", site=site, seed=0, score=scores))
-    return gather(pd.concat(frames), "loso", n_boot)
+    return gather(pd.concat(frames), "loso")
 
 
-def intervals(found: Evidence) -> list[dict]:
+def intervals(found: SiteScores) -> list[dict]:
     """Per method the mean AUC, and whether each interval covers 0.5."""
     rows = []
     for j, method in enumerate(found.methods):
-        low, high = found.interval(np.eye(len(found.methods))[j])
-        pooled = pool_auc(found.auc[:, j], found.variance[:, j], found.n_cases, found.n_controls)
+        judged = verdict(found.auc[:, j], found.n_cases, found.n_controls)
         rows.append(
             {
                 "method": method,
-                "auc": found.auc[:, j].mean(),
-                "mean": low <= 0.5 <= high,
-                "pooled": pooled.low <= 0.5 <= pooled.high,
-                "next site": pooled.next_low <= 0.5 <= pooled.next_high,
+                "auc": judged.mean,
+                "mean": judged.low <= 0.5 <= judged.high,
+                "next site": judged.next_low <= 0.5 <= judged.next_high,
             }
         )
     return rows
 
 
-def rejections(found: Evidence) -> list[dict]:
-    """Per pair of methods, whether the sign-flip test tells them apart and the interval of their difference too."""
-    rows = []
-    for i, j in combinations(range(len(found.methods)), 2):
-        contrast = np.eye(len(found.methods))[i] - np.eye(len(found.methods))[j]
-        low, high = found.interval(contrast)
-        p = left_out_test(found.auc @ contrast)
-        pair = f"{found.methods[i]} - {found.methods[j]}"
-        rows.append({"pair": pair, "rejected": p <= 0.05, "at 10 %": p <= 0.1, "interval covers 0": low <= 0 <= high})
-    return rows
+def rejections(found: SiteScores) -> list[dict]:
+    """Per pair of methods, whether the test tells them apart; its interval covers 0 exactly when it does not."""
+    tested = {(one, two): found.paired(one, two).p for one, two in combinations(found.methods, 2)}
+    return [{"pair": f"{one} - {two}", "at 5 %": p <= 0.05, "at 10 %": p <= 0.1} for (one, two), p in tested.items()]
 
 
 def main() -> None:
@@ -87,12 +78,12 @@ def main() -> None:
     cohort = None if options.abide is None else load_cohort(options.abide, atlas="aal", max_missing_rois=1.0)
     of_methods, of_pairs = [], []
     for people in permutations(options.n, cohort):
-        found = evidence(people, split_names(options.methods))
+        found = site_scores(people, split_names(options.methods))
         of_methods += intervals(found)
         of_pairs += rejections(found)
     covers = pd.DataFrame(of_methods).groupby("method", sort=False)
     print(f"{options.n} permutations; simulation error of 0.95: {np.sqrt(0.95 * 0.05 / options.n):.3f}")
-    covered = covers[["mean", "pooled", "next site"]].mean().add_suffix(" covers")
+    covered = covers[["mean", "next site"]].mean().add_suffix(" covers")
     print(pd.concat([covers["auc"].agg(["mean", "std"]), covered], axis=1).round(3))
     if of_pairs:
         print(pd.DataFrame(of_pairs).groupby("pair", sort=False).mean().round(3).to_string())

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import brainroam
 from brainroam.data.cohort import Cohort
@@ -361,10 +362,33 @@ def test_other_protocols(cohort, method):
     assert evaluate(Cohort(cohort.series, table), ["first"], "loio").scores["site"].tolist() == ["X", "Y"]
 
 
+def test_halves_have_a_row_per_fold_and_site_measured_by_itself(tmp_path):
+    cohort = make_cohort(n_sites=5, n_per_site=8, n_rois=8)
+    results = evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, budget="fast", out=tmp_path)
+    scores, predictions = results.scores, results.predictions
+    assert len(scores) == 2 * 5 * 2
+    assert scores.groupby(["method", "site"])["fold"].nunique().eq(2).all()
+    site = cohort.table.set_index("subject")["site"]
+    assert (predictions["site"] == predictions["subject"].map(site)).all()
+    for row in scores[scores["method"] == "fc-ridge"].itertuples():
+        people = predictions[
+            (predictions["method"] == row.method)
+            & (predictions["fold"] == row.fold)
+            & (predictions["site"] == row.site)
+        ]
+        assert row.n == len(people) == 8
+        assert row.auc == pytest.approx(roc_auc_score(people["label"], people["score"]))
+    runs = load_runs(tmp_path)
+    pd.testing.assert_frame_equal(runs.scores, scores)
+    table = compare(results).table.set_index("method")
+    mean = scores[scores["method"] == "fc-ridge"].groupby("site")["auc"].mean()
+    assert (table.loc["fc-ridge", "auc"], table.loc["fc-ridge", "n_sites"]) == (pytest.approx(mean.mean()), 5)
+
+
 def test_compare_takes_a_folder_or_results(cohort, method, tmp_path):
     results = evaluate(cohort, ["first", "steady", "majority"], out=tmp_path)
-    assert compare(results, n_boot=50).sentences == brainroam.compare(tmp_path, n_boot=50).sentences
-    assert len(compare(tmp_path, reference="majority", n_boot=50).sentences) == 2
+    assert compare(results).sentences == brainroam.compare(tmp_path).sentences
+    assert len(compare(tmp_path, reference="majority").sentences) == 2
 
 
 def test_no_space_left_stops_the_study_and_loses_nothing(cohort, method, tmp_path, monkeypatch):

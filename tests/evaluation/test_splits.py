@@ -30,6 +30,44 @@ def test_every_person_is_held_out_once_and_never_trained_on(protocol):
     assert len({fold.name for fold in parts}) == len(parts)
 
 
+def test_halves_are_whole_sites_tested_both_ways_in_every_repeat():
+    table = metadata()
+    parts = list(folds(table, "halves", n_repeats=3))
+    assert [fold.name for fold in parts] == [f"halves-0{r}-{half}" for r in (1, 2, 3) for half in "AB"]
+    for one, other in zip(parts[::2], parts[1::2], strict=True):
+        assert np.array_equal(one.train, other.test) and np.array_equal(one.test, other.train)
+        tested = set(table["site"].iloc[one.test])
+        assert len(tested) == 2 and tested.isdisjoint(table["site"].iloc[one.train])
+        assert sorted([*one.train, *one.test]) == list(range(len(table)))
+    assert len({tuple(fold.test) for fold in parts}) > 2
+
+
+def test_halves_follow_the_seed_and_more_repeats_change_no_earlier_one():
+    table = metadata()
+    few, many, other = (
+        [fold.test.tolist() for fold in folds(table, "halves", n_repeats=n, random_state=seed)]
+        for n, seed in ((2, 0), (12, 0), (12, 5))
+    )
+    assert few == many[:4]
+    assert many != other
+
+
+def test_both_halves_can_be_learned_from_where_some_sites_have_one_class():
+    table = pd.DataFrame({"site": np.repeat(list("ABCDEFG"), 4), "label": np.tile([0, 1], 14)})
+    table.loc[table["site"].isin(["E", "F", "G"]), "label"] = 1
+    for fold in folds(table, "halves", n_repeats=20):
+        assert len({"A", "B", "C", "D"} & set(table["site"].iloc[fold.train])) == 2
+    with pytest.raises(DataError, match="at least four sites with both classes, and there are 3"):
+        list(folds(table[table["site"] != "A"], "halves"))
+
+
+def test_relatives_are_on_one_side_of_every_half():
+    table = metadata()
+    table["group"] = np.arange(len(table)) // 3  # families reach across sites
+    for fold in folds(table, "halves", n_repeats=2):
+        assert set(table["group"].iloc[fold.train]).isdisjoint(table["group"].iloc[fold.test])
+
+
 def test_a_held_out_site_is_unseen_and_whole():
     table = metadata()
     for fold in folds(table, "loso"):

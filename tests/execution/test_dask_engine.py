@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +14,12 @@ from threadpoolctl import threadpool_info
 from typer.testing import CliRunner
 
 import brainroam
-from brainroam import engine, engine_dask
 from brainroam.cli import app
 from brainroam.data.store import write_store
 from brainroam.errors import BrainroamError, ReaderError, UsageError
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.execution import dask_engine, engine
 from brainroam.execution.dask_engine import CLUSTERS, Dask, StoredPeople
 from brainroam.methods import registry
 from brainroam.methods.base import MethodInfo
@@ -32,7 +33,7 @@ METHODS = ["fc-ridge", "core[budget=2,hidden=4,max_epochs=1,tau_percentile=50]"]
 def cluster():
     distributed = pytest.importorskip("distributed")
     with (
-        engine_dask.extra("dask", "dask").config.set(engine_dask.SETTINGS),
+        dask_engine.extra("dask", "dask").config.set(dask_engine.SETTINGS),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB", silence_logs="CRITICAL"
         ) as running,
@@ -164,8 +165,34 @@ def test_a_store_that_changed_meanwhile(cohort, tmp_path):
         people.load()
 
 
+def listening(pids):
+    """Addresses (hex, as the kernel writes them) on which these processes accept connections."""
+    inodes = {os.readlink(link) for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes}
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="reads what Linux says of sockets")
+def test_nobody_outside_this_machine_can_reach_the_workers():
+    with Dask()._client(1) as client:
+        workers = [facts["nanny"] for facts in client.scheduler_info()["workers"].values()]
+        pids = [os.getpid(), *client.run(os.getpid).values()]
+        assert listening(pids) == {"0100007F"} and len(workers) == 1
+        assert client.dashboard_link.startswith("http://127.0.0.1:")
+
+
+def test_a_worker_killed_while_it_starts_is_one_line(monkeypatch, tmp_path):
+    def killed(*arguments, **settings):
+        raise RuntimeError("Nanny failed to start.")  # what distributed says then, seen with kill -9
+
+    monkeypatch.setattr("distributed.LocalCluster", killed)
+    result = run(*STUDY, "--out", tmp_path, "--engine", "dask", "--jobs", 2)
+    assert result.exit_code == 1 and "start the command again, with fewer jobs" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_nobody_answers(monkeypatch):
-    monkeypatch.setitem(engine_dask.SETTINGS, "distributed.comm.timeouts.connect", "1s")
+    monkeypatch.setitem(dask_engine.SETTINGS, "distributed.comm.timeouts.connect", "1s")
     with pytest.raises(BrainroamError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
         list(engine.map(divide, [1], 1.0, engine=Dask(scheduler="tcp://127.0.0.1:9")))
 

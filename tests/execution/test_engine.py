@@ -180,7 +180,7 @@ def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import time\n"
-        "from brainroam import engine\n"
+        "from brainroam.execution import engine\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
         "        list(engine.map(pow, [2, 3], 10, jobs=2))\n"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from brainroam.methods.site_ridge import SiteRidge
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
@@ -14,12 +13,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from brainroam import ChampionClassifier, make_cohort
 from brainroam.core.connectivity import cohort_edges, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.scaffold import extract_scaffold
 from brainroam.errors import UsageError
 from brainroam.methods.base import MethodInfo
-from brainroam.methods.champion import READERS, SHRINKAGE, Champion, discriminant_weights
+from brainroam.methods.champion import Champion
 from brainroam.methods.combat import combat
-from brainroam.methods.linear import EdgeReader, LinearMethod
+from brainroam.methods.edge_ridge import EdgeRidge
+from brainroam.methods.linear import LinearMethod
 from brainroam.methods.registry import method_info, register
+from brainroam.methods.scaffold_ridge import ScaffoldRidge
 from brainroam.methods.tuning import Selected, inner_folds
 
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -65,69 +67,27 @@ def test_combat_equals_neurocombat():
     np.testing.assert_allclose(ours, frozen["harmonised"], atol=1e-5)
 
 
-def test_site_ridge_equals_a_literal_ridge_on_residuals(cohort):
-    model = SiteRidge("pearson", (0.0,), penalties=(2.0,)).fit(cohort)
-    deconfounder = SiteDeconfounder().fit(
-        cohort_edges(cohort), covariates=cohort.table[["age", "sex"]], site=cohort.table["site"]
-    )
-    x = np.nan_to_num(deconfounder.residuals_)
-    y = 2.0 * cohort.labels - 1
-    size = np.mean(np.sum(x**2, axis=1))
-    w = np.linalg.solve(x.T @ x / size + 2.0 * np.eye(x.shape[1]), x.T @ (y - y.mean()) / size)
-    np.testing.assert_allclose(model.coefs_[0], w, atol=1e-8)
-
-
-def test_lead_lag_edges_are_columns_of_the_same_ridge_at_half_the_squared_length(cohort):
-    model = SiteRidge("pearson", (0.0,), lead_lag=True, penalties=(2.0,)).fit(cohort)
-    covariates, site = cohort.table[["age", "sex"]], cohort.table["site"]
-    static, lag = (
-        np.nan_to_num(SiteDeconfounder().fit(cohort_edges(cohort, kind), covariates=covariates, site=site).residuals_)
-        for kind in ("pearson", "lag")
-    )
-    share = np.sqrt(0.5 * np.sum(static**2) / np.sum(lag**2))
-    x, y = np.hstack([static, share * lag]), 2.0 * cohort.labels - 1
-    size = np.mean(np.sum(x**2, axis=1))
-    w = np.linalg.solve(x.T @ x / size + 2.0 * np.eye(x.shape[1]), x.T @ (y - y.mean()) / size)
-    np.testing.assert_allclose(model.coefs_[0], w[: static.shape[1]], atol=1e-8)
-    np.testing.assert_allclose(model.coefs_[1], share * w[static.shape[1] :], atol=1e-7)
+def test_scaffold_ridge_equals_a_literal_ridge_on_the_residuals_of_the_scaffold(cohort):
+    model = ScaffoldRidge("pearson", robust=False, penalties=(2.0,), slopes="site", tau_percentile=50).fit(cohort)
+    table, y = cohort.table, cohort.labels
+    deconfounder = SiteDeconfounder().fit(cohort_edges(cohort), covariates=table[["age", "sex"]], site=table["site"])
+    scaffold = extract_scaffold(deconfounder.residuals_, y, table["site"].to_numpy(), tau_percentile=50)
+    x = deconfounder.residuals_[:, scaffold.edges]
+    spread = np.nanstd(x, axis=0)
+    x = np.nan_to_num(x / spread)
+    size, target = np.mean(np.sum(x**2, axis=1)), 2.0 * y - 1
+    w = np.linalg.solve(x.T @ x / size + 2.0 * np.eye(x.shape[1]), x.T @ (target - target.mean()) / size)
+    np.testing.assert_array_equal(model.reading_.edges, scaffold.edges)
+    np.testing.assert_allclose(model.reading_.coef, w / spread, atol=1e-8)
     np.testing.assert_allclose(model.contributions(cohort).sum(axis=1), model.score(cohort), atol=1e-10)
 
 
-def test_scaffold_ridge_reads_only_the_scaffold(cohort):
-    whole, scaffold = (SiteRidge(scaffold=flag).fit(cohort).coefs_[0] for flag in (False, True))
-    assert 0 < np.count_nonzero(scaffold) < np.count_nonzero(whole)
-
-
-def test_discriminant_weights_follow_the_formula():
-    rng = np.random.default_rng(0)
-    y, site = np.tile([0, 1], 60), np.repeat(["A", "B"], 60)
-    z = rng.normal(size=(120, 3)) + np.outer(y, [1.0, 0.4, 0.0]) + 5.0 * (site == "B")[:, None]
-    centred = np.concatenate([z[site == s] - z[site == s].mean(axis=0) for s in "AB"])
-    spread = centred.std(axis=0)
-    gap = (
-        np.mean([z[(site == s) & (y == 1)].mean(0) - z[(site == s) & (y == 0)].mean(0) for s in "AB"], axis=0) / spread
-    )
-    groups = [z[(site == s) & (y == c)] for s in "AB" for c in (0, 1)]
-    within = np.concatenate([g - g.mean(axis=0) for g in groups]) / spread
-    sigma = within.T @ within / len(within)
-    expected = np.maximum(np.linalg.inv(sigma + SHRINKAGE * np.eye(3)) @ gap, 0) / spread
-    np.testing.assert_allclose(discriminant_weights(z, y, site), expected, rtol=1e-10)
-
-
-def test_a_reader_that_points_the_wrong_way_gets_no_weight():
-    y, site = np.tile([0, 1], 50), np.repeat(["A", "B"], 50)
-    wrong = -3.0 * y + np.random.default_rng(0).normal(size=100)
-    right = y + np.random.default_rng(1).normal(size=100)
-    weights = discriminant_weights(np.column_stack([right, wrong]), y, site)
-    assert weights[1] == 0 < weights[0]
-
-
-@pytest.mark.parametrize("n_sites", [1, 2])
-def test_champion_of_few_sites_reads_all_edges_and_no_scaffold(cohort, n_sites):
+@pytest.mark.parametrize("n_sites", [1, 2, 3])
+def test_champion_of_few_sites_scores_everybody(cohort, n_sites):
     few = cohort.select(cohort.sites[:n_sites])
-    weights = dict(zip(READERS, Champion().fit(few).weights_, strict=True))
-    assert weights["log-scaffold"] == weights["pearson-scaffold"] == 0
-    assert weights["log-all"] + weights["pearson-all"] > 0
+    model = Champion().fit(few)
+    assert np.isfinite(model.inner_scores_).all() and (model.weights_ > 0).all()
+    np.testing.assert_allclose(model.contributions(few).sum(axis=1), model.score(few), atol=1e-10)
 
 
 def test_champion_beats_chance_at_an_unseen_site_and_not_with_permuted_labels():
@@ -186,13 +146,12 @@ def test_a_method_that_needs_two_sites_is_tuned_on_people_where_only_two_are_lef
 def test_linear_methods_compute_on_one_core(cohort, monkeypatch, make):
     """Threads add up in another order, and on small matrices they only wait for each other."""
     threads = []
-    for reader in (SiteRidge, EdgeReader):
 
-        def watched(self, people, read=reader.score):
-            threads.extend(pool["num_threads"] for pool in threadpool_info())
-            return read(self, people)
+    def watched(self, people, read=EdgeRidge.score):
+        threads.extend(pool["num_threads"] for pool in threadpool_info())
+        return read(self, people)
 
-        monkeypatch.setattr(reader, "score", watched)
+    monkeypatch.setattr(EdgeRidge, "score", watched)
     with threadpool_limits(2):
         make().fit(cohort).score(cohort)
     assert threads and set(threads) == {1}

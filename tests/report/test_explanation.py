@@ -15,9 +15,10 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.methods.core import Core
-from brainroam.methods.explanation import leading_axes
+from brainroam.methods.explanation import described, leading_axes
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import Selected
+from brainroam.report.brain.figures import drawings, lobes_drawing
 from brainroam.report.explanation import Explanation
 
 SMALL = {"budget": 3, "tau_percentile": 60, "hidden": 4, "max_epochs": 1}
@@ -187,3 +188,14 @@ def test_the_champion_says_which_covariates_were_missing(split):
     fitted = Selected(method_info("champion"), "default").fit(training)
     missing = fitted.missing_covariates(Cohort(people.series, table))
     assert missing["age"].tolist() == [i == 1 for i in range(len(people))]
+
+
+def test_schaefer_is_drawn_by_its_networks():
+    atlas = load_atlas("schaefer100")
+    fold = described("scaffold", "d_com", atlas, {"edge": np.array([0, 98, 4000]), "d_com": np.array([0.3, -0.2, 0.1])})
+    explanation = Explanation([fold], [pd.DataFrame({"subject": [], "site": []})])
+    assert explanation.networks["pathways"].sum() == 3
+    assert set(explanation.networks["network_1"]) <= set(atlas.networks)
+    names = [drawing.name for drawing in drawings(explanation)]
+    assert names == ["connectome", "networks"]
+    assert lobes_drawing(explanation).draw().axes[0].get_xticklabels()[0].get_text() == "Vis"

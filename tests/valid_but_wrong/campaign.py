@@ -1,6 +1,6 @@
 """Inputs that are readable but wrong, odd or ambiguous: what a case is, how it is run, and the table for the docs.
 
-A module ``cases_<topic>.py`` in this folder holds a list ``CASES``. `test_campaign` runs each of them in an empty folder.
+A module ``cases_<topic>.py`` in this folder holds a list ``CASES``. `test_campaign` runs each in an empty folder.
 """
 
 import importlib

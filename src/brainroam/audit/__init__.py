@@ -1,7 +1,7 @@
 """Does a result cheat? Checks for any method, registered or your own, and for the data it was had from.
 
-The audit sees what a method does while it runs. It cannot see what was done to the data before: a scaler fitted on
-everybody and then forgotten leaves no trace, so let your procedure begin with the raw data.
+The audit sees what a method does while it runs, at one held-out site, on data that it changes; `CANNOT_SEE` lists what
+leaves no trace there. Let your procedure begin with the raw data.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,24 +12,31 @@ from threadpoolctl import threadpool_limits
 from brainroam.audit.candidates import Candidate, Procedure, candidate
 from brainroam.audit.data import confounds_only, duplicates, site_decodability
 from brainroam.audit.finding import Audit, Check
+from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shuffle import mean_auc, permuted_within_site, shuffle_checks
+from brainroam.audit.shuffle import FEWEST, mean_auc, permuted_within_site, shuffle_checks
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.execution.progress import show_progress
 from brainroam.methods.base import Method, MethodInfo
 
-__all__ = ["Audit", "Check", "Procedure", "audit"]
+__all__ = ["CANNOT_SEE", "Audit", "Check", "Procedure", "audit"]
 
 DEFAULT_METHODS = ("fc-ridge",)
-PERMUTATIONS = 19  # the fewest with which p can reach 0.05
+CANNOT_SEE = (
+    "what was done to the data before they were read: scaled, harmonised, cleaned or selected with everybody",
+    "a person who was recognised by the scan itself, in a list or in weights trained elsewhere",
+    "settings, exclusions or a choice of method made by people who had seen results at the test sites",
+    "one person at two sites whose scans do not resemble each other, and relatives",
+    "a leak that waits: for a larger cohort, another day, another machine",
+)
 
 
 @threadpool_limits.wrap(limits=1)  # the same verdict on any number of cores
 def audit(
     cohort: Cohort,
     methods: Sequence[str | MethodInfo | type[Method] | Procedure] = DEFAULT_METHODS,
-    permutations: int = PERMUTATIONS,
+    permutations: int = FEWEST,
     seed: int = 0,
     progress: bool = False,
 ) -> Audit:
@@ -62,7 +69,7 @@ def audit(
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=16, n_rois=10)
     >>> found = audit(cohort, ["fc-ridge", scaled_on_everybody], permutations=0)
     >>> [(check.name, check.method) for check in found.checks if check.passed is False]
-    [('corruption', 'scaled_on_everybody')]
+    [('corruption', 'scaled_on_everybody'), ('lengths', 'scaled_on_everybody')]
     """
     if permutations < 0 or permutations == 1:
         raise UsageError(f"permutations must be 0 (none) or at least 2, got {permutations}")
@@ -74,16 +81,16 @@ def audit(
         ("confounds only", partial(confounds_only, cohort)),
     ]
     checks: list[Check] = []
-    steps = 2 + permutations if permutations else 1
-    with show_progress(len(of_data) + len(candidates) * steps, progress) as advance:
+    steps = len(of_data) + len(candidates) * (2 + permutations if permutations else 1)
+    with show_progress(steps, progress) as advance, FreshProcesses() as processes:
         for name, check in of_data:
             checks.append(check())
             advance(name)
         for item in candidates:
-            checks += leak_checks(item, cohort, seed)
+            checks += leak_checks(item, cohort, processes, seed)
             advance(f"{item.name}: leaks")
             checks += _shuffled(item, cohort, permutations, seed, advance)
-    return Audit(tuple(checks), cohort.manifest_hash)
+    return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
 
 
 def _shuffled(

@@ -44,7 +44,7 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     In-distribution folds: a ridge classifier of the site and the deconfounder learn on the same training people.
     """
     site, table = cohort.table["site"].to_numpy(), cohort.table
-    covariates = table[[name for name in ("age", "sex") if table[name].notna().any()]]
+    covariates = table[[name for name in cohort.covariate_names if table[name].notna().any()]]
     found: dict[str, list[np.ndarray]] = {"before": [], "after": []}
     edges = cohort_edges(cohort, "pearson")
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, cohort.labels, site):
@@ -78,8 +78,12 @@ def confounds_only(cohort: Cohort) -> Check:
     row = summarise(results.scores, results.predictions).iloc[0]
     words = listed([CONFOUNDS[name] for name in names])
     predict = bool(row["auc_low"] > 0.5)
-    text = f"{words} alone: AUC {row['auc']:.3f} at held-out sites (95 % interval {row['auc_low']:.3f} to "
-    text += f"{row['auc_high']:.3f}); " + ("compare every method with that" if predict else "no better than chance")
+    text = f"{words} alone: AUC {row['auc']:.3f} at held-out sites "
+    if np.isnan(row["auc_low"]):
+        text += f"({row['reason']}); nothing can be said"
+    else:
+        text += f"(95 % interval {row['auc_low']:.3f} to {row['auc_high']:.3f}); "
+        text += "compare every method with that" if predict else "no better than chance"
     return Check("confounds-only", "", None if predict else True, float(row["auc"]), 0.5, text)
 
 

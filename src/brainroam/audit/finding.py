@@ -39,10 +39,13 @@ class Audit:
     checks : tuple of Check
     manifest_hash : str
         Of the cohort.
+    cannot_see : tuple of str
+        What no check of it can find.
     """
 
     checks: tuple[Check, ...]
     manifest_hash: str
+    cannot_see: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -52,4 +55,9 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and text, ready for JSON."""
         checks = [asdict(check) for check in self.checks]
-        return {"passed": self.passed, "manifest_hash": self.manifest_hash, "checks": checks}
+        return {
+            "passed": self.passed,
+            "manifest_hash": self.manifest_hash,
+            "checks": checks,
+            "cannot_see": list(self.cannot_see),
+        }

@@ -1,75 +1,164 @@
 """Does anything of the held-out people reach the model? Change them, and see what else changes.
 
-One site is held out. Then, everything else being equal,
+One site is held out. Then, everything else being equal, and each time in a fresh process and an empty folder,
 
-``reproducible``    once more, on data it has already scored: nothing may change, or changes below mean nothing
+``reproducible``    learned and scored a second time in the same process: not a byte may change
 ``single-subject``  some people scored alone: each must score as in company
+``names``           everybody under another id, every site under another name: no score may change
 ``test-labels``     their labels turned round: no score may change
-``corruption``      half of them get other series, labels and covariates: the other half's scores may not change, nor,
-                    where a method shows its state, a single byte of what was learned, threshold included
+``corruption``      half of them get other series, another site and label, and other values in every column: the other
+                    half's scores may not change, nor, where a method shows its state, a single byte of what was
+                    learned, threshold included
+``spoilt``          those who got other series and values may not score as before: a score must come from the person
+``lengths``         half of them were scanned for shorter or longer than anybody: the other half's scores may not change
+``regions``         half of them lack regions that everybody had: the other half's scores may not change
+
+From ``test-labels`` on everybody has a new id in each run, so nothing kept by id is of use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
+from scipy.stats import t as student
 
 from brainroam.audit.candidates import Candidate, Outcome
 from brainroam.audit.finding import Check
+from brainroam.audit.fresh import FreshProcesses, Run
+from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, turned_round, without_regions
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision
 N_ALONE = 3
+UNRELATED = 0.001  # an honest method's spoilt people resemble themselves by chance once in a thousand audits
 
 
-def leak_checks(candidate: Candidate, cohort: Cohort, seed: int = 0) -> Iterator[Check]:
+def leak_checks(candidate: Candidate, cohort: Cohort, processes: FreshProcesses, seed: int = 0) -> Iterator[Check]:
     """Hold out one site, drawn by the seed, and change it in every way that must not matter.
 
     >>> from brainroam.audit.candidates import candidate
     >>> from brainroam.data.synthetic import make_cohort
     >>> cohort = make_cohort(n_sites=3, n_per_site=12, n_rois=10)
-    >>> [(check.name, check.passed) for check in leak_checks(candidate("fc-ridge"), cohort)]
-    [('reproducible', True), ('single-subject', True), ('test-labels', True), ('corruption', True)]
+    >>> with FreshProcesses() as processes:
+    ...     checks = list(leak_checks(candidate("fc-ridge"), cohort, processes))
+    >>> [check.name for check in checks]
+    ['reproducible', 'single-subject', 'names', 'test-labels', 'corruption', 'spoilt', 'lengths', 'regions']
+    >>> all(check.passed for check in checks)
+    True
     """
-    site, train, test = held_out(cohort, seed)
-    rng = np.random.default_rng([seed, 1])
-    alone = rng.choice(len(test), min(N_ALONE, len(test)), replace=False)
-    first = candidate.run(cohort, train, [test, *(test[[i]] for i in alone)], seed)
-    again = candidate.run(cohort, train, [test], seed)
-    scores, people = first.scores[0], f"{len(test)} people of {site}"
+    yield from _Leaks(candidate.name, cohort, seed, processes.of(candidate)).checks()
 
-    moved = gap(again.scores[0], scores)
-    same = moved == 0 and again.state == first.state
-    text = f"learned and scored the {people} twice: " + ("the same bytes" if same else _moved(moved, again, first))
-    yield Check("reproducible", candidate.name, same, moved, 0.0, text)
 
-    by_themselves = np.concatenate(first.scores[1:])
-    moved = gap(by_themselves, scores[alone], scores)
-    text = f"scored {len(alone)} of the {people} alone: "
-    text += "as in company" if moved <= ROUNDING else f"{_share(moved)}; a score depends on who else is scored"
-    yield Check("single-subject", candidate.name, moved <= ROUNDING, moved, ROUNDING, text)
+class _Leaks:
+    """The checks of one method at one held-out site."""
 
-    turned = candidate.run(turned_round(cohort, test), train, [test], seed)
-    moved = gap(turned.scores[0], scores)
-    same = moved == 0 and turned.state == first.state
-    text = f"turned round the labels of the {people}: "
-    text += "nothing changed" if same else f"{_moved(moved, turned, first)}; the labels to be predicted are read"
-    yield Check("test-labels", candidate.name, same, moved, 0.0, text)
+    def __init__(self, method: str, cohort: Cohort, seed: int, run: Run) -> None:
+        self.method, self.cohort, self.seed, self.run = method, cohort, seed, run
+        self.site, self.train, self.test = held_out(cohort, seed)
+        self.people = f"{len(self.test)} people of {self.site}"
+        self.draw = 0
+        self.by_name = False
 
-    moved, changed = 0.0, set[str]()
-    for k in (0, 1):
-        spoilt = candidate.run(corrupted(cohort, test[k::2], seed), train, [test], seed)
-        moved = max(moved, gap(spoilt.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
-        changed |= _changed(spoilt, first)
-    text = f"spoilt one half of the {people}, then the other: "
-    if moved <= ROUNDING and not changed:
-        text += "the scores of the half left alone did not change"
-        text += f", nor one byte of the {len(first.state)} arrays learned" if first.state else ""
-    else:
-        text += f"in the half left alone {_share(moved)}"
-        text += f", and what was learned changed ({', '.join(sorted(changed))})" if changed else ""
-        text += "; something is learned from the people to be predicted, such as a scaler fitted on everybody"
-    yield Check("corruption", candidate.name, moved <= ROUNDING and not changed, moved, ROUNDING, text)
+    def checks(self) -> Iterator[Check]:
+        rng = np.random.default_rng([self.seed, 1])
+        alone = rng.choice(len(self.test), min(N_ALONE, len(self.test)), replace=False)
+        groups = [self.test, *(self.test[[i]] for i in alone)]
+        same = Cohort(self.cohort.series, self.cohort.table, self.cohort.atlas, covariates=self.cohort.covariate_names)
+        first, again = self.run(same, self.train, groups, self.seed, times=2)
+        yield self._reproducible(first, again)
+        yield self._single_subject(first, alone)
+        yield self._names(first)
+        base = first if self.by_name else self.renamed
+        yield self._test_labels(base)
+        yield from self._corruption(base)
+        spoilt = self.test[::2]
+        yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
+        yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
+
+    def _once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
+        """One run in a fresh process; under new names, unless the method cannot do without the old ones."""
+        self.draw += 1
+        named = self.cohort if self.by_name else renamed(self.cohort, self.seed, self.draw)
+        return self.run(change(named), self.train, [group], self.seed)[0]
+
+    def _reproducible(self, first: Outcome, again: Outcome) -> Check:
+        moved = gap(again.scores[0], first.scores[0])
+        same = moved == 0 and again.state == first.state
+        text = f"learned and scored the {self.people} twice: "
+        text += "the same bytes" if same else _moved(moved, again, first)
+        return Check("reproducible", self.method, same, moved, 0.0, text)
+
+    def _single_subject(self, first: Outcome, alone: np.ndarray) -> Check:
+        moved = gap(np.concatenate(first.scores[1:]), first.scores[0][alone], first.scores[0])
+        text = f"scored {len(alone)} of the {self.people} alone: "
+        text += "as in company" if moved <= ROUNDING else f"{_share(moved)}; a score depends on who else is scored"
+        return Check("single-subject", self.method, moved <= ROUNDING, moved, ROUNDING, text)
+
+    def _names(self, first: Outcome) -> Check:
+        text = "gave everybody another id and every site another name: "
+        try:
+            self.renamed = self._once(lambda cohort: cohort, self.test)
+        except Exception as error:
+            self.by_name = True
+            text += (
+                f"nothing can be scored any more ({type(error).__name__}: {error}); people are looked up by their ids"
+            )
+            return Check("names", self.method, False, float("inf"), ROUNDING, text)
+        moved = gap(self.renamed.scores[0], first.scores[0])
+        text += "no score changed" if moved <= ROUNDING else f"{_share(moved)}; scores are read from names"
+        return Check("names", self.method, moved <= ROUNDING, moved, ROUNDING, text)
+
+    def _test_labels(self, base: Outcome) -> Check:
+        turned = self._once(partial(turned_round, people=self.test[len(self.test) > 3 :]), self.test)
+        moved = gap(turned.scores[0], base.scores[0])
+        same = moved == 0 and turned.state == base.state
+        text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
+        text += "nothing changed" if same else f"{_moved(moved, turned, base)}; the labels to be predicted are read"
+        return Check("test-labels", self.method, same, moved, 0.0, text)
+
+    def _corruption(self, base: Outcome) -> Iterator[Check]:
+        scores, spoilt, moved, changed = base.scores[0], np.empty(len(self.test)), 0.0, set[str]()
+        for k in (0, 1):
+            found = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
+            moved = max(moved, gap(found.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
+            changed |= _changed(found, base)
+            spoilt[k::2] = found.scores[0][k::2]
+        text = f"spoilt one half of the {self.people}, then the other: "
+        if moved <= ROUNDING and not changed:
+            text += "the scores of the half left alone did not change"
+            text += f", nor one byte of the {len(base.state)} arrays learned" if base.state else ""
+        else:
+            text += f"in the half left alone {_share(moved)}"
+            text += f", and what was learned changed ({', '.join(sorted(changed))})" if changed else ""
+            text += "; something is learned from the people to be predicted, such as a scaler fitted on everybody"
+        yield Check("corruption", self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
+        yield self._spoilt(scores, spoilt)
+
+    def _spoilt(self, before: np.ndarray, after: np.ndarray) -> Check:
+        alike, limit = likeness(before, after), _chance_likeness(len(before))
+        text = f"compared the scores of the {self.people} before and after they were spoilt: correlation {alike:.2f}; "
+        if alike <= limit:
+            text += "a score comes from the person's own data"
+        else:
+            text += "who has become somebody else scores as before, so the score comes from elsewhere, such as a file"
+        return Check("spoilt", self.method, alike <= limit, alike, limit, text)
+
+    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, what: str) -> Check:
+        """Change one half, and score the other half only: whoever cannot read the changed people need not."""
+        text = f"changed {what} one half of the {self.people} were scanned: "
+        try:
+            found = self._once(change, self.test[1::2])
+        except Exception as error:
+            text += f"the procedure stops ({type(error).__name__}: {str(error)[:100]}), so this was not checked"
+            return Check(name, self.method, None, None, ROUNDING, text)
+        moved = gap(found.scores[0], base.scores[0][1::2], base.scores[0])
+        changed = "" if found.state == base.state else ", and what was learned changed"
+        if moved <= ROUNDING and not changed:
+            text += "the scores of the other half did not change"
+        else:
+            text += f"in the other half {_share(moved)}{changed}; data are cut to what everybody has in common"
+        return Check(name, self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
 
 
 def held_out(cohort: Cohort, seed: int) -> tuple[str, np.ndarray, np.ndarray]:
@@ -84,24 +173,6 @@ def held_out(cohort: Cohort, seed: int) -> tuple[str, np.ndarray, np.ndarray]:
     return name, np.flatnonzero(site != name), np.flatnonzero(site == name)
 
 
-def turned_round(cohort: Cohort, people: np.ndarray) -> Cohort:
-    """A cohort of its own, with nothing remembered, in which these people have the other label."""
-    table = cohort.table
-    table.loc[people, "label"] = 1 - table.loc[people, "label"]
-    return Cohort(cohort.series, table, cohort.atlas)
-
-
-def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
-    """A cohort of its own in which these people have series of noise, the other label and strange covariates."""
-    rng = np.random.default_rng([seed, 2])
-    series, table = cohort.series, turned_round(cohort, people).table
-    for i in people:
-        series[i] = 10 * rng.normal(size=series[i].shape) ** 3
-    for name, value in {"age": 99.0, "sex": 1.0, "mean_fd": 9.0, "tr": 0.5}.items():
-        table.loc[people, name] = value
-    return Cohort(series, table, cohort.atlas)
-
-
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:
     """The largest difference, as a share of the spread of the scores; infinite where a score came or went.
 
@@ -113,6 +184,25 @@ def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -
     spread = float(np.ptp(theirs if among is None else among))
     difference = float(np.abs(ours - theirs).max())
     return difference / spread if np.isfinite(difference) and spread > 0 else float("inf")
+
+
+def likeness(before: np.ndarray, after: np.ndarray) -> float:
+    """Correlation of two scores of the same people; 0 where one of them is the same for everybody.
+
+    >>> likeness(np.array([0.0, 1, 2]), np.array([1.0, 3, 5])), likeness(np.ones(3), np.arange(3.0))
+    (1.0, 0.0)
+    """
+    if not (np.isfinite(before).all() and np.isfinite(after).all()) or not (np.ptp(before) and np.ptp(after)):
+        return 0.0
+    return float(np.corrcoef(before, after)[0, 1])
+
+
+def _chance_likeness(n: int) -> float:
+    """The correlation that unrelated scores of n people exceed once in a thousand times."""
+    if n < 3:
+        return 1.0
+    value = student.ppf(1 - UNRELATED, n - 2)
+    return float(value / np.sqrt(n - 2 + value**2))
 
 
 def _changed(ours: Outcome, theirs: Outcome) -> set[str]:

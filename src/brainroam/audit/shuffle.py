@@ -14,6 +14,7 @@ from brainroam.evaluation.stats.metrics import auc
 
 LEVEL = 0.99  # of the interval that must hold 0.5: an honest method is accused once in two hundred audits
 NOTABLE = 0.05
+FEWEST = 19  # permutations with which p can reach it
 
 
 def permuted_within_site(cohort: Cohort, seed: int) -> Cohort:
@@ -69,9 +70,10 @@ def shuffle_checks(name: str, real: float, shuffled: Sequence[float]) -> Iterato
     )
     text += f"{mean + half:.3f}, " + ("as it must be" if honest else "above 0.5: labels reach the scores they judge")
     yield Check("label-shuffle", name, honest, mean, 0.5 + half, text)
-    p = (1 + sum(value >= real for value in shuffled)) / (n + 1)
+    smallest, p = 1 / (n + 1), (1 + sum(value >= real for value in shuffled)) / (n + 1)
     text = f"mean AUC over held-out sites {real:.3f}, by default settings; p = {p:.2g} against {n} permutations "
-    text += f"(the smallest they can give is {1 / (n + 1):.2g})" + (
-        "" if p <= NOTABLE else ": cannot be told from chance"
-    )
+    text += f"(the smallest they can give is {smallest:.2g})"
+    if p > NOTABLE:
+        few = p == smallest  # no permutation did as well
+        text += f": too few to tell; give {FEWEST} or more" if few else ": cannot be told from chance"
     yield Check("better-than-chance", name, True if p <= NOTABLE else None, p, NOTABLE, text)

@@ -1,16 +1,19 @@
 """The command line: parse, call, print. Everything heavy is imported by the command that needs it."""
 
+import _thread
 import errno
 import io
 import sys
+import threading
 import traceback
 import warnings
+from typing import NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import audit, data, export, init, model, report, run, scale, study
+from brainroam.cli import atlas, audit, data, export, extract, init, model, report, run, scale, study
 from brainroam.cli.verbosity import speaks, verbose
 from brainroam.errors import BrainroamError, UsageError, visible
 
@@ -85,8 +88,8 @@ def _root(
 
 
 PANELS = {
-    "Start here": (data.demo, init.init, run.run),
-    "Look at data": (data.check, audit.audit, data.fetch, scale.convert, export.export, scale.scaffold),
+    "Start here": (data.demo, extract.extract, init.init, run.run),
+    "Look at data": (data.check, audit.audit, data.fetch, atlas.atlas, scale.convert, export.export, scale.scaffold),
     "Judge methods at the next site": (
         study.loso,
         study.cv,
@@ -104,16 +107,38 @@ for _panel, _commands in PANELS.items():
 
 
 def main() -> None:
-    """Entry point of the ``brainroam`` command."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no arrows or dashes shows ? instead of failing
+    """Run the command that was typed; an error ends it with an exit code and, but for a fault of ours, one line."""
     try:
+        sys.unraisablehook = _unraisable
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
         app(prog_name="brainroam")
     except KeyboardInterrupt:  # before or after a command; `_Commands` tells the same during one
-        _say(INTERRUPTED, "red")
-        sys.exit(130)
-    except Exception:
+        _interrupted()
+    except Exception as error:
+        if _began_with_ctrl_c(error):
+            _interrupted()
         traceback.print_exc()
         _say("This is a fault of brainroam, not yours: please report it with the lines above.", "red")
         sys.exit(3)
+
+
+def _interrupted() -> NoReturn:
+    _say(INTERRUPTED, "red")
+    sys.exit(130)
+
+
+def _began_with_ctrl_c(error: BaseException | None) -> bool:
+    """Some libraries turn an interrupt during their import into an error of their own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _unraisable(problem: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C in a callback, where Python can only print and forget it, is raised again where it counts."""
+    if problem.exc_type is KeyboardInterrupt:
+        threading.Timer(0.01, _thread.interrupt_main).start()  # at once it would be lost here as well
+    else:
+        sys.__unraisablehook__(problem)

@@ -17,8 +17,11 @@ VERDICTS = {True: ("pass", "green"), None: ("note", "yellow"), False: ("FAIL", "
 def audit(
     source: DataSource,
     methods: Annotated[
-        str, typer.Option(help="Names (see brainroam methods) with commas between.", metavar="A,B")
-    ] = "fc-ridge",
+        str | None,
+        typer.Option(
+            help="Names (see brainroam methods) with commas between: fc-ridge; those of a study file.", metavar="A,B"
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Also write it as JSON, as runs/audit.json for the report.", metavar="FILE")
     ] = None,
@@ -30,21 +33,24 @@ def audit(
 ) -> None:
     """Search your data and methods for leaks and shortcuts.
 
-    Holds out a site, changes its labels, series and covariates and demands that nothing of the model moves; scores
-    people alone and in company; permutes labels; looks for one person at two sites; asks whether sites can be told
-    apart and whether confounds alone predict. Exit code 1 when a leak is found. A procedure of your own can be
-    audited from Python: brainroam.audit.audit.
+    Holds out a site, changes its labels, series, their lengths, regions and every column, and the names of everybody,
+    each time in a fresh process and folder, and demands that nothing of the model moves; demands that people whose data
+    were spoilt no longer score as before; scores people alone and in company; permutes labels; looks for one person at
+    two sites; asks whether sites can be told apart and whether confounds alone predict. Exit code 1 when a leak is
+    found. Says what it cannot see. A procedure of your own can be audited from Python: brainroam.audit.audit.
 
     [bold]Example:[/bold] brainroam audit ABIDE_pcp --atlas aal --methods fc-ridge --out runs/audit.json
     """
     cohort = source.load()
+    from brainroam.audit import DEFAULT_METHODS
     from brainroam.audit import audit as search
     from brainroam.cli.show import print_json, write_json
     from brainroam.evaluation.run_records import plain
     from brainroam.evaluation.runs_folder import command_line
     from brainroam.methods.naming import split_names
 
-    found = search(cohort, split_names(methods), permutations, seed, progress=True)
+    chosen = split_names(methods) if methods else list(source.study.methods if source.study else DEFAULT_METHODS)
+    found = search(cohort, chosen, permutations, seed, progress=True)
     if out is not None:
         write_json(out, found.to_dict())
     if json:
@@ -72,3 +78,4 @@ def _show(found: "Audit") -> None:
     console.print(table)
     leaks = sum(check.passed is False for check in found.checks)
     console.print(f"\n[bold red]{leaks} failed[/bold red]" if leaks else "\n[green]no leak found[/green]")
+    console.print("An audit cannot see: " + "; ".join(found.cannot_see) + ".", soft_wrap=True, markup=False)

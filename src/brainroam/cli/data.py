@@ -75,7 +75,7 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     show_check(found)
     typer.echo(f"\nThe cohort is saved as {path}. Now every site is held out once:")
     evaluate(cohort, DEMO_METHODS, out=out / "runs", budget="default", progress=True)
-    show_comparison(compare(out / "runs", reference="champion"), json=False)
+    show_comparison(compare(out / "runs"), json=False)
     typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")
     write_json(out / "runs" / "check.json", found.to_dict())
     page = report(out / "runs", out / "report.html", name="Demo")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PANEL = "What cannot always be seen"
 COLUMN = {"metavar": "COLUMN", "rich_help_panel": PANEL}
+COVARIATES = ("age", "sex", "mean_fd")
 CODE = {"metavar": "VALUE", "rich_help_panel": PANEL}
 
 
@@ -41,7 +42,9 @@ def init(
     ] = None,
     atlas: Annotated[
         str | None,
-        typer.Option(help="aal, cc200, or a table of region names.", metavar="NAME", rich_help_panel=PANEL),
+        typer.Option(
+            help="aal, cc200, schaefer200, ..., or a table of region names.", metavar="NAME", rich_help_panel=PANEL
+        ),
     ] = None,
     reader: Annotated[
         str | None, typer.Option(help="Name of the layout.", metavar="NAME", rich_help_panel=PANEL)
@@ -80,18 +83,20 @@ def init(
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
     from brainroam.utils.files import write_text
 
-    text = study_text(guess, Path(folder), out.parent, split_names(methods))
+    text = study_text(guess, Path(folder), out.parent, split_names(methods), None)
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
     try:
         cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
-    write_text(out, text)
+    known = [name for name in COVARIATES if cohort.table[name].notna().any()]
+    write_text(out, study_text(guess, Path(folder), out.parent, split_names(methods), known))
     cases = int((cohort.table["label"] == 1).sum())
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
         f"{cohort.n_rois} regions; {len(cohort.excluded)} left out"
     )
+    typer.echo(f"covariates: {', '.join(known) or 'none'}")
     typer.echo(f"Wrote {out}: look through it, then: brainroam run {out}")
 
 
@@ -128,7 +133,7 @@ def _ask(question: "Question") -> str:
         typer.echo(f"Please give one of the lines above, or its number (1-{len(question.choices)}).", err=True)
 
 
-def study_text(guess: "Guess", folder: Path, home: Path, methods: list[str]) -> str:
+def study_text(guess: "Guess", folder: Path, home: Path, methods: list[str], covariates: list[str] | None) -> str:
     """The study file: every entry with a comment on what it is and why it is so."""
     options = dict(guess.options)
     if "participants" in options:
@@ -139,9 +144,15 @@ def study_text(guess: "Guess", folder: Path, home: Path, methods: list[str]) -> 
         "",
         _entry("data", _relative(folder, home), "the folder of the data"),
         _entry("reader", guess.reader, "its layout"),
-        _entry("atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, cc200, or a table")),
+        _entry(
+            "atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, schaefer200, ..., or a table")
+        ),
         _entry("sites", None, "only these, as [A, B]; null keeps all"),
         _entry("max_missing_rois", 0.2, "leave out people without signal in a larger share of regions"),
+        _entry("crop", None, "keep the first volumes of every scan: 150, or 300s"),
+        _entry("exclude", None, "a file with the ids of people to leave out, or a list"),
+        _entry("max_fd", None, "leave out who moved more than this: mean FD, mm"),
+        _entry("covariates", covariates, "what methods remove or use; any column, {scanner: category} for codes"),
         f"options:{'' if options else ' {}'}  # of the reader",
         *(f"  {_entry(name, value, guess.remarks.get(name, ABOUT.get(name, '')))}" for name, value in options.items()),
         *(f"  # {name}: {text}" for name, text in guess.remarks.items() if name not in options and name != "atlas"),

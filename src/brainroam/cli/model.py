@@ -82,6 +82,10 @@ def fit(
         discard_work(work)
     people = f"{len(cohort)} people of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
+    typer.echo(
+        "The model is personal data: with it and a scan one can tell who was trained on, and their diagnosis. Share it "
+        "as you would share the data (docs/security.md)."
+    )
 
 
 @takes_data
@@ -131,7 +135,8 @@ def explain(
     """Show which pathways a model reads, and which of them moved whom.
 
     Writes pathways.csv, people.csv (the pathways that moved each person's prediction most) and, where the model has
-    them, contrasts by site, gates and a summary by lobes; and figures as PNG and SVG. With --subject, one HTML page.
+    them, gates and a summary by lobes; and figures as PNG and SVG. With --subject, one HTML page. What each training
+    site itself shows is not kept in a model, as it identifies people; the report of a study has it.
 
     [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation --subject 0051456
     """
@@ -148,6 +153,8 @@ def explain(
     explanation = Explanation.of_model(method.model_, cohort, top)
     for path in write_explanation(explanation, out):
         typer.echo(path)
+    if explanation.kind == "scaffold" and not len(explanation.site_contrasts):
+        typer.echo("contrasts by site are not kept in a model: they identify its training people; see a study's report")
     if len(explanation.pathways):
         typer.echo(f"{len(explanation.pathways)} pathways of {header['method']}, ranked by {KINDS[explanation.kind]}")
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 SYNTHETIC = "synthetic"
 PANEL = "Reading the data"
-RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool"})
+PREPARING = ("crop", "exclude", "max_fd", "covariates")
+RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool", *PREPARING})
 
-FROM_STUDY = ("data", "reader", "atlas", "preset", "max_missing_rois")
+FROM_STUDY = ("data", "reader", "atlas", "preset", "max_missing_rois", *PREPARING)
 
 Data = Annotated[
     str,
@@ -32,7 +33,9 @@ Reader = Annotated[
 ]
 AtlasName = Annotated[
     str | None,
-    typer.Option(help="aal, cc200, or a table of region names.", metavar="NAME", rich_help_panel=PANEL),
+    typer.Option(
+        help="aal, cc200, schaefer200, ..., or a table of region names.", metavar="NAME", rich_help_panel=PANEL
+    ),
 ]
 Sites = Annotated[
     str | None, typer.Option(help="Only these sites, with commas between.", metavar="A,B", rich_help_panel=PANEL)
@@ -47,6 +50,26 @@ MaxMissing = Annotated[
         min=0,
         max=1,
         metavar="SHARE",
+        rich_help_panel=PANEL,
+    ),
+]
+Crop = Annotated[
+    str | None,
+    typer.Option(help="Keep the first volumes of every scan: 150, or 300s.", metavar="LENGTH", rich_help_panel=PANEL),
+]
+Exclude = Annotated[
+    Path | None,
+    typer.Option(help="A file with the ids of people to leave out.", metavar="FILE", rich_help_panel=PANEL),
+]
+MaxFd = Annotated[
+    float | None,
+    typer.Option(help="Leave out who moved more than this: mean FD, mm.", metavar="MM", rich_help_panel=PANEL),
+]
+Covariates = Annotated[
+    str | None,
+    typer.Option(
+        help="What methods use as covariates (age,sex unless told); 'none', or a kind: scanner:category.",
+        metavar="A,B",
         rich_help_panel=PANEL,
     ),
 ]
@@ -67,6 +90,10 @@ class DataSource:
     sites: tuple[str, ...] = ()
     preset: str | None = None
     max_missing_rois: float = 0.2
+    crop: str | None = None
+    exclude: str | Path | list[str] | None = None
+    max_fd: float | None = None
+    covariates: list[str] | dict[str, str] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     study: "Study | None" = None
 
@@ -74,7 +101,9 @@ class DataSource:
         """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
         limit = 1.0 if everybody else self.max_missing_rois
         if self.data == SYNTHETIC:
-            return self._make().exclude_missing(limit)
+            from brainroam.data.prepare import Preparation
+
+            return Preparation(**self._preparing()).apply(self._make()).exclude_missing(limit)
         from brainroam.data.readers import load_cohort
 
         for name in RESERVED.intersection(self.options):
@@ -87,8 +116,18 @@ class DataSource:
             preset=self.preset,
             max_missing_rois=limit,
             spool=spool,
+            **self._preparing(),
             **{"require_label": require_label, **self.options},
         )
+
+    def _preparing(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in PREPARING}
+
+    def require_unprepared(self) -> None:
+        """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""
+        asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self, name) is not None]
+        if asked:
+            raise UsageError(f"{', '.join(asked)}: decide this when the store is made, with brainroam convert")
 
     def _make(self) -> "Cohort":
         from brainroam.data.synthetic import make_cohort
@@ -131,6 +170,10 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
         sites: Sites = None,
         preset: Preset = None,
         max_missing_rois: MaxMissing = None,
+        crop: Crop = None,
+        exclude: Exclude = None,
+        max_fd: MaxFd = None,
+        covariates: Covariates = None,
         option: Option = None,
         **own: Any,
     ) -> None:
@@ -140,6 +183,10 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
             "sites": tuple(site.strip() for site in (sites or "").split(",") if site.strip()) or None,
             "preset": preset,
             "max_missing_rois": max_missing_rois,
+            "crop": crop,
+            "exclude": exclude,
+            "max_fd": max_fd,
+            "covariates": None if covariates is None else parse_covariates(covariates),
             "options": dict(parse_option(text) for text in option or ()),
         }
         command(source_of(data, {name: value for name, value in typed.items() if value is not None}), **own)
@@ -164,6 +211,18 @@ def dress(
     wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return wrapper
+
+
+def parse_covariates(text: str) -> dict[str, str]:
+    """Names with commas between, each perhaps with its kind; ``none`` is none at all.
+
+    >>> parse_covariates("age, scanner:category"), parse_covariates("none")
+    ({'age': '', 'scanner': 'category'}, {})
+    """
+    if text.strip().lower() == "none":
+        return {}
+    parts = [part.strip().partition(":") for part in text.split(",") if part.strip()]
+    return {name.strip(): kind.strip() for name, _, kind in parts}
 
 
 def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:

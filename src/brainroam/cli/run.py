@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from brainroam.cli.study import Protocol, Repeats
 from brainroam.cli.verbosity import quiet
+from brainroam.errors import unknown
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -22,6 +24,8 @@ def run(
     study: Annotated[Path, typer.Argument(help="A study file, see brainroam init.", metavar="STUDY")] = Path(
         "study.yaml"
     ),
+    protocol: Protocol = None,
+    repeats: Repeats = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
     """Do a whole study: check the data, leave every site out once, audit, compare the methods, write the report.
@@ -36,7 +40,9 @@ def run(
     from brainroam.data.study_file import read_study
 
     plan = read_study(study)
-    out = Path(plan.out)
+    out, chosen = Path(plan.out), protocol or plan.protocol
+    if chosen not in ("loso", "halves"):
+        raise unknown("protocol of this command", chosen, ("loso", "halves"))
     from brainroam.cli.options import source_of
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
@@ -46,7 +52,8 @@ def run(
     with Stages() as stages:
         with stages.stage("check") as done:
             source = source_of(str(study), {})
-            report = check_cohort(source.load(everybody=True), plan.max_missing_rois)
+            everybody = source.load(everybody=True)  # read once, for the check and for the study
+            report = check_cohort(everybody, plan.max_missing_rois)
             counts = report.to_dict()["findings"]
             n_warnings = sum(finding["severity"] == "warning" for finding in counts)
             seen = f"; brainroam check {study} shows them" if n_warnings else ""
@@ -55,10 +62,12 @@ def run(
             stages.stop()
             show_check(report)
             raise typer.Exit(1)
-        cohort = source.load()
+        cohort = everybody.exclude_missing(plan.max_missing_rois)
         results = evaluate(
             cohort,
             plan.methods,
+            chosen,
+            n_repeats=repeats or plan.repeats,
             seeds=plan.seeds,
             budget=plan.budget,
             out=out / "runs",
@@ -70,7 +79,7 @@ def run(
         with stages.stage("audit") as done:
             done(_short_audit(cohort, plan.methods[0], out / "runs" / "audit.json"))
         with stages.stage("compare") as done:
-            comparison = compare(out / "runs", reference=plan.methods[0], partial=True)
+            comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
         with stages.stage("report") as done:
             import brainroam

@@ -99,7 +99,9 @@ def convert(
         if left_behind:
             typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
         cohort = source.load(everybody=True, require_label=False, spool=scratch)
-        path = write_store(scratch / out.name, cohort.table, cohort.series, cohort.atlas, cohort.excluded)
+        path = write_store(
+            scratch / out.name, cohort.table, cohort.series, cohort.atlas, cohort.excluded, cohort.prepared
+        )
         path = path.rename(out)
     show_excluded(cohort.excluded)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
@@ -148,6 +150,8 @@ def scaffold(
     of_stages, thresholds = ({name: given[name] for name in names & set(given)} for names in (known, THRESHOLDS))
     require_settings("scaffold", Stages, of_stages)
     require_settings("scaffold", StreamedEvidence.scaffold, thresholds)
+    if source.covariates is not None:
+        of_stages.setdefault("covariates", tuple(source.covariates))
     stages = Stages(max_missing_rois=source.max_missing_rois, **of_stages)
     evidence = stream_evidence(
         source.data, out, size_in_bytes(memory), stages, source.sites or None, jobs or 1, where, progress=not quiet()
@@ -166,14 +170,16 @@ def cohort_on_disk(source: DataSource, work: Path, memory: str, jobs: int) -> "C
 
     limit = size_in_bytes(memory)
     _require_store(source)
-    return open_cohort(
+    cohort = open_cohort(
         source.data, work, limit, source.sites or None, source.max_missing_rois, jobs, progress=not quiet()
     )
+    return cohort if source.covariates is None else cohort.using(source.covariates)
 
 
 def _require_store(source: DataSource) -> None:
     from brainroam.data.store import is_store
 
+    source.require_unprepared()
     if not is_store(source.data):
         raise UsageError(f"{source.data} is no store; make one with: brainroam convert {source.data} --out cohort.zarr")
 

@@ -44,6 +44,9 @@ def show_check(report: "CheckReport") -> None:
         f"{cohort['n_cases']} cases, {cohort['n_controls']} controls{unlabelled}; "
         f"{cohort['n_rois']} regions ({escape(visible(cohort['atlas']))})"
     )
+    console.print(_covariates(cohort), highlight=False, markup=False)
+    for step in cohort["prepared"]:
+        console.print(visible(step), markup=False)
     console.print(_sites(report.sites))
     for section in (_exclusions(report.excluded), _findings(report.findings)):
         if section.row_count:
@@ -52,6 +55,16 @@ def show_check(report: "CheckReport") -> None:
     counts = [sum(f.severity == severity for f in report.findings) for severity in STYLES]
     verdict = "[green]usable[/green]" if report.usable else "[bold red]not usable[/bold red]"
     console.print(f"\n{verdict}: " + ", ".join(_count(n, s) for n, s in zip(counts, STYLES, strict=True)))
+
+
+def _covariates(cohort: dict[str, Any]) -> str:
+    """Which covariates methods use, and of how many people they are not known."""
+    told = []
+    for name, seen in cohort["covariates"].items():
+        unknown = cohort["n_people"] - seen["known"]
+        gap = "" if not unknown else " (unknown)" if not seen["known"] else f" (unknown for {unknown})"
+        told.append(f"{visible(name)}{' by category' if seen['kind'] == 'category' else ''}{gap}")
+    return f"covariates: {', '.join(told) or 'none'}"
 
 
 def show_excluded(excluded: "pd.DataFrame") -> None:

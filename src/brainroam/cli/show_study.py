@@ -15,7 +15,7 @@ from brainroam.errors import visible
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.splits import UNITS
-from brainroam.evaluation.stats.compare import Comparison, summarise
+from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
@@ -40,16 +40,16 @@ def show_comparison(comparison: Comparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
     if json:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
-        words = {"sentences": comparison.sentences, "notes": comparison.notes}
+        words = {"family": comparison.families, "sentences": comparison.sentences, "notes": comparison.notes}
         confounding = comparison.confounding.to_dict("records")
         print_json(plain({"methods": table, "pairs": paired, "confounding": confounding, **words}))
         return
     console = Console(highlight=False)
-    _print_summary(console, comparison.table)
+    _print_summary(console, comparison.table, explain=False)
     if len(comparison.confounding):
         console.print("\n[bold]Motion, age and sex[/bold], in points of 100")
         console.print(_confounding_table(comparison.confounding))
-    for lines, style in ((comparison.sentences, ""), (comparison.notes, "dim")):
+    for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
         if lines:
             console.print()
             console.print(_bullets(lines, style))
@@ -99,11 +99,15 @@ def _default(parameter: Parameter) -> Any:
     return None if parameter.default is parameter.empty else plain(parameter.default)
 
 
-def _print_summary(console: Console, summary: "pd.DataFrame") -> None:
+def _print_summary(console: Console, summary: "pd.DataFrame", explain: bool = True) -> None:
+    """A table per protocol, and below it why an interval is not given; a comparison has that in its notes."""
     for i, (protocol, rows) in enumerate(summary.groupby("protocol", sort=True)):
         unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
-        console.print("\n" * (i > 0) + f"[bold]{count} {unit}{'s' * (count != 1)} held out[/bold], in points of 100")
-        console.print(_summary_table(rows, unit, next_site=protocol != "cv"))
+        how = "tested by models of the other half of the sites" if protocol == "halves" else "held out"
+        console.print("\n" * (i > 0) + f"[bold]{count} {unit}{'s' * (count != 1)} {how}[/bold], in points of 100")
+        console.print(_summary_table(rows, unit, next_site=protocol not in WITHOUT_NEXT))
+        for line in reasons(rows) if explain else ():
+            console.print(Text(visible(line), style="dim"))
 
 
 def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:

@@ -11,7 +11,7 @@ from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_d
 from brainroam.cli.scale import Cluster, ClusterConfig, DryRun, EngineName, Jobs, Place, Scheduler
 from brainroam.cli.verbosity import quiet
 from brainroam.data.study_file import STANDARD_METHODS
-from brainroam.errors import unknown
+from brainroam.errors import UsageError, unknown
 from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
@@ -34,7 +34,14 @@ Out = Annotated[
     Path | None,
     typer.Option(help="The folder of runs (runs); what is finished in it is not done again.", metavar="RUNS"),
 ]
-STANDARD: dict[str, Any] = {"methods": STANDARD_METHODS, "seeds": 1, "budget": "full", "jobs": 1}
+STANDARD: dict[str, Any] = {
+    "methods": STANDARD_METHODS,
+    "seeds": 1,
+    "budget": "full",
+    "jobs": 1,
+    "protocol": "loso",
+    "repeats": 10,
+}
 HeldOut = Annotated[str | None, typer.Option(help="Hold out only these, with commas between.", metavar="A,B")]
 Seeds = Annotated[
     int | None,
@@ -46,6 +53,13 @@ Budget = Annotated[
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter to fix; may be repeated.", metavar="KEY=VALUE")
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(help="loso: every site once; halves: random halves of the sites, both ways (loso).", metavar="NAME"),
+]
+Repeats = Annotated[
+    int | None, typer.Option(help="Of halves: how often the sites are dealt (10).", min=1, max=1000, metavar="N")
 ]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a study of which some runs are not finished.")]
 Force = Annotated[bool, typer.Option("--force", help="Do finished runs again.")]
@@ -75,6 +89,8 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         names = [name.strip() for name in (held_out or "").split(",") if name.strip()]
         if "methods" in own:
             own["methods"] = split_names(own["methods"]) if own["methods"] else _setting("methods", None, source)
+        if "protocol" in own:
+            own |= {name: _setting(name, own[name], source) for name in ("protocol", "repeats")}
         if out is None:
             out = Path(source.study.out) / "runs" if source.study else Path("runs")
         where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
@@ -117,19 +133,26 @@ def loso(
     options: dict[str, Any],
     methods: Methods = None,
     by: Annotated[str, typer.Option(help="What to leave out: site or institution.", metavar="NAME")] = "site",
+    protocol: Protocol = None,
+    repeats: Repeats = None,
 ) -> "Results":
     """Leave one site out: train on all the others, predict there; every site once.
 
+    With --protocol halves: deal the sites into two random halves, train on each and predict at the other, repeatedly.
     Stop it whenever you like: the same command goes on where it stopped.
 
     [bold]Example:[/bold] brainroam loso ABIDE_pcp --atlas aal --methods core,tangent-ridge --out runs --jobs 2
     """
     from brainroam.evaluation.runner import evaluate
 
-    protocols = {"site": "loso", "institution": "loio"}
+    protocols = {"site": protocol or "loso", "institution": "loio"}
     if by not in protocols:
         raise unknown("unit to leave out", by, protocols)
-    return evaluate(cohort, methods or (), protocols[by], **options)
+    if protocol not in (None, "loso", "halves"):
+        raise unknown("protocol of this command", protocol, ("loso", "halves"))
+    if by == "institution" and protocol == "halves":
+        raise UsageError("halves are made of sites: leave out --by institution, or --protocol halves")
+    return evaluate(cohort, methods or (), protocols[by], n_repeats=repeats or 1, **options)
 
 
 @takes_study
@@ -185,8 +208,12 @@ def sweep(
 def compare(
     runs: Studies = [Path("runs")],  # noqa: B006
     reference: Annotated[
-        str | None, typer.Option(help="Compare all others with this method only.", metavar="METHOD")
+        str | None,
+        typer.Option(help="Compare all others with this method (champion, core, or the first name).", metavar="METHOD"),
     ] = None,
+    all_pairs: Annotated[
+        bool, typer.Option("--all-pairs", help="Compare every pair, which costs more under Holm's correction.")
+    ] = False,
     partial: Partial = False,
     json: Json = False,
 ) -> None:
@@ -199,7 +226,7 @@ def compare(
     from brainroam.cli.show_study import show_comparison
     from brainroam.evaluation.runner import compare
 
-    comparison = compare(runs, reference, partial)
+    comparison = compare(runs, reference, partial, all_pairs)
     if json or not quiet():
         show_comparison(comparison, json)
 

@@ -24,7 +24,7 @@ from brainroam.core.gate import GatedNetwork
 from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
 from brainroam.core.pathways import Evidence, evidence_of, profiles_of
 from brainroam.core.scaffold import distinct_thresholds
-from brainroam.core.site_folds import EVERYBODY, SiteFolds
+from brainroam.core.site_folds import NOBODY, SiteFolds
 from brainroam.core.training import (
     AnyEpisode,
     Schedule,
@@ -84,6 +84,9 @@ class CoreClassifier(FrozenCore):
     train_residual : {"agnostic", "site"}
         Train on residuals of the frozen average deconfounder, as at inference, or of each site's own fit (the paper).
     deconfounding : {"site", "pooled"}
+    slopes : {"shrunken", "site"}
+        Slopes of the covariates pooled over sites by their precision, or each site's own and their plain mean (the
+        paper), see `SiteDeconfounder`.
     profiles, gated : bool
         Volatility and flexibility channels; subject-adaptive gates.
     epochs : int, optional
@@ -162,6 +165,7 @@ class CoreClassifier(FrozenCore):
         train: str = "episodic",
         train_residual: str = "agnostic",
         deconfounding: str = "site",
+        slopes: str = "shrunken",
         profiles: bool = True,
         gated: bool = True,
         epochs: int | None = None,
@@ -203,6 +207,7 @@ class CoreClassifier(FrozenCore):
         self.train = train
         self.train_residual = train_residual
         self.deconfounding = deconfounding
+        self.slopes = slopes
         self.profiles = profiles
         self.gated = gated
         self.epochs = epochs
@@ -262,7 +267,7 @@ class CoreClassifier(FrozenCore):
         cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
         y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
         pooled = self.deconfounding == "pooled"
-        deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on)
+        deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on, self.slopes)
         evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust)
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
@@ -272,14 +277,14 @@ class CoreClassifier(FrozenCore):
         grid = self._grid(len(evidence.sites))
         for tau_percentile, eta in grid:
             try:
-                worlds, choice = self._tried(evidence, cohort, tau_percentile, eta)
+                folds, choice = self._tried(evidence, cohort, tau_percentile, eta)
             except EmptyScaffoldError as error:
                 if best is None and (tau_percentile, eta) == grid[-1]:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
             if best is None or (choice and best[1] and choice.auc > best[1].auc):
-                best = worlds, choice
+                best = folds, choice
                 self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
                 self.chosen_ |= {"epochs": choice.epochs, "auc": choice.auc} if choice else {}
         if best is None:
@@ -305,7 +310,7 @@ class CoreClassifier(FrozenCore):
         self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float, trained: Sequence[str]
     ) -> SiteFolds:
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": self.zeta, "bootstrap": self.bootstrap}
-        worlds = SiteFolds(
+        folds = SiteFolds(
             evidence,
             thresholds | {"seed": self.random_state},
             self.train_residual,
@@ -314,26 +319,26 @@ class CoreClassifier(FrozenCore):
             self.device,
             trained,
         )
-        size = len(worlds.scaffold())
+        size = len(folds.scaffold())
         if self.gated and self.budget is not None and self.budget > size:
             raise EmptyScaffoldError(
                 f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
                 f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
             )
-        evidence.require_memory(worlds.size, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
+        evidence.require_memory(folds.size, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
         if self.profiles:
             window, stride = self._windows(cohort)
-            worlds.profiles = profiles_of(cohort, worlds.needed_edges(), window, stride, self.stretch)
-        return worlds
+            folds.profiles = profiles_of(cohort, folds.needed_edges(), window, stride, self.stretch)
+        return folds
 
-    def _choice(self, worlds: SiteFolds, trained: Sequence[str], inner: Sequence[str]) -> Choice | None:
+    def _choice(self, folds: SiteFolds, trained: Sequence[str], inner: Sequence[str]) -> Choice | None:
         """Epochs chosen by training without some sites; None where no site can be held out.
 
         Where no epoch was worth it, the untrained network reads all inner sites.
         """
-        held_out = dict(worlds.held_out(inner))
+        held_out = dict(folds.held_out(inner))
         trials = [
-            Trial(name, network := self._network(), self._epochs(network, worlds, name), held_out[name])
+            Trial(name, network := self._network(), self._epochs(network, folds, name), held_out[name])
             for name in trained
             if name in held_out
         ]
@@ -355,38 +360,38 @@ class CoreClassifier(FrozenCore):
         drawn = np.random.default_rng(self.random_state).choice(len(sites), number, replace=False)
         return [sites[k] for k in sorted(drawn)]
 
-    def _finish(self, worlds: SiteFolds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
+    def _finish(self, folds: SiteFolds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
         """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
         epochs = choice.epochs if choice else self._most_epochs()
         self.network_ = self._network()
-        episodes = self._episodes(worlds, EVERYBODY)
-        train_network(self.network_, episodes, epochs, self._schedule(worlds), self.random_state).eval()
-        self.set_pathways(worlds.pathways())
+        episodes = self._episodes(folds, NOBODY)
+        train_network(self.network_, episodes, epochs, self._schedule(folds), self.random_state).eval()
+        self.set_pathways(folds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         if choice is None:
             self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
-            scores = predict_logits(self.network_, worlds.joint()[0])
+            scores = predict_logits(self.network_, folds.joint()[0])
         else:
             scores = np.full(len(y), np.nan)
             for name, logits in choice.logits.items():
                 scores[site == name] = logits
-            alone = [name for name in self._drawn(worlds.sites, self.inner_sites) if name not in choice.logits]
+            alone = [name for name in self._drawn(folds.sites, self.inner_sites) if name not in choice.logits]
             if alone:
                 self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
         self.calibration_ = calibrate(scores, y, site)
         return scores
 
-    def _epochs(self, network: GatedNetwork, worlds: SiteFolds, held_out: str) -> Iterator[int]:
+    def _epochs(self, network: GatedNetwork, folds: SiteFolds, held_out: str) -> Iterator[int]:
         """Training without one site, an epoch at a time."""
-        episodes = self._episodes(worlds, frozenset({held_out}))
-        return training_epochs(network, episodes, self._schedule(worlds), self.random_state)
+        episodes = self._episodes(folds, frozenset({held_out}))
+        return training_epochs(network, episodes, self._schedule(folds), self.random_state)
 
-    def _episodes(self, worlds: SiteFolds, left_out: frozenset) -> list[AnyEpisode]:
-        episodes = worlds.training(left_out) if self.train == "episodic" else []
+    def _episodes(self, folds: SiteFolds, left_out: frozenset) -> list[AnyEpisode]:
+        episodes = folds.training(left_out) if self.train == "episodic" else []
         if not episodes:
-            if self.train == "episodic" and left_out == EVERYBODY:
+            if self.train == "episodic" and left_out == NOBODY:
                 self.notes_.append("too few sites for episodic training: trained jointly")
-            episodes = worlds.joint(left_out)
+            episodes = folds.joint(left_out)
         return episodes
 
     def _network(self) -> GatedNetwork:
@@ -402,12 +407,12 @@ class CoreClassifier(FrozenCore):
             skip=self.skip != "none",
         )
 
-    def _gate_budget(self, worlds: SiteFolds) -> float:
-        return min(GATE_BUDGET, len(worlds.scaffold()) / 2) if self.budget is None else self.budget
+    def _gate_budget(self, folds: SiteFolds) -> float:
+        return min(GATE_BUDGET, len(folds.scaffold()) / 2) if self.budget is None else self.budget
 
-    def _schedule(self, worlds: SiteFolds) -> Schedule:
+    def _schedule(self, folds: SiteFolds) -> Schedule:
         return Schedule(
-            self._gate_budget(worlds), self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size
+            self._gate_budget(folds), self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size
         )
 
     def _most_epochs(self) -> int:

@@ -21,21 +21,20 @@ Co-fluctuation: the rows of S (T, P) are the z-scored volumes at unit length and
 how much the rest of the scan repeats its pattern.
 
 All these are transforms of one person alone, so they cannot leak. `TangentEdges` needs a reference learned from
-training people: log(G^-1/2 C G^-1/2)[u, v] with C the Ledoit-Wolf covariance and G their geometric mean.
+training people, see `brainroam.core.tangent`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from brainroam.data.cohort import Cohort, missing_rois
-from brainroam.data.validation import refuse_no_series
-from brainroam.errors import DataError, listed, unknown
+from brainroam.core.series import without_signal
+from brainroam.core.symmetric import edge_vectors, spectral
+from brainroam.core.tangent import TangentEdges as TangentEdges  # its public place is here, with the other kinds
+from brainroam.data.cohort import Cohort
+from brainroam.errors import DataError, unknown
 
 KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")
 SHRUNK = ("log", "cofluctuation", "partial")
@@ -123,10 +122,10 @@ def edges(
         raise unknown("edge kind", kind, KINDS)
     if kind in SHRUNK and not 0 < shrinkage <= 1:
         raise DataError(f"shrinkage must lie in (0, 1], got {shrinkage}")
-    missing = _gate(series)
+    missing = without_signal(series)
     people = zip(series, missing, strict=True)
     with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
-        return _edge_vectors((_edge_matrix(x, gone, kind, shrinkage, robust) for x, gone in people), missing)
+        return edge_vectors((_edge_matrix(x, gone, kind, shrinkage, robust) for x, gone in people), missing)
 
 
 def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False) -> np.ndarray:
@@ -146,93 +145,6 @@ def keep_edges(cohort: Cohort, kind: EdgeKind, values: np.ndarray | None = None)
 def _name(kind: EdgeKind) -> str:
     shrinkage = f"-{kind.shrinkage:g}" if kind.kind in SHRUNK else ""
     return f"edges-{kind.kind}{shrinkage}{'-robust' if kind.robust and kind.kind != 'cofluctuation' else ''}"
-
-
-class TakesSeries:
-    """Tells scikit-learn that X is a series for each person: a list of arrays, or one array of three dimensions."""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.allow_nan = False, True, True
-        return tags
-
-
-class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
-    """Tangent-space edges; the reference is the geometric mean of the people it was fitted on.
-
-    Equal to nilearn's ``ConnectivityMeasure(kind="tangent")`` (Ledoit-Wolf covariance of the raw series) up to the
-    edge order, and, unlike it, applicable to one person at a time.
-
-    Parameters
-    ----------
-    max_iter : int
-        Gradient steps of the geometric mean (Fletcher & Joshi 2007).
-    tol : float
-        Stop when the mean absolute gradient falls below this.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> people = [rng.normal(size=(60, 4)) for _ in range(5)]
-    >>> TangentEdges().fit(people).transform(people[:1]).shape
-    (1, 6)
-    """
-
-    def __init__(self, max_iter: int = 30, tol: float = 1e-7) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
-
-    def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
-        """Learn the reference from training people."""
-        with threadpool_limits(1, "blas"):
-            covariances = np.stack([_ledoit_wolf(x, gone) for x, gone in zip(series, _gate(series), strict=True)])
-            self.reference_ = _geometric_mean(covariances, self.max_iter, self.tol)
-        self.whitening_ = spectral(self.reference_, lambda w: 1 / np.sqrt(w))
-        return self
-
-    def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
-        """Edge values (n, M), each person on their own."""
-        check_is_fitted(self)
-        missing = _gate(series)
-        covariances = (_ledoit_wolf(x, gone) for x, gone in zip(series, missing, strict=True))
-        with threadpool_limits(1, "blas"):
-            return _edge_vectors(
-                (spectral(self.whitening_ @ c @ self.whitening_, np.log) for c in covariances), missing
-            )
-
-
-def spectral(matrix: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply a function to the eigenvalues of symmetric matrices (..., P, P).
-
-    >>> spectral(np.diag([1.0, 4.0]), np.sqrt).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-
-
-def _gate(series: Sequence[np.ndarray]) -> np.ndarray:
-    """Regions without signal (n, P), of what really are series."""
-    if not len(series):
-        raise DataError("no people were given")
-    for i, x in enumerate(series):
-        refuse_no_series(np.asarray(x), f"person {i}")
-    widths = {np.shape(x)[1] for x in series}
-    if len(widths) > 1:
-        raise DataError(f"series of {listed(sorted(widths))} regions cannot be compared: all must come from one atlas")
-    return missing_rois(series)
-
-
-def _edge_vectors(matrices: Iterator[np.ndarray], missing: np.ndarray) -> np.ndarray:
-    """Upper triangles of one matrix per person, NaN at the edges of regions without signal."""
-    n_people, n_rois = missing.shape
-    u, v = np.triu_indices(n_rois, 1)
-    flat = u * n_rois + v
-    vectors = np.empty((n_people, len(flat)))
-    for vector, matrix in zip(vectors, matrices, strict=True):
-        np.take(matrix.reshape(-1), flat, out=vector)
-    vectors[missing[:, u] | missing[:, v]] = np.nan
-    return vectors
 
 
 def _edge_matrix(x: np.ndarray, gone: np.ndarray, kind: str, shrinkage: float, robust: bool) -> np.ndarray:
@@ -285,41 +197,3 @@ def _partial(matrix: np.ndarray) -> np.ndarray:
     precision = np.linalg.inv(matrix)
     scale = np.sqrt(np.diag(precision))
     return -precision / np.outer(scale, scale)
-
-
-def _ledoit_wolf(x: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Ledoit-Wolf covariance: (1 - s) S + s mean(diag S) I with the s that minimises the expected squared error."""
-    n, p = x.shape
-    z = np.where(gone, 0, x)
-    z = z - z.mean(axis=0)
-    covariance = z.T @ z / n
-    mu = np.trace(covariance) / p
-    squared = np.einsum("ij,ij->i", z, z)
-    total = np.sum(covariance**2)
-    beta = (np.sum(squared**2) / n - total) / (p * n)
-    delta = (total - p * mu**2) / p
-    shrinkage = min(beta, delta) / delta if delta > 0 else 0.0
-    covariance *= 1 - shrinkage
-    covariance.flat[:: p + 1] += shrinkage * mu
-    return covariance
-
-
-def _geometric_mean(matrices: np.ndarray, max_iter: int, tol: float) -> np.ndarray:
-    """Minimiser of the summed squared affine-invariant distances, by steps along the mean of the logarithms."""
-    mean, step, best = matrices.mean(axis=0), 1.0, np.inf
-    for _ in range(max_iter):
-        values, vectors = np.linalg.eigh(mean)
-        root = (vectors * np.sqrt(values)) @ vectors.T
-        inverse_root = (vectors / np.sqrt(values)) @ vectors.T
-        # A running sum: the logarithms of everybody at once would be as large as all the matrices again.
-        gradient = np.zeros_like(mean)
-        for c in matrices:
-            gradient += spectral(inverse_root @ c @ inverse_root, np.log) / len(matrices)
-        mean = root @ spectral(step * gradient, np.exp) @ root
-        norm = float(np.linalg.norm(gradient))
-        if norm > best:
-            step /= 2
-        best = min(best, norm)
-        if best / mean.size < tol:
-            break
-    return mean

@@ -11,6 +11,9 @@ For each training site e and edge j, over the people of that site whose edge is 
 A covariate that a site cannot estimate (everybody male: sex is collinear with the intercept) is left out there:
 its slope is averaged over the sites that can estimate it, and the site's intercept is moved to q~ = 0 with that
 average. Missing edges have weight 0. Every fallback is written into ``notes_``.
+
+Beyond the paper, ``slopes="shrunken"`` pools the sites' slopes by their precision, see `brainroam.core.slopes`: r_site
+then takes a site's shrunken slopes, and Gamma_bar is the common slope.
 """
 
 import warnings
@@ -25,8 +28,9 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.covariates import CovariateEncoder, as_table
-from brainroam.core.huber import HUBER_K, huber_mean, huber_regression
+from brainroam.core.huber import HUBER_K, MAD_OF_A_STANDARD_NORMAL, huber_mean, huber_regression
 from brainroam.core.site_fit import SiteFit
+from brainroam.core.slopes import shrunken_slopes
 from brainroam.data.classes import two_classes
 from brainroam.data.names import site_names
 from brainroam.errors import DataError, listed, unknown
@@ -36,6 +40,8 @@ from brainroam.utils.parameters import require_positive
 
 POOLED, ONE_SITE = "(pooled)", "(one site)"
 MIN_TO_ADAPT = 10
+SLOPES = ("site", "shrunken")
+EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
 
 
 class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -54,6 +60,8 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         One regression over all sites together (the paper's ablation "w/o CD").
     fit_on : {"all", "controls"}
         Whom the nuisance is estimated from; ``"controls"`` needs ``y`` in `fit`, and controls at every site.
+    slopes : {"site", "shrunken"}
+        Each site's own slopes and their plain mean, as in the paper, or slopes pooled by their precision.
 
     Attributes
     ----------
@@ -91,11 +99,13 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         huber_delta: float | None = None,
         pooled: bool = False,
         fit_on: str = "all",
+        slopes: str = "site",
     ) -> None:
         self.huber_k = huber_k
         self.huber_delta = huber_delta
         self.pooled = pooled
         self.fit_on = fit_on
+        self.slopes = slopes
 
     __metadata_request__fit: ClassVar = {"cache": UNUSED, "covariates": True, "site": True}
     __metadata_request__transform: ClassVar = {"adapt": UNUSED, "covariates": True}
@@ -145,6 +155,8 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ) -> Self:
         """What `fit` gives, but for ``residuals_``, which take as much memory as the edges."""
         require_positive(huber_k=self.huber_k, huber_delta=self.huber_delta)
+        if self.slopes not in SLOPES:
+            raise unknown("slopes", self.slopes, SLOPES)
         fitted_on = self._people_to_fit(edges, y)
         raw, place = self._begin(covariates, site, len(edges))
         here = {name: fitted_on & (place == name) for name in self.sites_}
@@ -173,15 +185,26 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return {f"{e}.{name}": value for e, fit in enumerate(self._fits) for name, value in fit.state().items()}
 
     def site_residuals(
-        self, values: np.ndarray, people: np.ndarray, columns: np.ndarray | slice = slice(None)
+        self,
+        values: np.ndarray,
+        people: np.ndarray,
+        columns: np.ndarray | slice = slice(None),
+        slopes: str | None = None,
     ) -> np.ndarray:
-        """r_site (n, k) of some of the people it was fitted on (by position), from their values on some edges."""
+        """r_site (n, k) of some of the people it was fitted on (by position), from their values on some edges.
+
+        ``slopes="site"`` takes the site's own slopes whatever the deconfounder does: they do not depend on other sites.
+        """
         table, place = self._people
         raw, place = self.encoder_.imputed(table.iloc[people]), place[people]
-        residuals = np.empty_like(values)
-        for name, fit in zip(self.sites_, self._fits, strict=True):
+        residuals = np.full_like(values, np.nan)
+        if (slopes or self.slopes) == "site":
+            fits = [(fit.intercept, np.nan_to_num(fit.coef)) for fit in self._fits]
+        else:
+            fits = self._own_units()[0]
+        for name, (intercept, coef) in zip(self.sites_, fits, strict=True):
             here = place == name
-            residuals[here] = values[here] - fit.intercept[columns] - raw[here] @ np.nan_to_num(fit.coef[:, columns])
+            residuals[here] = values[here] - intercept[columns] - raw[here] @ coef[:, columns]
         return residuals
 
     def fit_transform(
@@ -237,7 +260,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table, place = self._people
         part = SiteDeconfounder(**self.get_params())
         part.encoder_ = self.encoder_.restandardised(table[np.isin(place, sites)])
-        part.notes_, part.sites_ = self.notes_, list(sites)
+        part.notes_, part.sites_, part._people = self.notes_, list(sites), self._people
         part._average([self._fits[self.sites_.index(name)] for name in sites])
         return part
 
@@ -271,7 +294,10 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
                 slope = part[1:] / scale[kept[1:] - 1, None]
                 intercept = part[0] - centre[kept[1:] - 1] @ slope
-                result.record(columns, kept, intercept, slope, np.column_stack([np.ones(len(raw)), raw])[present])
+                variance = _slope_variance(design[:, kept], values[:, columns], part) / scale[kept[1:] - 1, None] ** 2
+                plain = np.column_stack([np.ones(len(raw)), raw])[present]
+                result.record(columns, kept, intercept, slope, variance, plain)
+            result.centre = centre
             return result
 
         return cache.get(("site fit", self.huber_k, self.huber_delta), [values, raw], fit)
@@ -293,7 +319,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for name, fit in zip(self.sites_, fits, strict=True):
             self.notes_ += fit.notes(name, self.encoder_.names_)
         self._average(fits)
-        nowhere = ~self.estimable_.any(axis=(0, 2))
+        nowhere = np.logical_not(self.estimable_.any(axis=(0, 2)))
         if nowhere.any():
             names = [name for name, gone in zip(self.encoder_.names_, nowhere, strict=True) if gone]
             self.notes_.append(f"no site can estimate {listed(names)}: nothing of it is removed from anybody")
@@ -305,17 +331,26 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         known = np.isfinite(intercept)
         with np.errstate(invalid="ignore"):
             self.mean_intercept_ = np.where(known, intercept, 0).sum(axis=0) / known.sum(axis=0)
-        self.mean_coef_ = coef.mean(axis=0)
+        self.mean_coef_ = coef.mean(axis=0) if self.slopes == "site" else self._own_units()[1] * self._std()
 
     def _by_site(self) -> tuple[np.ndarray, np.ndarray]:
         """Intercepts (E, M) and slopes (E, d, M) of all sites, the mean slope where a site has none of its own."""
-        mean, std = self.encoder_.mean_, self.encoder_.std_
-        own, estimable = np.stack([fit.coef for fit in self._fits]), self.estimable_
-        usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
-        filled = [fit.filled(usual) for fit in self._fits]
+        filled, mean = self._own_units()[0], self.encoder_.mean_
         # From the covariates' own units to q~ = (q - mean) / std.
-        coef = np.stack([coef * std[:, None] for _, coef in filled])
+        coef = np.stack([coef * self._std() for _, coef in filled])
         return np.stack([intercept + mean @ coef for intercept, coef in filled]), coef
+
+    def _own_units(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """Intercept (M,) and slopes (d, M) of each site, and the common slopes, in the covariates' own units."""
+        own, estimable = np.stack([fit.coef for fit in self._fits]), self.estimable_
+        if self.slopes == "shrunken":
+            shrunken, common = shrunken_slopes(own, np.stack([fit.variance for fit in self._fits]))
+            return [fit.pooled(slopes, common) for fit, slopes in zip(self._fits, shrunken, strict=True)], common
+        usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
+        return [fit.filled(usual) for fit in self._fits], usual
+
+    def _std(self) -> np.ndarray:
+        return self.encoder_.std_[:, None]
 
     # Put together when asked for, since CORE keeps a deconfounder for each of dozens of subsets of sites.
     @property
@@ -366,6 +401,14 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             for name, n in counts.items()
             if n
         ]
+
+
+def _slope_variance(design: np.ndarray, values: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """Sampling variance (p - 1, M) of the slopes of a Huber regression: s^2 (X'X)^-1 / efficiency, s robust."""
+    residual = np.abs(values - design @ coef)
+    spread = np.nanmedian(residual, axis=0) / MAD_OF_A_STANDARD_NORMAL
+    freedom = len(design) / max(len(design) - design.shape[1], 1)
+    return np.diag(np.linalg.inv(design.T @ design))[1:, None] * spread**2 * freedom / EFFICIENCY
 
 
 def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:

@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.core.calibration import Calibration
-from brainroam.core.connectivity import TakesSeries, cohort_edges
+from brainroam.core.connectivity import cohort_edges
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.gate import GatedNetwork, PathwayGraph
 from brainroam.core.pathways import Pathways, Profiles
 from brainroam.core.profile import windows_in_volumes
 from brainroam.core.scaffold import Scaffold
+from brainroam.core.series import TakesSeries
 from brainroam.core.site_folds import path_graph
 from brainroam.core.training import Episode, predict_logits
 from brainroam.data.cohort import Cohort, anonymous_cohort

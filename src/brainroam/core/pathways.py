@@ -167,16 +167,19 @@ class Evidence:
         """Edge values of some people (a mask or positions) on some edges."""
         return self.edges[np.ix_(people, edges)]
 
-    def residuals_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    def residuals_of(
+        self, people: np.ndarray, edges: np.ndarray, deconfounder: SiteDeconfounder | None = None
+    ) -> np.ndarray:
         """r_site of some people on some edges; computed when asked for, since of all edges they are large."""
-        return self.deconfounder.site_residuals(self.values_of(people, edges), positions(people), edges)
+        known = deconfounder or self.deconfounder
+        return known.site_residuals(self.values_of(people, edges), positions(people), edges)
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people (a mask), as many at a time as memory allows: everybody."""
         return [people]
 
     def shelf(self) -> MutableMapping[Any, Any]:
-        """Where to keep what belongs to single worlds."""
+        """Where to keep what belongs to single folds."""
         return {}
 
     def pathways(
@@ -190,11 +193,11 @@ class Evidence:
         """Freeze what these sites know, on a scaffold they gave."""
         if skip not in SKIPS:
             raise unknown("skip", skip, SKIPS)
-        here = np.isin(self.site, sites)
+        here, deconfounder = np.isin(self.site, sites), self.frozen(sites)
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
 
         def read(people: np.ndarray) -> np.ndarray:
-            static = self.residuals_of(people, scaffold.edges)[..., None] * orientation[:, None]
+            static = self.residuals_of(people, scaffold.edges, deconfounder)[..., None] * orientation[:, None]
             described = [] if profiles is None else [profiles.of(scaffold.edges, people)]
             return np.concatenate([static, *described], axis=-1)
 
@@ -204,18 +207,23 @@ class Evidence:
         columns = np.concatenate([np.nan_to_num(x[..., 0] / scale[:, 0]) for x in channels])
         weights = _skip_weights(columns, self.y[here], skip)
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
-        return Pathways(self._frozen(here), scaffold, graph, orientation, centre, scale, weights)
+        return Pathways(self.kept(deconfounder), scaffold, graph, orientation, centre, scale, weights)
 
     def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """r_site on all edges, labels and sites of the people of some sites."""
+        """r_site by own slopes on all edges, labels and sites of the people of some sites."""
         here = np.flatnonzero(np.isin(self.site, sites))
-        return self.deconfounder.site_residuals(self.edges[here], here), self.y[here], self.site[here]
+        residuals = self.deconfounder.site_residuals(self.edges[here], here, slopes="site")
+        return residuals, self.y[here], self.site[here]
 
-    def _frozen(self, here: np.ndarray) -> SiteDeconfounder:
-        """The deconfounder that knows the sites of these people only."""
+    def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
+        """What pathways keep of a deconfounder."""
+        return deconfounder
+
+    def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
+        """The deconfounder that knows these sites only."""
         if self.deconfounder.pooled:
             return self.deconfounder
-        return self.deconfounder.restricted(sorted(set(self.site[here])))
+        return self.deconfounder.restricted(sorted(set(map(str, sites))))
 
 
 @singledispatch

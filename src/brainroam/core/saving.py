@@ -1,7 +1,8 @@
 """A fitted `CoreClassifier` as named arrays, and back: the same probabilities, gates and contributions, bit for bit.
 
 What follows from other parts is not stored: the line graph from the scaffold, the orientation from its signs. No series
-and no score of a training person is stored either.
+and no score of a training person is stored either, nor the contrast of each site: it is a mean over few people, and
+tells who was one of them, and with which diagnosis (docs/security.md). A model that was loaded has none.
 """
 
 import json
@@ -42,7 +43,6 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
         "calibration": np.array([clf.calibration_.threshold, clf.calibration_.slope]),
         **{f"deconfounder.{name}": value for name, value in clf.deconfounder_.state().items()},
         "scaffold.edges": scaffold.edges,
-        "scaffold.contrast": scaffold.contrast,
         "scaffold.consensus": scaffold.consensus,
         "scaffold.sign_consistency": scaffold.sign_consistency,
         "scaffold.stability": scaffold.stability,
@@ -58,7 +58,8 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     clf = CoreClassifier(**parameters)
     facts = json.loads(state["facts"].tobytes())
     _require_shapes(state, facts["n_rois"], len(facts["sites"]), channels=3 if clf.profiles else 1)
-    scaffold = Scaffold(**part(state, "scaffold"), tau=facts["tau"], sites=tuple(facts["sites"]))
+    stored = {"contrast": np.empty((0, len(edge_pairs(facts["n_rois"])))), **part(state, "scaffold")}
+    scaffold = Scaffold(**stored, tau=facts["tau"], sites=tuple(facts["sites"]))
     deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
     clf.classes_, clf.n_rois_ = np.array(facts["classes"]), facts["n_rois"]
     clf.chosen_, clf.notes_ = facts["chosen"], facts["notes"]

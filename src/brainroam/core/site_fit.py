@@ -22,14 +22,23 @@ class SiteFit:
         self.n_people = n_people
         self.intercept = np.full(n_edges, np.nan)
         self.coef = np.full((n_covariates, n_edges), np.nan)
+        self.variance = np.full((n_covariates, n_edges), np.nan)
+        self.centre = np.zeros(n_covariates)
         self._absorbed: list[tuple[np.ndarray, ...]] = []
 
     def record(
-        self, columns: np.ndarray, kept: np.ndarray, intercept: np.ndarray, slope: np.ndarray, design: np.ndarray
+        self,
+        columns: np.ndarray,
+        kept: np.ndarray,
+        intercept: np.ndarray,
+        slope: np.ndarray,
+        variance: np.ndarray,
+        design: np.ndarray,
     ) -> None:
         """Store the fit of some edges on the kept columns of the design."""
         self.intercept[columns] = intercept
         self.coef[np.ix_(kept[1:] - 1, columns)] = slope
+        self.variance[np.ix_(kept[1:] - 1, columns)] = variance
         dropped = np.setdiff1d(np.arange(1, design.shape[1]), kept)
         if len(dropped):
             alpha = np.linalg.lstsq(design[:, kept], design[:, dropped], rcond=None)[0]
@@ -43,6 +52,13 @@ class SiteFit:
             intercept[columns] -= moved[0]
             coef[np.ix_(kept[1:] - 1, columns)] -= moved[1:]
         return intercept, coef
+
+    def pooled(self, shrunken: np.ndarray, common: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Intercept (M,) and slopes (d, M) with shrunken slopes for its own; the fit at the mean covariates stays."""
+        intercept, coef = self.filled(common)
+        own = np.isfinite(shrunken)
+        change = np.where(own, coef - shrunken, 0)
+        return intercept + self.centre @ change, np.where(own, shrunken, coef)
 
     def notes(self, site: str, names: list[str]) -> list[str]:
         """What this site could not estimate, in words: one note for each cause, however many covariates it is about."""
@@ -67,14 +83,21 @@ class SiteFit:
             for g, group in enumerate(self._absorbed)
             for name, value in zip(ABSORBED, group, strict=True)
         }
-        return {"intercept": self.intercept, "coef": self.coef, "n_people": np.array(self.n_people), **absorbed}
+        return {
+            "intercept": self.intercept,
+            "coef": self.coef,
+            "variance": self.variance,
+            "centre": self.centre,
+            "n_people": np.array(self.n_people),
+            **absorbed,
+        }
 
     @classmethod
     def joined(cls, blocks: Sequence[dict[str, np.ndarray]]) -> "SiteFit":
         """One fit from the states of consecutive blocks of edges.
 
         >>> fit = SiteFit(3, 1, 20)
-        >>> fit.record(np.arange(3), np.array([0]), np.ones(3), np.empty((0, 3)), np.ones((20, 2)))
+        >>> fit.record(np.arange(3), np.array([0]), np.ones(3), np.empty((0, 3)), np.empty((0, 3)), np.ones((20, 2)))
         >>> twice = SiteFit.joined([fit.state(), fit.state()])
         >>> twice.filled(np.full((1, 6), 0.25))[0].tolist()
         [0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
@@ -82,6 +105,8 @@ class SiteFit:
         whole = cls(0, 0, int(blocks[0]["n_people"]))
         whole.intercept = np.concatenate([block["intercept"] for block in blocks])
         whole.coef = np.concatenate([block["coef"] for block in blocks], axis=1)
+        whole.variance = np.concatenate([block["variance"] for block in blocks], axis=1)
+        whole.centre = blocks[0]["centre"]
         start = 0
         for block in blocks:
             groups = part(block, "absorbed")

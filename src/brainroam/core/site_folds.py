@@ -1,8 +1,9 @@
-"""Episodes: people of one training site read on the pathways that other training sites gave.
+"""Site folds: people of one training site read on the pathways that other training sites gave.
 
-A *world* is the set of pathways known when some sites are left out. With training sites T, the network is trained on
-the people of each site e in the world without e; to validate on site e it is trained on the people of each e' in the
-world without e and e', and read on e in the world without e. The world without nobody reads the unseen site.
+A fold is named by the training sites it leaves out, and holds the pathways that the other training sites gave. The
+network is trained on the people of each site e, read on the pathways of the fold without e. To validate on site e, it
+is trained on the people of each other site e' on the pathways of the fold without e and e', and read on e in the fold
+without e. The fold that leaves no site out is used for unseen sites.
 """
 
 from collections.abc import Iterable, MutableMapping, Sequence
@@ -18,12 +19,12 @@ from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.training import AnyEpisode, Episode, UnreadEpisode
 from brainroam.errors import EmptyScaffoldError
 
-World = frozenset[str]
-EVERYBODY: World = frozenset()
+LeftOut = frozenset[str]
+NOBODY: LeftOut = frozenset()
 
 
 class SiteFolds:
-    """All worlds that leave out at most two of the training sites.
+    """All folds that leave out at most two of the training sites.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class SiteFolds:
     Attributes
     ----------
     size : int
-        Pathways of the largest world.
+        Pathways of the largest fold.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class SiteFolds:
         self.evidence, self.sites = evidence, evidence.sites
         self.trained = evidence.sites if trained is None else trained
         self.profiles: Profiles | None = None
-        self._scaffolds: dict[World, Scaffold] = {EVERYBODY: evidence.scaffold(self._inside(EVERYBODY), **thresholds)}
+        self._scaffolds: dict[LeftOut, Scaffold] = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
         for left_out in self._left_out():
             try:
                 self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
@@ -66,19 +67,19 @@ class SiteFolds:
                 continue  # too little agreement without these sites: no episode is read there
         self.size = max(map(len, self._scaffolds.values()))
         self.evidence = evidence.gathered(list(self._scaffolds.values()))
-        self._pathways: MutableMapping[World, Pathways] = evidence.shelf()
-        self._graphs: MutableMapping[World, PathwayGraph] = evidence.shelf()
+        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
+        self._graphs: MutableMapping[LeftOut, PathwayGraph] = evidence.shelf()
 
-    def scaffold(self, left_out: World = EVERYBODY) -> Scaffold:
-        """The scaffold of one world."""
+    def scaffold(self, left_out: LeftOut = NOBODY) -> Scaffold:
+        """The scaffold of one fold."""
         return self._scaffolds[left_out]
 
     def needed_edges(self) -> np.ndarray:
-        """Every edge that is in the scaffold of some world, ascending."""
+        """Every edge that is in the scaffold of some fold, ascending."""
         return edges_of(self._scaffolds.values())
 
-    def pathways(self, left_out: World = EVERYBODY) -> Pathways:
-        """The pathways of one world."""
+    def pathways(self, left_out: LeftOut = NOBODY) -> Pathways:
+        """The pathways of one fold."""
         if left_out not in self._pathways:
             self._pathways[left_out] = self.evidence.pathways(
                 self._inside(left_out),
@@ -89,31 +90,31 @@ class SiteFolds:
             )
         return self._pathways[left_out]
 
-    def training(self, left_out: World = EVERYBODY) -> list[AnyEpisode]:
-        """One episode per site that is not left out, each read in the world without it."""
+    def training(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
+        """One episode per site that is not left out, each read in the fold without it."""
         return [
             self._episode(left_out | {site}, [site], self.residual)
             for site in self.sites
             if site not in left_out and left_out | {site} in self._scaffolds
         ]
 
-    def joint(self, left_out: World = EVERYBODY) -> list[AnyEpisode]:
+    def joint(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
         """Everybody who is not left out, in one episode, on the pathways they themselves gave."""
         return [self._episode(left_out, self._inside(left_out), self.residual)]
 
     def held_out(self, sites: Sequence[str] | None = None) -> list[tuple[str, AnyEpisode]]:
-        """Each site (or those named) that can be validated on, read in the world without it as if never seen."""
-        worlds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
-        return [(site, self._episode(world, [site], "agnostic")) for site, world in worlds if world in self._scaffolds]
+        """Each site (or those named) that can be validated on, read in the fold without it as if never seen."""
+        folds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
+        return [(site, self._episode(fold, [site], "agnostic")) for site, fold in folds if fold in self._scaffolds]
 
-    def _episode(self, left_out: World, sites: Sequence[str], residual: str) -> AnyEpisode:
+    def _episode(self, left_out: LeftOut, sites: Sequence[str], residual: str) -> AnyEpisode:
         people = np.flatnonzero(np.isin(self.evidence.site, sites))
         if self.evidence.on_disk:
             self.pathways(left_out)  # now, not in the middle of training
             return UnreadEpisode(self._labels(people), lambda some: self._read(left_out, people[some], residual))
         return self._read(left_out, people, residual)
 
-    def _read(self, left_out: World, people: np.ndarray, residual: str) -> Episode:
+    def _read(self, left_out: LeftOut, people: np.ndarray, residual: str) -> Episode:
         pathways, evidence = self.pathways(left_out), self.evidence
         edges = pathways.scaffold.edges
         profiles = self.profiles.of(edges, people) if self.profiles else None
@@ -128,8 +129,8 @@ class SiteFolds:
             self._graph(left_out),
         )
 
-    def _graph(self, left_out: World) -> PathwayGraph:
-        """The network's view of a world, which several episodes share."""
+    def _graph(self, left_out: LeftOut) -> PathwayGraph:
+        """The network's view of a fold, which several episodes share."""
         if left_out not in self._graphs:
             self._graphs[left_out] = path_graph(self.pathways(left_out), self.device)
         return self._graphs[left_out]
@@ -137,7 +138,7 @@ class SiteFolds:
     def _labels(self, people: np.ndarray) -> Tensor:
         return torch.as_tensor(self.evidence.y[people], dtype=torch.float32, device=self.device)
 
-    def _left_out(self) -> Iterable[World]:
+    def _left_out(self) -> Iterable[LeftOut]:
         """Each site alone, and with each site to be trained without, where two sites with both classes remain."""
         if len(self.sites) >= 3:
             yield from (frozenset({site}) for site in self.sites)
@@ -145,7 +146,7 @@ class SiteFolds:
             pairs = combinations(self.sites, 2)
             yield from (frozenset(pair) for pair in pairs if not set(pair).isdisjoint(self.trained))
 
-    def _inside(self, left_out: World) -> list[str]:
+    def _inside(self, left_out: LeftOut) -> list[str]:
         return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]
 
 

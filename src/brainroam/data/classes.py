@@ -36,7 +36,7 @@ def is_control(label: object) -> bool:
     return "".join(canonical(label)) in CONTROL_WORDS
 
 
-def two_classes(y: Sequence, positive: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def two_classes(y: Sequence | np.ndarray, positive: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """The two classes of y, controls first, and y as 0 and 1.
 
     The condition is ``positive`` if given; 1 of 0/1, -1/1 and false/true; or what stands against a usual word for

@@ -22,6 +22,7 @@ from brainroam.utils.files import atomic_write
 from brainroam.utils.html import html_summary
 
 SCHEMA = 1
+COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
 NO_COVARIATES = {
     "label": "it is what is predicted, and nobody knows it at a new site",
     "subject": "every person has another id",
@@ -68,6 +69,10 @@ class Cohort:
         ``subject`` and ``reason`` of everybody who was left out.
     truth : object, optional
         What a synthetic cohort planted (see `brainroam.make_cohort`); absent for real data.
+    covariates : sequence of str
+        The columns that methods use as covariates, unless they are told others; see `brainroam.data.prepare`.
+    prepared : sequence of str
+        What was done to the series before, in words for a methods section.
 
     Examples
     --------
@@ -87,6 +92,8 @@ class Cohort:
         atlas: Atlas | None = None,
         excluded: pd.DataFrame | None = None,
         truth: Any = None,
+        covariates: Sequence[str] = COVARIATES,
+        prepared: Sequence[str] = (),
     ) -> None:
         self._table = validated_table(table, len(series))
         subjects = self._table["subject"]
@@ -100,7 +107,7 @@ class Cohort:
                 "name the atlas the series were made with, or give its table"
             )
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
-        self._truth = truth
+        self._truth, self._covariates, self._prepared = truth, tuple(covariates), tuple(prepared)
         self._origin: tuple[Cohort, np.ndarray] | None = None
         self._features: MutableMapping[str, np.ndarray] = {}
         self._cache = Cache()
@@ -173,9 +180,19 @@ class Cohort:
             raise DataError(f"{int(unlabelled.sum())} people have no label: {people}; training and scoring need one")
         return self._table["label"].to_numpy(dtype=int)
 
-    def covariates(self, names: Iterable[str]) -> pd.DataFrame:
-        """These columns of the table; an error for one that does not exist."""
-        names = list(names)
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """The columns that methods use as covariates, unless they are told others."""
+        return self._covariates
+
+    @property
+    def prepared(self) -> tuple[str, ...]:
+        """What was done to the series before, in words."""
+        return self._prepared
+
+    def covariates(self, names: Iterable[str] | None = None) -> pd.DataFrame:
+        """These columns of the table, or `covariate_names`; an error for one that does not exist."""
+        names = list(self._covariates if names is None else names)
         for name in names:
             if name not in self._table:
                 raise unknown("covariate", name, self._table.columns)
@@ -270,10 +287,25 @@ class Cohort:
         text = "{} of {} regions are constant or not finite (limit {:.0%})"
         return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
 
+    def using(self, covariates: Iterable[str]) -> "Cohort":
+        """The same people, with these columns as the covariates of every method that uses any."""
+        same = self._with(np.arange(len(self)), self._excluded)
+        same._covariates = tuple(covariates)
+        same.covariates()  # one that does not exist is named now
+        return same
+
+    def noting(self, step: str) -> "Cohort":
+        """The same people, with one more sentence on what was done to their series."""
+        same = self._with(np.arange(len(self)), self._excluded)
+        same._prepared = (*self._prepared, step)
+        return same
+
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].to_numpy() for name in columns})
-        same_series = Cohort(self._series, table, self._atlas, self._excluded, self._truth)
+        same_series = Cohort(
+            self._series, table, self._atlas, self._excluded, self._truth, self._covariates, self._prepared
+        )
         same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
         return same_series
 
@@ -286,7 +318,8 @@ class Cohort:
             )
         table = pd.concat([self._table, other._table], ignore_index=True)
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
-        return Cohort(self._series + other._series, table, self.atlas, excluded)
+        series = self._series + other._series
+        return Cohort(series, table, self.atlas, excluded, covariates=self._covariates, prepared=self._prepared)
 
     def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
         """A cohort of these people that shares its arrays with this one and is not validated again."""
@@ -294,6 +327,7 @@ class Cohort:
         part._series = tuple(self._series[i] for i in positions)
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
+        part._covariates, part._prepared = self._covariates, self._prepared
         whole, rows = self.origin
         part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
         return part
@@ -305,8 +339,10 @@ class Cohort:
             "schema": SCHEMA,
             "table": to_columns(self._table),
             "excluded": to_columns(self._excluded),
-            "atlas": {"name": self.atlas.name, "labels": self.atlas.labels, "citation": self.atlas.citation},
+            "atlas": self.atlas.described(),
             "manifest_hash": self.manifest_hash,
+            "covariates": self._covariates,
+            "prepared": self._prepared,
         }
         coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
         data = np.concatenate(self._series)
@@ -324,12 +360,14 @@ class Cohort:
                 raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
             table = pd.DataFrame(header["table"])
             ends = np.cumsum(table["n_timepoints"].to_numpy(dtype=int))
-            atlas = Atlas(
-                **{**header["atlas"], "labels": tuple(header["atlas"]["labels"])},
-                coords=coords if len(coords) else None,
-            )
+            atlas = Atlas.of_description(header["atlas"], coords if len(coords) else None)
             cohort = cls(
-                np.split(data, ends[:-1]), table, atlas, pd.DataFrame(header["excluded"], columns=["subject", "reason"])
+                np.split(data, ends[:-1]),
+                table,
+                atlas,
+                pd.DataFrame(header["excluded"], columns=["subject", "reason"]),
+                covariates=header.get("covariates", COVARIATES),
+                prepared=header.get("prepared", ()),
             )
         except (
             OSError,

@@ -44,6 +44,7 @@ def write_store(
     series: Iterable[np.ndarray],
     atlas: Atlas | None = None,
     excluded: pd.DataFrame | None = None,
+    prepared: Sequence[str] = (),
 ) -> Path:
     """Write a store, one person after another; only a chunk is in memory at a time.
 
@@ -58,7 +59,7 @@ def write_store(
         As for `Cohort`.
     series : iterable of ndarray of shape (T_i, P)
         In the order of the table; may be a generator.
-    atlas, excluded
+    atlas, excluded, prepared
         As for `Cohort`.
 
     Examples
@@ -85,10 +86,11 @@ def write_store(
             "table": to_columns(people),
             "dtypes": {str(name): str(dtype) for name, dtype in people.dtypes.items()},
             "excluded": to_columns(left_out[["subject", "reason"]]),
-            "atlas": {"name": atlas.name, "labels": list(atlas.labels), "citation": atlas.citation},
+            "atlas": atlas.described(),
             "coords": None if atlas.coords is None else np.asarray(atlas.coords).tolist(),
             "digests": writer.digests,
             "manifest_hash": manifest_hash(people, writer.digests),
+            "prepared": list(prepared),
         }
         write_checksummed(folder / MANIFEST, content)
     return Path(path)
@@ -129,8 +131,8 @@ class CohortStore:
         self.table = validated_table(people, len(people)).assign(n_timepoints=n_timepoints)[list(people.columns)]
         self.excluded = pd.DataFrame(content["excluded"], columns=["subject", "reason"], dtype=object)
         coords = None if content["coords"] is None else np.array(content["coords"], dtype=float)
-        atlas = content["atlas"]
-        self.atlas = Atlas(atlas["name"], tuple(atlas["labels"]), coords, atlas["citation"])
+        self.atlas = Atlas.of_description(content["atlas"], coords)
+        self.prepared = tuple(map(str, content.get("prepared", ())))
         self.digests: list[str] = content["digests"]
         self.manifest_hash = str(content["manifest_hash"])
         self._ends = np.cumsum(n_timepoints)
@@ -175,7 +177,9 @@ class CohortStore:
     def cohort(self, rows: Iterable[int] | None = None) -> Cohort:
         """These people (everybody by default) in memory."""
         rows = np.arange(len(self)) if rows is None else np.asarray(list(rows), dtype=int)
-        cohort = Cohort(list(self.series(rows.tolist())), self.table.iloc[rows], self.atlas, self.excluded)
+        cohort = Cohort(
+            list(self.series(rows.tolist())), self.table.iloc[rows], self.atlas, self.excluded, prepared=self.prepared
+        )
         cohort.per_person("digest", lambda _: np.array([self.digests[row] for row in rows]))  # just compared
         return cohort
 

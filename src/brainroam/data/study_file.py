@@ -17,6 +17,7 @@ from brainroam.utils.files import expanded
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
+    from brainroam.data.prepare import Preparation
 
 #: What a study runs that names no methods: ours, the strongest simple references, and a control.
 STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds")
@@ -43,10 +44,14 @@ class Study(BaseModel):
         A file or folder of any known layout, or ``synthetic``.
     name : str, optional
         What the study is called in its report.
-    reader, atlas, sites, preset, max_missing_rois, options
+    reader, atlas, sites, preset, max_missing_rois, crop, exclude, max_fd, covariates, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     methods : list of str
         Names with parameters to fix in brackets: ``core[budget=20]``.
+    protocol : {"loso", "halves"}
+        Leave every site out once, or random halves of the sites.
+    repeats : int
+        Of ``halves``: how often the sites are dealt.
     seeds, budget, jobs
         As for `brainroam.evaluate`.
     out : str
@@ -67,19 +72,32 @@ class Study(BaseModel):
     sites: list[str] | None = None
     preset: str | None = None
     max_missing_rois: Annotated[float, Field(ge=0, le=1)] = 0.2
+    crop: str | None = None
+    exclude: str | list[str] | None = None
+    max_fd: Annotated[float, Field(gt=0)] | None = None
+    covariates: list[str] | dict[str, Literal["number", "category"]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] = list(STANDARD_METHODS)
+    protocol: Literal["loso", "halves"] = "loso"
+    repeats: Count = 10
     seeds: Count = 1
     budget: Literal["full", "default", "fast"] = "default"
     jobs: Count = 1
     out: str = "results"
+
+    @property
+    def preparation(self) -> "Preparation":
+        """What is done after reading and before any method."""
+        from brainroam.data.prepare import Preparation
+
+        return Preparation(self.crop, self.exclude, self.max_fd, self.covariates)
 
     def load(self) -> "Cohort":
         """Read the data, leaving out who lacks signal in too many regions."""
         if self.data == SYNTHETIC:
             from brainroam.data.synthetic import make_cohort
 
-            return make_cohort(**self.options).exclude_missing(self.max_missing_rois)
+            return self.preparation.apply(make_cohort(**self.options)).exclude_missing(self.max_missing_rois)
         from brainroam.data.readers import load_cohort
 
         return load_cohort(
@@ -89,6 +107,7 @@ class Study(BaseModel):
             self.sites,
             preset=self.preset,
             max_missing_rois=self.max_missing_rois,
+            **vars(self.preparation),
             **self.options,
         )
 
@@ -181,6 +200,8 @@ def _resolved(study: Study, home: Path) -> dict[str, Any]:
         update["data"] = str(home / expanded(study.data))
     if study.atlas is not None and os.path.isfile(home / study.atlas):
         update["atlas"] = str(home / study.atlas)
+    if isinstance(study.exclude, str):
+        update["exclude"] = str(home / expanded(study.exclude))
     if "participants" in study.options:
         update["options"] = {**study.options, "participants": str(home / str(study.options["participants"]))}
     return update

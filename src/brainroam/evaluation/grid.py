@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError, unknown
-from brainroam.evaluation.run_records import RunSpec, people_hash, plain, table_hash
+from brainroam.evaluation.code_version import code_version
+from brainroam.evaluation.run_records import RunSpec, atlas_hash, people_hash, plain, table_hash
 from brainroam.evaluation.splits import UNITS, Fold
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import full_name, parse_name
@@ -50,13 +51,14 @@ def make_tasks(
     if budget not in BUDGETS:
         raise unknown("budget", budget, BUDGETS)
     chosen = _configured(methods, protocol, parameters)
-    of_cohort = cohort.manifest_hash, table_hash(cohort)
+    of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
+    versions = {info.name: code_version(info) for info, _ in chosen}
     for fold in held_out:
         people = people_hash(cohort, fold)
         for info, fixed in chosen:
             for seed in range(seeds if info.stochastic else 1):
-                spec = RunSpec(info.name, fixed, protocol, fold.name, seed, budget, people, *of_cohort)
-                yield Task(spec, info, fold)
+                run = info.name, fixed, protocol, fold.name, seed, budget, people
+                yield Task(RunSpec(*run, *of_cohort, versions[info.name]), info, fold)
 
 
 def _configured(

@@ -8,18 +8,19 @@ or not ours is told apart from a result, so that an interrupted study is never r
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from brainroam.data.cohort import Cohort
+from brainroam.data.cohort import COVARIATES, Cohort
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.splits import Fold
 from brainroam.methods.naming import full_name
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+from brainroam.utils.model_files import describe_atlas
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class RunSpec:
         Hash of who is trained on and who is held out, see `people_hash`.
     manifest_hash, table_hash : str
         Of the whole cohort: its series, labels and sites; all its metadata.
+    atlas : str
+        Hash of the atlas: its name and the names of its regions.
+    version : str
+        Of the package and of the code of the method, see `brainroam.evaluation.code_version`. Empty, as ``atlas``, in
+        files of brainroam before it recorded them.
 
     Examples
     --------
@@ -58,11 +64,19 @@ class RunSpec:
     people: str
     manifest_hash: str
     table_hash: str
+    atlas: str = ""
+    version: str = ""
 
     @cached_property
     def hash(self) -> str:
-        """Names the file; the same on every machine."""
-        return content_hash(asdict(self))[:24]
+        """Names the file; the same on every machine. What older files do not have is not part of their name."""
+        content = asdict(self)
+        return content_hash({name: value for name, value in content.items() if value != ""})[:24]
+
+    def redoes(self, other: "RunSpec") -> bool:
+        """Whether this is the same run by other code."""
+        same = replace(other, version=self.version, atlas=other.atlas or self.atlas)
+        return self.hash != other.hash and self.hash == same.hash
 
     @property
     def name(self) -> str:
@@ -87,7 +101,14 @@ def people_hash(cohort: Cohort, fold: Fold) -> str:
 def table_hash(cohort: Cohort) -> str:
     """The metadata, in any order of people: a corrected age makes another study."""
     table = cohort.table.sort_values("subject").to_csv(index=False, lineterminator="\n")
+    if cohort.covariate_names != COVARIATES:
+        table += ",".join(cohort.covariate_names)
     return hashlib.sha256(table.encode()).hexdigest()
+
+
+def atlas_hash(cohort: Cohort) -> str:
+    """The name of the atlas and the names of its regions, in their order."""
+    return content_hash(describe_atlas(cohort.atlas.name, cohort.atlas.labels))
 
 
 def write_run(folder: Path, spec: RunSpec, content: Mapping[str, Any]) -> None:

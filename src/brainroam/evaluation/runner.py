@@ -12,6 +12,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
@@ -19,13 +20,13 @@ from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
-from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder
+from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import confounding
 from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
-from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, prediction_rows, score_rows
+from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.tuning import Selected
@@ -41,8 +42,9 @@ class Results:
     Attributes
     ----------
     scores : DataFrame
-        One row per run: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``seed``, the metrics of
-        `metrics.site_metrics`, ``threshold``, ``budget`` and the chosen ``configuration`` as JSON.
+        One row per run and held-out site: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``fold`` (the
+        same as ``site`` unless a fold holds several), ``seed``, the metrics of `metrics.site_metrics`, ``threshold``,
+        ``budget`` and the chosen ``configuration`` as JSON.
     predictions : DataFrame
         One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability``.
     study : dict
@@ -104,7 +106,7 @@ def evaluate(
     cohort : Cohort
     methods : sequence of str
         Registered names, with parameters to fix in brackets: ``"core[budget=20]"``.
-    protocol : {"loso", "loio", "cv"}
+    protocol : {"loso", "loio", "halves", "cv"}
         What is held out, see `splits.folds`.
     seeds : int
         Seeds 0, 1, ...; a method that is not random is run once, with seed 0.
@@ -118,8 +120,10 @@ def evaluate(
         Fixed for every method, as if it stood in brackets.
     sites : sequence of str, optional
         Hold out only these sites (or institutions, or folds); training uses everybody else.
-    n_splits, n_repeats : int
-        Of ``cv``.
+    n_splits : int
+        Of ``cv``: parts the people are dealt into.
+    n_repeats : int
+        Of ``cv`` and ``halves``: how often people or sites are dealt.
     force : bool
         Do finished runs again.
     partial : bool
@@ -177,11 +181,11 @@ def compare(
     runs: str | Path | Results | Sequence[str | Path],
     reference: str | None = None,
     partial: bool = False,
-    n_boot: int = 2000,
+    all_pairs: bool = False,
 ) -> Comparison:
     """Compare the methods of a folder of runs, of several folders, or of results; see `compare.compare_methods`."""
     results = runs if isinstance(runs, Results) else load_studies(runs, partial)
-    found = compare_methods(results.scores, results.predictions, reference, n_boot)
+    found = compare_methods(results.scores, results.predictions, reference, all_pairs)
     gone = results.study.get("not_shared", 0)
     notes = [f"{gone} people are not in every study: they are left out here."] if gone else []
     return replace(found, confounding=_confounding(results), notes=[*notes, *found.notes])
@@ -228,16 +232,23 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     score = model.score(held_out)
     probability, threshold = model.calibration_(score), model.calibration_.threshold
     explanation = kept_explanation(model.model_, training, held_out)
+    site = held_out.table["site"].to_numpy(dtype=str)
+
+    def metrics(who: np.ndarray | slice) -> dict[str, float | int]:
+        return site_metrics(held_out.labels[who], score[who], threshold, probability[who])
+
+    several = spec.protocol == "halves"  # one model, so that each of its sites can be measured by itself
     return plain(
         {
             "status": "done",
             "predictions": {
                 "subject": held_out.table["subject"].tolist(),
+                **({"site": site} if several else {}),
                 "label": held_out.labels,
                 "score": score,
                 "probability": probability,
             },
-            "metrics": site_metrics(held_out.labels, score, threshold, probability),
+            "metrics": {name: metrics(site == name) for name in np.unique(site)} if several else metrics(slice(None)),
             "threshold": threshold,
             "configuration": model.configuration_,
             "notes": [*filter(None, [task.fold.note]), *model.notes_],
@@ -270,8 +281,9 @@ def _held_out(cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_spli
 def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
-    auc = outcome["metrics"]["auc"]
-    return f"{spec}: " + ("one class only" if auc is None else f"AUC {auc:.3f}") + f", {outcome['seconds']:.1f} s"
+    aucs = [found["auc"] for found in metrics_by_site(spec, outcome).values() if found["auc"] is not None]
+    words = f"AUC {np.mean(aucs):.3f}" if aucs else "one class only"
+    return f"{spec}: {words}, {outcome['seconds']:.1f} s"
 
 
 def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Results:
@@ -285,6 +297,8 @@ def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Re
         if not partial or not done:
             raise RunsError(words)
         warnings.warn(words, stacklevel=3)
+    if mixed := mixed_versions(spec for spec, _ in done):
+        warnings.warn(mixed, stacklevel=3)
     return Results(
         frame(SCORES, (row for run in done for row in score_rows(*run))),
         frame(PREDICTIONS, (row for run in done for row in prediction_rows(*run))),

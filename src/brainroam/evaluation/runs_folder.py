@@ -5,8 +5,9 @@
     RUNS/study.json         the cohort: manifest hash, atlas, sites, participants, who was left out
     RUNS/plans/<hash>.json  a command and the runs it asked for
     RUNS/runs/<hash>.json   a run: its spec, and its result or its error
-    RUNS/scores.csv         one row per finished run
+    RUNS/scores.csv         one row per finished run and held-out site
     RUNS/predictions.csv    one row per finished run and person
+    RUNS/superseded/        runs by other code that were asked for again
 
 Every JSON file is written once and at once, so several commands may work in one folder and any of them may be killed.
 The run files are the truth; the tables are written from them.
@@ -15,7 +16,7 @@ The run files are the truth; the tables are written from them.
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,9 +25,12 @@ from typing import Any
 import pandas as pd
 
 from brainroam.data.cohort import Cohort, to_columns
-from brainroam.errors import RunsError
+from brainroam.data.prepare import kind_of
+from brainroam.errors import RunsError, listed
+from brainroam.evaluation.code_version import package_of
 from brainroam.evaluation.run_records import (
     RunSpec,
+    atlas_hash,
     content_hash,
     plain,
     read_run,
@@ -83,6 +87,7 @@ class RunsFolder:
         self._seen = self._files()
         for file in sorted((self.path / "runs").glob("*.json")):
             self._take(file)
+        self._forget_redone()
 
     @classmethod
     def of(cls, path: str | Path, cohort: Cohort) -> "RunsFolder":
@@ -104,6 +109,12 @@ class RunsFolder:
                 f"{path} holds runs of another cohort: its {what} differ ({theirs['cohort']} there, {cohort} here); "
                 "give another folder, or read the data with the same options as before"
             )
+        if (mine["atlas"], mine["atlas_hash"]) != (theirs["atlas"], theirs.get("atlas_hash", mine["atlas_hash"])):
+            raise RunsError(
+                f"{path} holds runs with the atlas {theirs['atlas']!r}, the data have {mine['atlas']!r}"
+                + (" with other names of regions" if mine["atlas"] == theirs["atlas"] else "")
+                + "; give another folder, or name the atlas as before (--atlas)"
+            )
         if mine.keys() - theirs.keys() or mine["sites"] != theirs["sites"]:
             write_checksummed(file, mine)  # an older version of brainroam knew less to say
         return cls(path)
@@ -112,9 +123,10 @@ class RunsFolder:
         """Record what is asked for; two different runs cannot have one place in the tables."""
         specs = list(specs)
         known = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
+        self._supersede([known[spec.key] for spec in specs if spec.key in known and spec.redoes(known[spec.key])])
         for spec in specs:
             other = known.get(spec.key, spec)
-            if other.hash != spec.hash:
+            if other.hash != spec.hash and not spec.redoes(other):
                 how = "other folds" if other.budget == spec.budget else f"--budget {other.budget}"
                 raise RunsError(f"{self.path} was begun with {how} ({other}); go on like that, or give another folder")
         self.planned |= {spec.hash: spec for spec in specs}
@@ -123,6 +135,29 @@ class RunsFolder:
         if not file.is_file() or file.name in self.damaged_plans:
             write_checksummed(file, content)
             self.damaged_plans.pop(file.name, None)
+
+    def _supersede(self, specs: Sequence[RunSpec]) -> None:
+        """Put runs aside that are asked for again because other code made them."""
+        finished = [spec for spec in specs if spec.hash in self.runs]
+        for spec in specs:
+            self.planned.pop(spec.hash, None)
+        for spec in finished:
+            self.runs.pop(spec.hash)
+            self._lines.pop(spec.key, None)
+            file = self.path / "runs" / f"{spec.hash}.json"
+            (self.path / "superseded").mkdir(exist_ok=True)
+            file.replace(self.path / "superseded" / file.name)
+        if finished:
+            warnings.warn(
+                f"{len(finished)} finished runs were made by {_makers(finished)}; they are done again by this version, "
+                f"the old ones are in {self.path / 'superseded'}",
+                stacklevel=4,
+            )
+
+    def _forget_redone(self) -> None:
+        """Of runs that were asked for from several versions, the one that was done, or any, is wanted."""
+        wanted = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
+        self.planned = {spec.hash: spec for spec in self.planned.values() if not wanted[spec.key].redoes(spec)}
 
     def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
         """Keep the outcome of a run, and write the tables again."""
@@ -166,6 +201,9 @@ class RunsFolder:
             spec, outcome = read_run(file)
             if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
                 warnings.warn(f"{file} is of another cohort; it is not used", stacklevel=4)
+                return
+            if spec.atlas and spec.atlas != self.study.get("atlas_hash", spec.atlas):
+                warnings.warn(f"{file} is of another atlas; it is not used", stacklevel=4)
                 return
             with _expecting(file, "a whole run"):
                 self._add(spec, outcome)
@@ -211,6 +249,23 @@ def _read_plan(file: Path) -> tuple[str, list[RunSpec]]:
         return str(content["command"]), [run_spec(spec) for spec in content["runs"]]
 
 
+def mixed_versions(specs: Iterable[RunSpec]) -> str:
+    """In words, that runs to be compared were made by different code, or that nobody knows by which; else nothing."""
+    specs = list(specs)
+    if any(not spec.version for spec in specs):
+        return f"runs were made by {_makers(specs)}; the command that made them does them again"
+    packages = {package_of(spec.version) for spec in specs}
+    if len(packages) > 1 or len({(spec.name, spec.version) for spec in specs}) > len({spec.name for spec in specs}):
+        return f"runs were made by {_makers(specs)}: differences between methods may be differences of code"
+    return ""
+
+
+def _makers(specs: Iterable[RunSpec]) -> str:
+    """Which versions made these runs."""
+    versions = sorted({spec.version for spec in specs})
+    return listed([f"brainroam {name}" if name else "a brainroam that did not record its version" for name in versions])
+
+
 def command_line() -> str:
     """The command that is running, as it would be typed."""
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
@@ -222,12 +277,24 @@ def _describe(cohort: Cohort) -> dict[str, Any]:
         "table_hash": table_hash(cohort),
         "cohort": repr(cohort),
         "atlas": cohort.atlas.name,
+        "atlas_hash": atlas_hash(cohort),
         "atlas_citation": cohort.atlas.citation,
         "n_rois": cohort.n_rois,
         "sites": plain([_describe_site(str(site), people) for site, people in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
         "participants": plain(to_columns(cohort.table.reindex(columns=list(PARTICIPANTS)))),
         "synthetic": cohort.truth is not None,
+        "covariates": _describe_covariates(cohort),
+        "prepared": list(cohort.prepared),
+    }
+
+
+def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
+    """Kind and number of known values of each covariate, and of motion, which the controls read in any case."""
+    table, used = cohort.table, cohort.covariate_names
+    return {
+        name: {"kind": kind_of(table[name]), "known": int(table[name].notna().sum()), "used": name in used}
+        for name in dict.fromkeys([*used, "mean_fd"])
     }
 
 

@@ -1,12 +1,13 @@
 """Who is trained on and who is held out: named folds over the metadata table.
 
-=====  ==========================================================  ==========================
-name   what is held out                                            what it says
-=====  ==========================================================  ==========================
-loso   every site once                                             the next site
-loio   every institution once, with all its sites                  the next institution
-cv     a random part of every site, stratified by site and label   new people at known sites
-=====  ==========================================================  ==========================
+======  ==========================================================  ================================================
+name    what is held out                                            what it says
+======  ==========================================================  ================================================
+loso    every site once                                             the next site
+loio    every institution once, with all its sites                  the next institution
+halves  a random half of the sites, then the other; repeatedly      the next site, for a model of half as many sites
+cv      a random part of every site, stratified by site and label   new people at known sites
+======  ==========================================================  ================================================
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,13 @@ from brainroam.data.groups import group_codes, without_relatives
 from brainroam.data.names import refuse_aliases
 from brainroam.errors import DataError, listed, unknown
 
-UNITS = {"loso": "site", "loio": "institution", "cv": "in-distribution fold"}
+UNITS = {"loso": "site", "loio": "institution", "halves": "site", "cv": "in-distribution fold"}
+TITLES = {
+    "loso": "leave-one-site-out",
+    "loio": "leave-one-institution-out",
+    "halves": "halves of the sites",
+    "cv": "in-distribution folds",
+}
 
 
 class Fold(NamedTuple):
@@ -82,7 +89,7 @@ class SiteStratifiedKFold(BaseCrossValidator):
 def folds(
     table: pd.DataFrame, protocol: str, n_splits: int = 5, n_repeats: int = 1, random_state: int = 0
 ) -> Iterator[Fold]:
-    """Yield the named folds of a protocol: ``loso``, ``loio`` or ``cv``.
+    """Yield the named folds of a protocol: ``loso``, ``loio``, ``halves`` or ``cv``.
 
     A held-out site where everybody has the same label keeps its fold: it has no AUC (see `metrics.auc`), but it has an
     accuracy, and leaving it out in silence would flatter the mean. People of one ``group`` (a family, or a person with
@@ -94,8 +101,10 @@ def folds(
         The metadata with ``site``, ``label`` and, for ``loio``, ``institution``; ``group`` where some belong together.
     protocol : str
         Which people are held out, see the table above.
-    n_splits, n_repeats, random_state : int
+    n_splits : int
         Of ``cv`` only, see `SiteStratifiedKFold`.
+    n_repeats, random_state : int
+        Of ``cv`` and ``halves``: how often people or sites are dealt, and the seed of it.
 
     Examples
     --------
@@ -113,6 +122,9 @@ def folds(
         for i, (train, test) in enumerate(split):
             yield Fold(f"repeat{i // n_splits + 1}-fold{i % n_splits + 1}", train, test)
         return
+    if protocol == "halves":
+        yield from _halves(table, n_repeats, random_state)
+        return
     groups = _known(table, UNITS[protocol]).astype(str)
     refuse_aliases(groups, UNITS[protocol])
     if len(np.unique(groups)) < 2:
@@ -123,6 +135,30 @@ def folds(
     codes = group_codes(table)
     for train, test in LeaveOneGroupOut().split(table, groups=groups):
         yield _without_relatives(str(groups[test[0]]), train, test, codes)
+
+
+def _halves(table: pd.DataFrame, n_repeats: int, random_state: int) -> Iterator[Fold]:
+    """Deal the sites into two halves A and B, those with both classes first; test on A what B taught, then the reverse.
+
+    Both halves hold their share of sites with both classes, so that each can be learned from. Repeat r is the same
+    whatever ``n_repeats``.
+    """
+    site, label = _known(table, "site").astype(str), _known(table, "label")
+    refuse_aliases(site, "site")
+    names, codes = np.unique(site), group_codes(table)
+    one_class = np.array([len(np.unique(label[site == name])) < 2 for name in names])
+    if (~one_class).sum() < 4:
+        raise DataError(
+            f"halves of the sites need at least four sites with both classes, and there are {(~one_class).sum()}; "
+            "leave one site out at a time instead (loso)"
+        )
+    for repeat in range(n_repeats):
+        shuffle = np.random.default_rng([random_state, repeat]).random(len(names))
+        order = names[np.lexsort((shuffle, one_class))]
+        for letter, half in (("A", order[::2]), ("B", order[1::2])):
+            tested = np.isin(site, half)
+            name = f"halves-{repeat + 1:02d}-{letter}"
+            yield _without_relatives(name, np.flatnonzero(~tested), np.flatnonzero(tested), codes)
 
 
 def _without_relatives(name: str, train: np.ndarray, test: np.ndarray, codes: np.ndarray | None) -> Fold:

@@ -6,10 +6,9 @@ from typing import Any
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
 from brainroam.evaluation.runner import Results, evaluate
+from brainroam.evaluation.stats.families import ABLATION
 from brainroam.methods.naming import full_name
 
-#: CORE and the paper's four ablations: without site-wise deconfounding, temporal profiles, prior guidance, gating.
-ABLATION = ("core", "core-no-cd", "core-no-tp", "core-no-pg", "core-no-sg")
 SWEEPS: dict[str, list[dict[str, int]]] = {
     "budget": [{"budget": k} for k in (20, 40, 60, 80, 100, 120, 150, 200)],
     "window": [{"window": w, "stride": s} for w, s in product((20, 30, 40, 50, 60), (1, 5, 10, 15))],

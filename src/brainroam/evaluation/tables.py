@@ -1,4 +1,7 @@
-"""``scores.csv`` and ``predictions.csv``: what the runs of a study say, one row per run and one per person.
+"""``scores.csv`` and ``predictions.csv``: what the runs of a study say, one row per run and site, and one per person.
+
+``site`` is what was held out and measured, ``fold`` the run's share of the people. The two are the same wherever one
+site (institution, in-distribution fold) is held out at a time; a fold of ``halves`` holds several sites, a row each.
 
 Rows stand in a fixed order and numbers are written so that they read back exactly, so the same runs give the same bytes
 whenever and in whatever order they were done. Text that a spreadsheet would take for a formula (beginning with
@@ -16,23 +19,36 @@ import pandas as pd
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats.metrics import METRICS
 
-KEY = ("method", "protocol", "site", "seed")
-SCORES = (*KEY, "n", "n_cases", *METRICS, "threshold", "budget", "configuration")
+KEY = ("method", "protocol", "site", "fold", "seed")
+MEASURED = ("n", "n_cases", *METRICS)
+SCORES = (*KEY, *MEASURED, "threshold", "budget", "configuration")
 PREDICTIONS = (*KEY, "subject", "label", "score", "probability")
-TEXT = dict.fromkeys(("method", "protocol", "site", "budget", "configuration", "subject"), str)
+TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "budget", "configuration", "subject"), str)
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
-    """The one row of a run in ``scores.csv``."""
-    metrics = (result["metrics"][name] for name in ("n", "n_cases", *METRICS))
+    """The rows of a run in ``scores.csv``, by site."""
     chosen = json.dumps(result["configuration"], sort_keys=True)
-    return [(spec.name, spec.protocol, spec.fold, spec.seed, *metrics, result["threshold"], spec.budget, chosen)]
+    measured = (result["threshold"], spec.budget, chosen)
+    return [
+        (spec.name, spec.protocol, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *measured)
+        for site, found in sorted(metrics_by_site(spec, result).items())
+    ]
 
 
 def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
-    """The rows of a run in ``predictions.csv``, by subject."""
-    columns = [result["predictions"][name] for name in PREDICTIONS[len(KEY) :]]
-    return sorted((spec.name, spec.protocol, spec.fold, spec.seed, *row) for row in zip(*columns, strict=True))
+    """The rows of a run in ``predictions.csv``, by site and subject."""
+    people = result["predictions"]
+    sites = people.get("site", [spec.fold] * len(people["subject"]))
+    columns = [people[name] for name in PREDICTIONS[len(KEY) :]]
+    return sorted(
+        (spec.name, spec.protocol, site, spec.fold, spec.seed, *row) for site, *row in zip(sites, *columns, strict=True)
+    )
+
+
+def metrics_by_site(spec: RunSpec, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The metrics of a run at each site it held out: the fold itself, or the sites of a half."""
+    return result["metrics"] if spec.protocol == "halves" else {spec.fold: result["metrics"]}
 
 
 def require_types(columns: Iterable[str], rows: Iterable[tuple]) -> None:

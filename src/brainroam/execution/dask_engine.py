@@ -39,6 +39,7 @@ CLUSTERS = {
 MEMORY = {f"distributed.worker.memory.{step}": False for step in ("target", "spill", "pause")}
 # The scheduler's own retries would count against every task a dead worker had been given; ours know the culprit.
 SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "60s", **MEMORY}
+LOOPBACK = "127.0.0.1"  # whoever reaches a scheduler or its page can run code as its user, and is asked for no password
 PROLOGUE = [
     *(f"export {library}_NUM_THREADS=1" for library in ("OMP", "OPENBLAS", "MKL")),
     *(f"export DASK_{name.upper().replace('.', '__')}=False" for name in MEMORY),
@@ -111,17 +112,29 @@ class Dask:
                 cluster.scale(jobs)
                 yield cluster
         else:
-            with _leaving_ctrl_c_to_us():
-                cluster = extra("dask", "distributed").LocalCluster(
+            with self._processes(jobs) as cluster:
+                yield cluster
+
+    def _processes(self, jobs: int) -> Any:
+        """Workers on this machine that nobody outside it can reach."""
+        distributed = extra("dask", "distributed")
+        with _leaving_ctrl_c_to_us():
+            try:
+                return distributed.LocalCluster(
                     n_workers=jobs,
                     threads_per_worker=1,
                     processes=True,
+                    host=LOOPBACK,
                     memory_limit=self.memory_limit,
-                    dashboard_address=":0",
+                    dashboard_address=f"{LOOPBACK}:0",
+                    worker_dashboard_address=f"{LOOPBACK}:0",
                     silence_logs="CRITICAL",
                 )
-            with cluster:
-                yield cluster
+            except (RuntimeError, OSError, TimeoutError) as error:
+                raise BrainroamError(
+                    f"Dask could not start its worker processes ({error}): one of them was ended while it started, or "
+                    "there is too little memory; finished work is kept: start the command again, with fewer jobs"
+                ) from error
 
     @contextmanager
     def _queue(self) -> Iterator[Any]:
@@ -131,7 +144,7 @@ class Dask:
             raise UsageError("leave 'processes' out: every worker has one core, and cores says how many a job holds")
         settings = {"cores": 1, "memory": "4GB", **self.resources}
         settings["job_script_prologue"] = [*PROLOGUE, *settings.get("job_script_prologue", [])]
-        settings["scheduler_options"] = {"dashboard_address": ":0", **settings.get("scheduler_options", {})}
+        settings["scheduler_options"] = {"dashboard_address": f"{LOOPBACK}:0", **settings.get("scheduler_options", {})}
         make = getattr(extra("dask", "dask_jobqueue"), CLUSTERS[self.cluster])
         try:
             cluster = make(processes=settings["cores"], **settings)
@@ -157,7 +170,7 @@ class Dask:
             name = content_hash([cohort.manifest_hash, cohort.table.to_csv()])[:16]
             path = folder / f"cohort-{name}.zarr"
             if not is_store(path):
-                write_store(path, cohort.table, cohort.series, cohort.atlas, cohort.excluded)
+                write_store(path, cohort.table, cohort.series, cohort.atlas, cohort.excluded, cohort.prepared)
             found = StoredPeople.find(path, cohort)
         if found is None:
             raise ReaderError(f"{path} does not hold this cohort; delete it, and it is written again")
@@ -171,6 +184,7 @@ class StoredPeople:
     path: Path
     rows: tuple[int, ...]
     manifest_hash: str
+    covariates: tuple[str, ...]
 
     @classmethod
     def find(cls, path: Path, cohort: Cohort) -> "StoredPeople | None":
@@ -181,14 +195,14 @@ class StoredPeople:
         if -1 in rows or store.atlas != cohort.atlas or [store.digests[row] for row in rows] != cohort.series_digests:
             return None
         same = store.table.iloc[rows].reset_index(drop=True).equals(cohort.table)
-        return cls(path.absolute(), tuple(rows), cohort.manifest_hash) if same else None
+        return cls(path.absolute(), tuple(rows), cohort.manifest_hash, cohort.covariate_names) if same else None
 
     def load(self) -> Cohort:
         """Read them, and make sure that they are the same people still."""
         cohort = CohortStore(self.path).cohort(self.rows)
         if cohort.manifest_hash != self.manifest_hash:
             raise ReaderError(f"{self.path} has changed since the work began; start the command again")
-        return cohort
+        return cohort.using(self.covariates)
 
 
 @contextmanager

@@ -99,6 +99,9 @@ class MethodInfo:
         Values of each tuned parameter; the first is the default. Epochs are tuned besides, where there are any.
     needs : tuple of str
         What beyond series and labels it uses: ``"site"``, ``"covariates"``.
+    covariate_use : str
+        What it does with covariates, for the methods text: ``"removed"``, ``"projected"``, ``"kept"``,
+        ``"read"`` or ``"linked"``.
     self_selecting : bool
         It runs its own inner leave-one-site-out (and then offers ``inner_scores_``).
     fast : dict
@@ -117,6 +120,7 @@ class MethodInfo:
     citation: str = ""
     grid: dict[str, tuple] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    covariate_use: str = ""
     self_selecting: bool = False
     fast: dict[str, Any] = field(default_factory=dict)
     in_distribution_only: bool = False

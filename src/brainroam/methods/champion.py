@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
-from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
+from brainroam.core.series import TakesSeries
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError
@@ -207,6 +207,7 @@ register(
         "sum of three readers of all edges: Pearson, logarithm, co-fluctuation; head motion projected out",
         "brainroam",
         needs=("site",),
+        covariate_use="projected",
         self_selecting=True,
         stochastic=False,
     )

@@ -34,13 +34,13 @@ class CombatRidge(EdgeReader):
     ----------
     penalty : float
         Of the ridge, in units of the mean squared length of the features.
-    covariates : tuple of str
-        Whose effect ComBat keeps.
+    covariates : tuple of str, optional
+        Whose effect ComBat keeps; those of the study by default.
     """
 
     kind = "pearson"
 
-    def __init__(self, penalty: float = 3.0, covariates: tuple[str, ...] = ("age", "sex")) -> None:
+    def __init__(self, penalty: float = 3.0, covariates: tuple[str, ...] | None = None) -> None:
         self.penalty, self.covariates = penalty, covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
@@ -111,6 +111,7 @@ register(
         "Johnson et al. (2007) Biostatistics 8:118-127; Fortin et al. (2018) NeuroImage 167:104-120",
         {"penalty": (3.0, 1.0, 10.0)},
         needs=("site", "covariates"),
+        covariate_use="kept",
         stochastic=False,
     )
 )

@@ -1,11 +1,12 @@
 """Controls that every comparison shows: what can be had without any brain signal.
 
 ``majority``   the same score for everybody
-``confounds``  logistic regression on age, sex and motion
+``confounds``  logistic regression on the covariates of the study and motion
 ``site-only``  the share of cases at each site (in-distribution only: it knows nothing of a new site)
 """
 
 import json
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -17,6 +18,8 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.registry import register
+
+MOTION = "mean_fd"
 
 
 class Majority(Method):
@@ -44,14 +47,14 @@ class Majority(Method):
 class Confounds(Method):
     """Logistic regression on covariates alone; a missing one stands at the training mean."""
 
-    def __init__(self, covariates: tuple[str, ...] = ("age", "sex", "mean_fd")) -> None:
-        if not covariates:
+    def __init__(self, covariates: tuple[str, ...] | None = None) -> None:
+        if covariates is not None and not covariates:
             raise UsageError("there must be at least one covariate")
         self.covariates = covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Standardise and fit."""
-        table = cohort.covariates(self.covariates)
+        table = cohort.covariates(self.covariates or confounds_of(cohort.covariate_names))
         self.encoder_ = CovariateEncoder().fit(table)
         model = LogisticRegression().fit(self.encoder_.standardised(table), cohort.labels)
         self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
@@ -59,7 +62,7 @@ class Confounds(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The log odds."""
-        return self.encoder_.standardised(cohort.covariates(self.covariates)) @ self.coef_ + self.intercept_
+        return self.encoder_.standardised(cohort.table) @ self.coef_ + self.intercept_
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""
@@ -74,6 +77,17 @@ class Confounds(Method):
         self.coef_, self.intercept_ = state["coef"], float(state["intercept"][0])
         self.encoder_ = CovariateEncoder().load_state(state["covariates"])
         return self
+
+
+def confounds_of(covariates: Sequence[str]) -> tuple[str, ...]:
+    """What the control reads: the covariates of a study, and motion whether it is one of them or not.
+
+    >>> confounds_of(["age", "mean_fd", "iq"])
+    ('age', 'mean_fd', 'iq')
+    >>> confounds_of(["age", "sex"])
+    ('age', 'sex', 'mean_fd')
+    """
+    return tuple(dict.fromkeys([*covariates, MOTION]))
 
 
 class SiteOnly(Method):
@@ -107,8 +121,9 @@ register(
     MethodInfo(
         "confounds",
         Confounds,
-        "control: logistic regression on age, sex and motion",
+        "control: logistic regression on covariates and motion",
         needs=("covariates",),
+        covariate_use="read",
         stochastic=False,
     )
 )

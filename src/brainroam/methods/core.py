@@ -21,7 +21,6 @@ from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, la
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
-COVARIATES = ("age", "sex")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 PAPER = {
     "kind": "pearson",
@@ -43,8 +42,8 @@ class Core(Method):
 
     Parameters
     ----------
-    covariates : tuple of str
-        Columns of the cohort's table to remove.
+    covariates : tuple of str, optional
+        Columns of the cohort's table to remove; those of the study by default.
     **parameters
         Of `CoreClassifier`, but for the seed.
     """
@@ -52,12 +51,12 @@ class Core(Method):
     selects_scaffold = True
     __signature__ = inspect.Signature(
         [
-            inspect.Parameter("covariates", _KEYWORD, default=COVARIATES, annotation=tuple[str, ...]),
+            inspect.Parameter("covariates", _KEYWORD, default=None, annotation=tuple[str, ...] | None),
             *(p.replace(kind=_KEYWORD) for name, p in settings_of(CoreClassifier).items() if name != "random_state"),
         ]
     )
 
-    def __init__(self, covariates: tuple[str, ...] = COVARIATES, **parameters: Any) -> None:
+    def __init__(self, covariates: tuple[str, ...] | None = None, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
         CoreClassifier(**parameters)  # so that a parameter that does not exist is named before anything is computed
 
@@ -70,7 +69,7 @@ class Core(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The logit."""
-        people = self.classifier_.read_cohort(cohort, cohort.covariates(self.covariates))
+        people = self.classifier_.read_cohort(cohort, cohort.table)
         return predict_logits(self.classifier_.network_, people)
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
@@ -87,8 +86,9 @@ class Core(Method):
         found = described("scaffold", "d_com", cohort.atlas, edges)
         strongest = found["edges"]["edge"][:TOP_AT_SITES]
         people = largest(scaffold.edges, top, "contribution", gate=gates, contribution=moved)
+        sites = {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]}
         return found | {
-            "sites": {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]},
+            **({"sites": sites} if len(scaffold.contrast) else {}),
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
         }
 
@@ -103,7 +103,7 @@ class Core(Method):
     def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
         network = self.classifier_.network_
-        people = self.classifier_.read_cohort(cohort, cohort.covariates(self.covariates))
+        people = self.classifier_.read_cohort(cohort, cohort.table)
         with torch.no_grad():
             gates = network.gates(people.features, people.graph)
         moved = network.contributions(people.features, people.graph)
@@ -139,6 +139,7 @@ for _name, _parameters, _summary in (
             _summary,
             _CORE,
             needs=("site", "covariates"),
+            covariate_use="removed",
             self_selecting=True,
             fast={"inner_sites": 1},
         )

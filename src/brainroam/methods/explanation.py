@@ -4,7 +4,7 @@ An explanation is a dictionary of arrays; run files keep it, and `brainroam.repo
 
     kind      "scaffold" (CORE), "linear" (weights of edges) or "masks" (what a deep method attends to)
     measure   the column of ``edges`` they are ranked by: d_com, effect, or the method's own name for its mask
-    regions   name (P,), mni (P, 3) or None
+    regions   name (P,), mni (P, 3) or None, network (P,) or None
     edges     edge (index in triu order), then one column per quantity; the largest measure first
     sites     site (E,), edge (K,), contrast (E, K): d_e of the K largest edges at each training site   (CORE)
     nodes     one column per region-wise quantity (P,)                                                  (some masks)
@@ -28,9 +28,13 @@ def described(kind: str, measure: str, atlas: Atlas, edges: Mapping[str, np.ndar
     return {
         "kind": kind,
         "measure": measure,
-        "regions": {"name": list(atlas.labels), "mni": atlas.coords},
+        "regions": _regions(atlas),
         "edges": {name: np.asarray(column)[order] for name, column in edges.items()},
     }
+
+
+def _regions(atlas: Atlas) -> dict[str, Any]:
+    return {"name": list(atlas.labels), "mni": atlas.coords, "network": atlas.networks}
 
 
 def largest(edges: np.ndarray, top: int, by: str, **values: np.ndarray) -> dict[str, np.ndarray]:
@@ -72,7 +76,7 @@ def mask_explanation(atlas: Atlas, shown: Mapping[str, np.ndarray], top: int) ->
     vectors = {name: value for name, value in shown.items() if value.ndim == 2 and value.shape[1] == n_rois}
     if not matrices and not vectors:
         return None
-    found: dict[str, Any] = {"kind": "masks", "regions": {"name": list(atlas.labels), "mni": atlas.coords}}
+    found: dict[str, Any] = {"kind": "masks", "regions": _regions(atlas)}
     if matrices:
         name, value = next(iter(matrices.items()))
         rows, columns = np.triu_indices(n_rois, 1)

@@ -8,6 +8,12 @@ from brainroam.core.connectivity import TangentEdges, cohort_edges
 from brainroam.data.cohort import Cohort
 
 
+def tangent_reference(cohort: Cohort) -> TangentEdges:
+    """The tangent space of these people; they come again for every strength tried."""
+    whom = np.array(cohort.series_digests)
+    return cohort.cache.get("tangent", [whom], lambda: TangentEdges().fit(cohort.series))
+
+
 class EdgeFeatures:
     """Edges of one kind as a complete matrix: what is missing stands at the mean of the training people.
 
@@ -23,9 +29,7 @@ class EdgeFeatures:
     def fit_transform(self, cohort: Cohort) -> np.ndarray:
         """Learn the fill-in (and the tangent reference) from the training people and return their features."""
         if self.kind == "tangent":
-            # The same people come again for every strength tried, and in the inner folds of other folds.
-            whom = np.array(cohort.series_digests)
-            self.tangent_ = cohort.cache.get("tangent", [whom], lambda: TangentEdges().fit(cohort.series))
+            self.tangent_ = tangent_reference(cohort)
         values = self._values(cohort)
         known = np.isfinite(values)
         self.fill_ = np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

@@ -119,7 +119,6 @@ _TANGENT = "Dadi et al. (2019) NeuroImage 192:115-134; nilearn"
 for _name, _kind, _classifier, _strengths, _citation in (
     ("fc-logistic", "pearson", "logistic", (0.01, 0.001, 0.1), _FC),
     ("fc-svm", "pearson", "svm", (0.01, 0.001, 0.1), _FC),
-    ("tangent-ridge", "tangent", "ridge", (1000.0, 100.0, 10000.0), _TANGENT),
     ("tangent-logistic", "tangent", "logistic", (0.01, 0.001, 0.1), _TANGENT),
 ):
     register(

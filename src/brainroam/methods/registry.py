@@ -18,7 +18,7 @@ from brainroam.methods.base import MethodInfo
 GROUP = "brainroam.methods"
 _METHODS: dict[str, MethodInfo] = {}
 _plugged_in: set[EntryPoint] = set()
-_LINEAR = ("champion", "edge_ridge", "linear", "scaffold_ridge", "combat", "controls")
+_LINEAR = ("champion", "edge_ridge", "linear", "tangent_ridge", "scaffold_ridge", "combat", "controls")
 _BASELINES = (  # in the order of the tables of the paper
     *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco", "brainnettf", "agmgc"),
     *("fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),

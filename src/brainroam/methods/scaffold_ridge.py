@@ -39,8 +39,8 @@ class ScaffoldRidge(Method):
         Thresholds of the scaffold.
     slopes : {"shrunken", "site"}
         See `SiteDeconfounder`.
-    covariates : sequence of str
-        Columns to remove.
+    covariates : sequence of str, optional
+        Columns to remove; those of the study by default.
     """
 
     def __init__(
@@ -53,16 +53,12 @@ class ScaffoldRidge(Method):
         eta: float = 0.75,
         zeta: float = 0.70,
         slopes: str = "shrunken",
-        covariates: Sequence[str] = ("age", "sex"),
+        covariates: Sequence[str] | None = None,
     ) -> None:
-        self.kind, self.penalties, self.slopes, self.covariates = (
-            EdgeKind(kind, shrinkage, robust),
-            penalties,
-            slopes,
-            covariates,
-        )
+        self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)
-        self.thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
+        self.penalties, self.slopes, self.covariates = penalties, slopes, covariates
+        self.thresholds = tau_percentile, eta, zeta
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Deconfound, select, solve."""
@@ -75,10 +71,8 @@ class ScaffoldRidge(Method):
         """As the base class; folds that leave whole sites out share regressions and contrasts of the sites."""
         evidence = self._evidence(cohort)
         kept = [sorted(set(evidence.site) - set(evidence.site[held_out])) for _, held_out in folds]
-        whole = all(
-            np.isin(evidence.site, sites).sum() == len(train) for sites, (train, _) in zip(kept, folds, strict=True)
-        )
-        if not whole:
+        sizes = [int(np.isin(evidence.site, sites).sum()) for sites in kept]
+        if sizes != [len(train) for train, _ in folds]:  # some sites are cut in two
             return super().out_of_fold(cohort, folds, seed)
         scores = []
         for sites, (_, held_out) in zip(kept, folds, strict=True):
@@ -93,13 +87,13 @@ class ScaffoldRidge(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of the residuals on the scaffold."""
-        return self.reading_.score(self._values(cohort), cohort.covariates(self.covariates))
+        return self.reading_.score(self._values(cohort), cohort.table)
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
         """What each edge adds to each person's score (n, M)."""
         reading = self.reading_
         full = np.zeros((len(cohort), len(reading.deconfounder.mean_intercept_)))
-        residuals = reading.residuals(self._values(cohort), cohort.covariates(self.covariates))
+        residuals = reading.residuals(self._values(cohort), cohort.table)
         full[:, reading.edges] = residuals * reading.coef
         return full
 
@@ -135,16 +129,14 @@ class ScaffoldRidge(Method):
 
     def _reading(self, evidence: Evidence, sites: Sequence[str]) -> "_Reading":
         """What the people of these sites give."""
-        edges = evidence.scaffold(sites, **self.thresholds).edges
+        edges = evidence.scaffold(sites, *self.thresholds).edges
         here = np.flatnonzero(np.isin(evidence.site, sites))
         deconfounder = evidence.frozen(sites)
-        residuals = deconfounder.site_residuals(evidence.values_of(here, edges), here, edges)
+        residuals = evidence.residuals_of(here, edges, deconfounder)
         spread = np.nanstd(residuals, axis=0)
         spread[~(spread > 0)] = 1
-        target = 2.0 * evidence.y[here] - 1
-        return _Reading(
-            deconfounder, edges, ridge_weights(np.nan_to_num(residuals / spread), target, *self.penalties) / spread
-        )
+        weights = ridge_weights(np.nan_to_num(residuals / spread), 2.0 * evidence.y[here] - 1, *self.penalties)
+        return _Reading(deconfounder, edges, weights / spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +149,7 @@ class _Reading:
 
     def residuals(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:
         """r_res (n, edges) of anybody; 0 where missing."""
-        return np.nan_to_num(self.deconfounder.transform(values, covariates=covariates, columns=self.edges))
+        return np.nan_to_num(self.deconfounder.frozen_residuals(values, covariates, columns=self.edges))
 
     def score(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:
         """The weighted sum."""
@@ -171,6 +163,7 @@ register(
         "ridge on the cross-site scaffold of deconfounded log-Euclidean edges",
         "recipe of brainroam",
         needs=("site", "covariates"),
+        covariate_use="removed",
         stochastic=False,
         least_sites=2,
     )

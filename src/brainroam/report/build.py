@@ -7,6 +7,7 @@ from pathlib import Path
 
 from brainroam import __version__
 from brainroam.evaluation.runner import Results
+from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
 from brainroam.report.data import ReportData, read_data
 from brainroam.report.page import render
@@ -117,10 +118,9 @@ def report(
 
 def _subtitle(data: ReportData) -> str:
     people, cases = (sum(site[key] for site in data.study["sites"]) for key in ("n", "n_cases"))
-    protocols = {"loso": "leave one site out", "loio": "leave one institution out", "cv": "in-distribution folds"}
     day = f"{_day(data.date)}. " if data.date else ""
     return (
-        f"{day}{data.method}, {protocols[data.protocol]}: {people} people ({cases} with the condition) at "
+        f"{day}{data.method}, {TITLES[data.protocol]}: {people} people ({cases} with the condition) at "
         f"{len(data.study['sites'])} sites, atlas {data.study['atlas']}"
     )
 

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from brainroam.errors import RunsError, unknown
 from brainroam.evaluation.joined import bare_name
@@ -20,17 +19,14 @@ from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import auc_by_group, confounding_by_site
-from brainroam.evaluation.stats.meta import logit_auc
+from brainroam.evaluation.stats.families import CONTROLS, OURS, compared
 from brainroam.evaluation.stats.metrics import average_seeds
-from brainroam.evaluation.stats.site_scores import Evidence, gather
-from brainroam.report.families import studied_apart
+from brainroam.evaluation.stats.site_scores import SiteScores, gather
+from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.source import data_words, study_name
 
-OURS = ("champion", "core")
-CONTROLS = ("majority", "confounds", "site-only")
-PROTOCOLS = ("loso", "loio", "cv")
+PROTOCOLS = ("loso", "loio", "halves", "cv")
 PLAIN = "fc-ridge"  # the reference a new method has to beat
-Z = 1.959964
 
 #: Anything a display can be made from.
 Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
@@ -113,8 +109,7 @@ class ReportData:
     @cached_property
     def compared(self) -> list[str]:
         """The methods to compare: no ablation of CORE and no point of a sweep, which have sections of their own."""
-        apart = studied_apart(self.names) - {self.method}
-        return [name for name in self.names if name not in apart]
+        return compared(self.names, self.method)
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -130,9 +125,9 @@ class ReportData:
         return compare_methods(scores, predictions, reference)
 
     @cached_property
-    def evidence(self) -> Evidence:
-        """Per-site AUCs and variances of all methods under the main protocol, without resamples."""
-        return gather(self.results.predictions, self.protocol, n_boot=0)
+    def gathered(self) -> SiteScores:
+        """Per-site AUCs of all methods under the main protocol."""
+        return gather(self.results.predictions, self.protocol)
 
     @cached_property
     def site_scores(self) -> pd.DataFrame:
@@ -143,14 +138,9 @@ class ReportData:
     @cached_property
     def site_aucs(self) -> pd.DataFrame:
         """AUC and 95 % interval of the method of the report at each site that has both classes, best first."""
-        found = self.evidence
-        return auc_intervals(
-            found.sites,
-            found.auc[:, (j := found.methods.index(self.method))],
-            found.variance[:, j],
-            found.n_cases,
-            found.n_controls,
-        )
+        found = self.gathered
+        auc = found.auc[:, found.methods.index(self.method)]
+        return auc_intervals(found.sites, auc, found.n_cases, found.n_controls)
 
     @property
     def headline(self) -> dict[str, Any]:
@@ -208,7 +198,7 @@ class ReportData:
 
     @property
     def unit(self) -> str:
-        """What is held out: a site, an institution, or a fold of people."""
+        """What is held out and measured: a site, an institution, or a fold of people."""
         return UNITS[self.protocol]
 
     @property
@@ -262,15 +252,12 @@ class ReportData:
         return content
 
 
-def auc_intervals(
-    sites: Sequence[str], auc: np.ndarray, variance: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray
-) -> pd.DataFrame:
-    """Sites that have an AUC, best first: ``site``, ``n_cases``, ``n``, ``auc``, ``low`` and ``high`` (logit scale)."""
+def auc_intervals(sites: Sequence[str], auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> pd.DataFrame:
+    """Sites that have an AUC, best first: ``site``, ``n_cases``, ``n``, ``auc``, ``low`` and ``high``."""
     frame = pd.DataFrame({"site": sites, "n_cases": n_cases, "n": n_cases + n_controls, "auc": auc})
     known = frame["auc"].notna().to_numpy()
-    effect, variance = logit_auc(auc[known], variance[known], n_cases[known], n_controls[known])
-    half = Z * np.sqrt(variance)
-    frame = frame[known].assign(low=expit(effect - half), high=expit(effect + half))
+    low, high = site_intervals(auc[known], n_cases[known], n_controls[known])
+    frame = frame[known].assign(low=low, high=high)
     return frame.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
 
 

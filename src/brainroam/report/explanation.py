@@ -1,4 +1,4 @@
-"""What methods read, as tables: their pathways, which of them moved whom, and how the sites and lobes take part.
+"""What methods read, as tables: their pathways, which of them moved whom, and how sites, lobes and networks take part.
 
 `Explanation` is made from one fitted model, or from the runs of a whole leave-one-site-out study; what each method
 contributes stands in `brainroam.methods.explanation`.
@@ -13,7 +13,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import edge_pairs
 from brainroam.data.atlas import Atlas
-from brainroam.data.atlas.lobes import LOBES, lobes_of
+from brainroam.data.atlas.lobes import Parts, parts_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import Method
@@ -60,8 +60,9 @@ class Explanation:
         first = folds[0]
         self.folds, self._people = list(folds), list(people)
         self.kind, self.measure = first["kind"], first.get("measure", "")
-        names, mni = first["regions"]["name"], first["regions"]["mni"]
-        self.atlas = Atlas("regions", tuple(names), None if mni is None else np.asarray(mni, dtype=float))
+        names, mni, networks = (first["regions"].get(key) for key in ("name", "mni", "network"))
+        coords = None if mni is None else np.asarray(mni, dtype=float)
+        self.atlas = Atlas("regions", tuple(names), coords, networks=None if networks is None else tuple(networks))
 
     @classmethod
     def of_model(cls, method: Method, cohort: Cohort, top: int = 10) -> Self:
@@ -168,12 +169,13 @@ class Explanation:
 
     @cached_property
     def networks(self) -> pd.DataFrame:
-        """How many pathways join which lobes, and in which direction; empty where no lobes are known."""
-        table = self.counted
-        if "lobe_1" not in table or not len(table):
+        """How many pathways join which lobes or networks, and in which direction; empty where neither is known."""
+        table, parts = self.counted, self.parts
+        if parts is None or not len(table):
             return pd.DataFrame(columns=["lobe_1", "lobe_2", "pathways"])
-        place = {lobe: k for k, lobe in enumerate(LOBES)}
-        ends = np.sort([[place[a], place[b]] for a, b in zip(table["lobe_1"], table["lobe_2"], strict=True)], axis=1)
+        first, second = f"{parts.kind}_1", f"{parts.kind}_2"
+        place = {name: k for k, name in enumerate(parts.names)}
+        ends = np.sort([[place[a], place[b]] for a, b in zip(table[first], table[second], strict=True)], axis=1)
         value = table[self.measure].to_numpy()
         rows = pd.DataFrame(
             {"a": ends[:, 0], "b": ends[:, 1], "positive": value > 0, "negative": value < 0, "v": value}
@@ -182,11 +184,11 @@ class Explanation:
             pathways=("v", "size"), positive=("positive", "sum"), negative=("negative", "sum"), mean=("v", "mean")
         )
         found = found.rename(columns={"mean": f"mean_{self.measure}"}).reset_index()
-        sizes = pd.Series(self.lobes).value_counts().reindex(LOBES, fill_value=0).to_numpy()
+        sizes = pd.Series(parts.of_region).value_counts().reindex(parts.names, fill_value=0).to_numpy()
         a, b = found.pop("a").to_numpy(), found.pop("b").to_numpy()
         possible = np.where(a == b, sizes[a] * (sizes[a] - 1) // 2, sizes[a] * sizes[b])
-        found.insert(0, "lobe_1", np.array(LOBES)[a])
-        found.insert(1, "lobe_2", np.array(LOBES)[b])
+        found.insert(0, first, np.array(parts.names)[a])
+        found.insert(1, second, np.array(parts.names)[b])
         found["share_of_possible"] = found["pathways"] / possible
         return found.sort_values("pathways", ascending=False, kind="stable", ignore_index=True)
 
@@ -201,17 +203,18 @@ class Explanation:
         return mean.sort_values(mean.columns[1], key=np.abs, ascending=False, kind="stable", ignore_index=True)
 
     @cached_property
-    def lobes(self) -> list[str] | None:
-        """The lobe of every region, where known."""
-        return lobes_of(self.atlas)
+    def parts(self) -> Parts | None:
+        """The network or lobe of every region, where known."""
+        return parts_of(self.atlas)
 
     def _regions(self, edges: np.ndarray) -> pd.DataFrame:
-        """Names, lobes and, where the atlas knows them, MNI coordinates of the two regions of each edge."""
+        """Names, lobes or networks and, where the atlas knows them, MNI coordinates of the two regions of each edge."""
         pairs = edge_pairs(len(self.atlas))[edges]
         labels = np.array(self.atlas.labels, dtype=object)
         columns = {f"region_{k + 1}": labels[pairs[:, k]] for k in (0, 1)}
-        if self.lobes is not None:
-            columns |= {f"lobe_{k + 1}": np.array(self.lobes, dtype=object)[pairs[:, k]] for k in (0, 1)}
+        if self.parts is not None:
+            part = np.array(self.parts.of_region, dtype=object)
+            columns |= {f"{self.parts.kind}_{k + 1}": part[pairs[:, k]] for k in (0, 1)}
         if (mni := self.atlas.coords) is not None:
             columns |= {f"{axis}_{k + 1}": mni[pairs[:, k], c] for k in (0, 1) for c, axis in enumerate("xyz")}
         return pd.DataFrame(columns)

@@ -1,25 +1,54 @@
-"""Edges of a cohort as BIDS relationship matrices, for other tools."""
+"""Edges of a cohort as BIDS relationship matrices or as one table, for other tools; as they are, or deconfounded."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from brainroam import __version__
-from brainroam.core.connectivity import cohort_edges, edges_to_matrix
+from brainroam.core.connectivity import cohort_edges, edge_pairs, edges_to_matrix
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, listed
+from brainroam.report.residuals import Residuals
+from brainroam.utils.csv_text import inactive
 from brainroam.utils.files import write_text
 
 
-def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust: bool = False) -> Path:
+def write_edge_table(
+    cohort: Cohort, out: str | Path, kind: str = "pearson", residuals: Residuals | None = None
+) -> Path:
+    """Write everybody's edges as one table: ``participant_id``, ``site``, ``label``, then a column per edge."""
+    path = Path(out) / "edges.tsv"
+    values = cohort_edges(cohort, kind) if residuals is None else residuals.values
+    names = np.array(cohort.atlas.labels, dtype=object)[edge_pairs(cohort.n_rois)]
+    columns = [f"{first}--{second}" for first, second in names]
+    people = cohort.table[["subject", "site", "label"]].rename(columns={"subject": "participant_id"})
+    if residuals is not None:
+        people["deconfounded"] = residuals.by
+        write_text(
+            path.with_suffix(".json"), json.dumps({"MeasureDescription": residuals.description}, indent=2) + "\n"
+        )
+    table = pd.concat([people, pd.DataFrame(values, columns=columns)], axis=1)
+    text = table.to_csv(sep="\t", index=False, na_rep="n/a", float_format="%.6g", lineterminator="\n")
+    return write_text(path, text)
+
+
+def write_relmats(
+    cohort: Cohort,
+    out: str | Path,
+    kind: str = "pearson",
+    robust: bool = False,
+    residuals: Residuals | None = None,
+) -> Path:
     """Write everybody's edges as BIDS relationship matrices (as the draft extension BEP017 has them).
 
     ::
 
         out/dataset_description.json
-        out/participants.tsv
+        out/participants.tsv                                                      source_id is the id as it was read
         out/sub-<id>/func/sub-<id>_atlas-<atlas>_meas-<kind>_relmat.dense.tsv     P x P, n/a for missing edges
         out/sub-<id>/func/sub-<id>_atlas-<atlas>_meas-<kind>_relmat.json          what it holds
 
@@ -37,7 +66,8 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would stand twice")
     sidecar = {
         "RelationshipMeasure": kind,
-        "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity",
+        "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity"
+        + ("" if residuals is None else f": {residuals.description}"),
         "Weighted": True,
         "Directed": kind == "lag",
         "ValidDiagonal": False,
@@ -46,7 +76,8 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         "NodeLabels": list(cohort.atlas.labels),
     }
     entities = f"atlas-{_label(cohort.atlas.name)}_meas-{kind}_relmat"
-    for label, vector in zip(labels, cohort_edges(cohort, kind, robust=robust), strict=True):
+    values = cohort_edges(cohort, kind, robust=robust) if residuals is None else residuals.values
+    for label, vector in zip(labels, values, strict=True):
         stem = out / f"sub-{label}" / "func" / f"sub-{label}_{entities}"
         matrix = edges_to_matrix(vector)
         if kind == "lag":
@@ -54,8 +85,17 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
         rows = ("\t".join("n/a" if np.isnan(x) else f"{x:.6g}" for x in row) for row in matrix)
         write_text(f"{stem}.dense.tsv", "\n".join(rows) + "\n")
         write_text(f"{stem}.json", json.dumps(sidecar, indent=2) + "\n")
-    people = cohort.table.assign(participant_id=[f"sub-{label}" for label in labels])
-    columns = ["participant_id", "site", "label", "age", "sex"]
+    people = cohort.table.assign(
+        participant_id=[f"sub-{label}" for label in labels],
+        source_id=cohort.table["subject"].map(inactive),
+        site=cohort.table["site"].map(inactive),
+    )
+    columns = list(
+        dict.fromkeys(["participant_id", "source_id", "site", "label", "age", "sex", *cohort.covariate_names])
+    )
+    if residuals is not None:
+        people["deconfounded"] = residuals.by
+        columns.append("deconfounded")
     table = people[columns].to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n")
     write_text(out / "participants.tsv", table)
     generated = {"Name": "brainroam", "Version": __version__}
@@ -67,5 +107,11 @@ def write_relmats(cohort: Cohort, out: str | Path, kind: str = "pearson", robust
 
 
 def _label(name: str) -> str:
-    """A name as BIDS allows it: letters and digits."""
-    return re.sub(r"[^A-Za-z0-9]", "", name.removeprefix("sub-"))
+    """A name as BIDS allows it: letters and digits of ASCII, and a few more that stand for letters it does not allow.
+
+    >>> _label("sub-NYU_0051"), _label("Мария"), _label("Мария 2")
+    ('NYU0051', 'e7012497', '2bba0845e')
+    """
+    name = name.removeprefix("sub-")
+    kept = re.sub(r"[^A-Za-z0-9]", "", name)
+    return kept if kept and name.isascii() else kept + hashlib.sha256(name.encode()).hexdigest()[:8]

@@ -30,9 +30,16 @@ def write_csv(path: str | Path, table: pd.DataFrame) -> Path:
     return write_text(path, csv_lines([table.columns, *table.itertuples(index=False)]))
 
 
+def inactive(text: str) -> str:
+    """Text that no spreadsheet takes for a formula.
+
+    >>> inactive("=1+1"), inactive("S01")
+    ("'=1+1", 'S01')
+    """
+    return f"'{text}" if text[:1] in ACTIVE else text
+
+
 def _cell(value: Any) -> str:
     """One cell; Python's own csv module leaves a carriage return unquoted before 3.13."""
-    text = "" if value is None else str(value)
-    if isinstance(value, str) and text[:1] in ACTIVE:
-        text = f"'{text}"
+    text = "" if value is None else inactive(value) if isinstance(value, str) else str(value)
     return '"' + text.replace('"', '""') + '"' if QUOTED & set(text) else text

@@ -4,12 +4,14 @@ JSON documents state their own checksum, so that one cut short or changed is nev
 """
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
+import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,32 +20,60 @@ from typing import IO, Any
 from brainroam.errors import BrainroamError
 
 SCHEMA = 1
+LARGEST_DOCUMENT = 2**30  # bytes of a JSON file that is read at once
 
 
 @contextmanager
 def atomic_write(path: str | Path, text: bool = False) -> Iterator[IO]:
     """Open a temporary file beside ``path`` and move it there once it is complete and on disk.
 
-    Text is UTF-8 with ``\\n`` line ends on every platform, so the bytes do not depend on where they were written.
+    Text is UTF-8 with ``\\n`` line ends on every platform, so the bytes do not depend on where they were written. The
+    umask says who may read a new file; a file that is replaced keeps its mode.
     """
     path = Path(path)
+    temporary = part_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+        handle = _created(temporary, like=path)
     except OSError as error:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
-    temporary = Path(name)
     try:
         with open(handle, "w", encoding="utf-8", newline="\n") if text else open(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def part_beside(path: Path) -> Path:
+    """A hidden name beside ``path`` that nobody else uses, for what is not complete yet."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.part")
+
+
+def _created(new: Path, like: Path) -> int:
+    """Open a new file that has from its first moment the mode of the file it will replace, or what the umask leaves."""
+    try:
+        mode = stat.S_IMODE(like.stat().st_mode)
+    except FileNotFoundError:
+        return os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    new.chmod(mode)
+    return handle
+
+
+def read_regular(path: Path, limit: int = LARGEST_DOCUMENT) -> bytes:
+    """The bytes of a file; an `OSError` for a pipe or device, which may never end, and beyond ``limit`` bytes."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if facts.st_size > limit:
+            raise OSError(errno.EFBIG, f"it has {facts.st_size:,} bytes, more than the {limit:,} allowed", str(path))
+        return file.read(limit)
 
 
 def expanded(path: str | Path) -> Path:
@@ -64,6 +94,7 @@ def write_text(path: str | Path, content: str) -> Path:
 def exchanged(one: Path, other: Path) -> bool:
     """Let two files or folders change places in one step that nothing can interrupt; False where that is not possible.
 
+    >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> one, other = write_text(folder / "one", "1"), write_text(folder / "other", "2")
     >>> exchanged(one, other) == (one.read_text() == "2")
@@ -79,14 +110,13 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     """A new folder beside ``path`` that is moved there once it is complete; an error where something stands already."""
     path = expanded(path)
     refuse_existing(path)
+    part = part_beside(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
+        part.mkdir(parents=True)
     except OSError as error:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
     try:
         yield part
-        part.chmod(0o755)
         part.rename(path)
     except OSError as error:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
@@ -153,7 +183,7 @@ def write_checksummed(path: Path, content: Mapping[str, Any]) -> None:
 def read_checksummed(path: Path, error_class: type[BrainroamError] = BrainroamError) -> dict[str, Any]:
     """Read what `write_checksummed` wrote; anything else is an error that says what is wrong with it."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(path).decode("utf-8"))
         schema, checksum = content.pop("schema"), content.pop("checksum")
         digest = content_hash(content)
     except OSError as error:

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,11 +23,16 @@ from safetensors import numpy as safetensors
 
 from brainroam import __version__
 from brainroam.errors import BrainroamError, ModelFileError, listed
-from brainroam.utils.files import exchanged, expanded
+from brainroam.utils.files import exchanged, expanded, part_beside, read_regular
 
 SCHEMA = 1
 HEADER, ARRAYS = "model.json", "model.safetensors"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "safetensors")
+LARGEST_HEADER, LARGEST_ARRAYS = 2**26, 2**32  # bytes; ours have some kB and some MB
+NOTICE = (
+    "Personal data: whoever holds this model and a scan can tell better than chance whether the person was in its "
+    "training set and, if so, the diagnosis. Share it only with those who may have the data it was made from."
+)
 BLANK = "0" * 64  # stands for the checksum of model.json while that checksum is taken
 
 
@@ -40,10 +44,12 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
     path : str or Path
         The folder.
     header : dict
-        What the model is: JSON values, numpy scalars and tuples. Schema, package versions and checksums are added.
+        What the model is: JSON values, numpy scalars and tuples. Schema, package versions, checksums and a notice that
+        it is personal data are added.
     arrays : dict of str to ndarray
         What it learned.
 
+    >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "model"
     >>> _ = save_model(folder, {"kind": "example"}, {"weights": np.arange(3.0)})
     >>> header, arrays = load_model(folder)
@@ -54,7 +60,9 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
     if path.exists() and not _may_be_replaced(path):
         raise ModelFileError(f"{path} exists and is not a model; it was left as it is: choose another name")
     tensors = safetensors.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    content = _sealed({**header, "schema": SCHEMA, "versions": _versions(), "arrays_sha256": _sha256(tensors)})
+    content = _sealed(
+        {**header, "notice": NOTICE, "schema": SCHEMA, "versions": _versions(), "arrays_sha256": _sha256(tensors)}
+    )
     try:
         with _moved_into_place(path) as folder:
             _write(folder / HEADER, content)
@@ -68,7 +76,8 @@ def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     """Read a model folder and check every byte of it; other files in it are ignored with a warning."""
     folder = expanded(path)
     try:
-        content, tensors = (folder / HEADER).read_bytes(), (folder / ARRAYS).read_bytes()
+        content = read_regular(folder / HEADER, LARGEST_HEADER)
+        tensors = read_regular(folder / ARRAYS, LARGEST_ARRAYS)
     except OSError as error:
         raise ModelFileError(f"{folder} is not a model: {error.filename} cannot be read ({error.strerror})") from error
     header = _opened(content, folder)
@@ -127,7 +136,16 @@ def _may_be_replaced(path: Path) -> bool:
     """Whether a folder is empty or holds a model of ours."""
     if not path.is_dir() or not any(path.iterdir()):
         return path.is_dir()
-    return (path / HEADER).is_file() and b"arrays_sha256" in (path / HEADER).read_bytes()
+    return (path / HEADER).is_file() and b"arrays_sha256" in read_regular(path / HEADER, LARGEST_HEADER)
+
+
+def _refuse_links(path: Path) -> None:
+    """What else stands in a folder comes along when its model is replaced; what a link points to is not in it."""
+    links = sorted(str(item.relative_to(path)) for item in path.rglob("*") if item.is_symlink())
+    if links:
+        raise ModelFileError(
+            f"{path} holds links to other places: {listed(links)}; remove them, or choose another name"
+        )
 
 
 @contextmanager
@@ -136,13 +154,17 @@ def _moved_into_place(path: Path) -> Iterator[Path]:
 
     Where the system can exchange two folders in one step, there is a whole model at ``path`` at any moment.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part"))
+    workshop = part_beside(path)
     new, old = workshop / "new", workshop / "old"
+    workshop.mkdir(0o700, parents=True)
     try:
         new.mkdir()
         yield new
         if path.exists():
+            _refuse_links(path)
+            for name in (HEADER, ARRAYS):
+                if (path / name).exists():
+                    shutil.copymode(path / name, new / name)
             shutil.copytree(path, new, ignore=shutil.ignore_patterns(HEADER, ARRAYS), dirs_exist_ok=True)
             if exchanged(new, path):
                 return

@@ -189,7 +189,7 @@ def test_which_atlas(study, signal, write):
     assert regions(2, atlas=table).labels == ("left", "right")
     with pytest.raises(DataError, match="200 regions but the series have 40 columns"):
         regions(40, atlas="cc200")
-    with pytest.raises(UsageError, match="neither shipped"):
+    with pytest.raises(UsageError, match="neither known"):
         regions(40, atlas="nowhere.csv")
 
 

@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.compare import compare_methods, summarise
-from brainroam.evaluation.stats.meta import pool_auc
-from brainroam.evaluation.stats.metrics import delong_variance, site_metrics
-from brainroam.evaluation.stats.paired import left_out_test, nadeau_bengio
+from brainroam.evaluation.stats.metrics import site_metrics
+from brainroam.evaluation.stats.paired import left_out_t, nadeau_bengio
+from brainroam.evaluation.stats.verdict import verdict
 
 KEYS = ["method", "protocol", "site", "seed"]
 
@@ -63,31 +63,30 @@ def test_the_table_agrees_with_a_calculation_by_hand(runs):
     row = table.loc["core"]
     assert row["auc"] == pytest.approx(auc.mean())
     assert (row["worst_auc"], row["worst_site"]) == (pytest.approx(auc.min()), f"site{auc.argmin()}")
-    assert row["auc_low"] < row["auc"] < row["auc_high"]
-    assert row["next_low"] < row["pooled_low"] < row["pooled_auc"] < row["pooled_high"] < row["next_high"]
+    expected = verdict(auc, [15] * 8, [15] * 8)
+    assert row[["auc_low", "auc_high", "next_low", "next_high", "tau"]].tolist() == pytest.approx(
+        [expected.low, expected.high, expected.next_low, expected.next_high, expected.tau]
+    )
+    assert row["next_low"] <= row["auc_low"] < row["auc"] < row["auc_high"] <= row["next_high"]
+    assert row["reason"] == ""
     per_site = scores[scores["method"] == "core"].groupby("site").mean(numeric_only=True)
     for name in ("acc", "balanced_acc", "brier", "sensitivity", "specificity"):
         assert row[name] == pytest.approx(per_site[name].mean())
     assert row["calibration_slope"] == pytest.approx(per_site["calibration_slope"].median())
 
 
-def test_pooling_uses_delong_variances():
-    predictions = make_predictions({"core": 1.0}, seeds=1)
-    sites = [(s["label"].to_numpy(), s["score"].to_numpy()) for _, s in predictions.groupby("site")]
-    auc, variance = [roc_auc_score(*s) for s in sites], [delong_variance(*s) for s in sites]
-    expected = pool_auc(auc, variance, [15] * 8, [15] * 8)
-    row = summarise(score_runs(predictions), predictions).iloc[0]
-    assert (row["pooled_auc"], row["next_low"]) == pytest.approx((expected.estimate, expected.next_low))
-
-
-def test_a_constant_method_is_at_chance_with_certainty(runs):
+def test_a_constant_method_has_no_interval_and_the_notes_say_why(runs):
     row = summarise(*runs).set_index("method").loc["majority"]
-    assert row[["auc", "auc_low", "auc_high", "next_low", "next_high"]].tolist() == [0.5] * 5
+    assert row["auc"] == 0.5
+    assert row[["auc_low", "auc_high", "next_low", "next_high", "tau"]].isna().all()
+    reason = "no intervals: the AUC is exactly 0.5 at every site, as of a score that is the same for everybody"
+    assert row["reason"] == reason
+    assert compare_methods(*runs).notes == [f"majority: {reason}."]
 
 
 def test_pairs_are_tested_on_site_differences(runs):
     scores, predictions = runs
-    result = compare_methods(scores, predictions)
+    result = compare_methods(scores, predictions, all_pairs=True)
     assert result.paired[["method", "against"]].to_numpy().tolist() == [
         ["core", "ridge"],
         ["core", "majority"],
@@ -96,10 +95,9 @@ def test_pairs_are_tested_on_site_differences(runs):
     difference = site_aucs(predictions, "core") - site_aucs(predictions, "ridge")
     row = result.paired.iloc[0]
     assert row["difference"] == pytest.approx(difference.mean())
-    assert row["p"] == left_out_test(difference)
+    expected = left_out_t(difference)
+    assert row[["p", "low", "high"]].tolist() == pytest.approx([expected.p, expected.low, expected.high])
     assert (row["n_sites"], row["won"], row["lost"]) == (8, (difference > 0).sum(), (difference < 0).sum())
-    assert row["low"] < row["difference"] < row["high"]
-    assert row["smallest_p"] == pytest.approx(3 * 2 / 2**8)
 
 
 def test_the_paired_interval_profits_from_shared_people(runs):
@@ -110,20 +108,48 @@ def test_the_paired_interval_profits_from_shared_people(runs):
 
 
 def test_a_reference_means_fewer_comparisons_and_a_kinder_correction(runs):
-    everything, against = compare_methods(*runs), compare_methods(*runs, reference="ridge")
-    assert against.paired["against"].tolist() == ["ridge", "ridge"]
-    assert against.paired["difference"].tolist()[1] < 0
-    assert against.paired.iloc[0]["p"] == everything.paired.iloc[0]["p"]
-    assert against.paired.iloc[0]["p_holm"] < everything.paired.iloc[0]["p_holm"]
+    everything, against = compare_methods(*runs, all_pairs=True), compare_methods(*runs, reference="majority")
+    assert against.paired["against"].tolist() == ["majority", "majority"]
+    smallest = everything.paired["p"].idxmin()
+    row = against.paired.set_index("method").loc[everything.paired.loc[smallest, "method"]]
+    assert row["p"] == everything.paired.loc[smallest, "p"]
+    assert row["p_holm"] == pytest.approx(2 * row["p"])
+    assert everything.paired.loc[smallest, "p_holm"] == pytest.approx(3 * row["p"])
+    assert compare_methods(*runs, reference="ridge").paired["difference"].tolist()[1] < 0
     with pytest.raises(UsageError, match="did you mean 'ridge'"):
         compare_methods(*runs, reference="rigde")
+    with pytest.raises(UsageError, match="exclude each other"):
+        compare_methods(*runs, reference="ridge", all_pairs=True)
+
+
+def test_one_rule_says_what_is_corrected_together(runs):
+    result = compare_methods(*runs)
+    assert result.paired["against"].unique().tolist() == ["core"]
+    assert result.families == [
+        "Holm over 2 comparisons: core against each other method (leave-one-site-out); ablations and sweeps are "
+        "corrected separately."
+    ]
+    pairs = compare_methods(*runs, all_pairs=True)
+    assert pairs.families == ["Holm over 3 comparisons: every pair of methods (leave-one-site-out)."]
+    assert len(pairs.paired) == 3
+
+
+def test_an_ablation_is_corrected_by_itself():
+    predictions = make_predictions({"core": 1.6, "core-no-tp": 1.2, "core-no-cd": 1.0, "ridge": 0.8})
+    result = compare_methods(score_runs(predictions), predictions)
+    alone = predictions[predictions["method"] != "ridge"]
+    ablation = compare_methods(score_runs(alone), alone)
+    families = result.paired["family"].value_counts().to_dict()
+    assert families == {"core against each other method": 1, "ablation of core": 2}
+    rows = result.paired[result.paired["family"] == "ablation of core"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rows, ablation.paired)
 
 
 def test_sentences_say_who_won_by_how_much_and_how_sure_one_can_be(runs):
-    first, _, last = compare_methods(*runs).sentences
+    first, _, last = compare_methods(*runs, all_pairs=True).sentences
     assert first.startswith("core beats ridge by ")
     assert "AUC points on average over 8 sites (95 % interval " in first
-    assert "; won 8 of 8; p = 0.0078, 0.023 after Holm)" in first
+    assert "; won 8 of 8; p = 0.00074, 0.0015 after Holm)" in first
     assert last.startswith("ridge beats majority")
 
 
@@ -143,28 +169,20 @@ def test_equal_methods_cannot_be_told_apart():
 
 def test_a_difference_that_many_comparisons_undo_is_not_called_a_tie():
     shifts = {"good": 0.9, "poor": 0.7} | {f"same{k}": 0.9 for k in range(6)}
-    result = compare_methods(score_runs(predictions := make_predictions(shifts, n_sites=12)), predictions)
+    predictions = make_predictions(shifts, n_sites=12)
+    result = compare_methods(score_runs(predictions), predictions, all_pairs=True)
     undone = (result.paired["p"] < 0.05) & (result.paired["p_holm"] >= 0.05)
     assert undone.any()
     for row, sentence in zip(undone, result.sentences, strict=True):
         assert sentence.endswith("not for so many at once") == row
 
 
-def test_few_sites_cannot_decide_and_the_result_says_so():
-    predictions = make_predictions({"good": 3.0, "bad": 0.0}, n_sites=4)
+def test_two_sites_cannot_decide_and_the_result_says_so():
+    predictions = make_predictions({"good": 3.0, "bad": 0.0}, n_sites=2)
     result = compare_methods(score_runs(predictions), predictions)
-    assert result.sentences[0].endswith("4 sites cannot decide it, even winning everywhere gives p = 0.12")
-    assert result.notes == [
-        "With 4 sites the smallest two-sided p is 0.125: no comparison can be decided. "
-        "Name a reference to make fewer, or add sites."
-    ]
-
-
-def test_ten_sites_state_their_smallest_p():
-    predictions = make_predictions({"one": 1.0, "two": 0.5}, n_sites=10, seeds=1)
-    assert compare_methods(score_runs(predictions), predictions).notes == [
-        "With 10 sites the smallest two-sided p is 0.00195."
-    ]
+    assert result.sentences == ["good and bad share too few sites with an AUC to be compared"]
+    (note,) = result.notes
+    assert note.startswith("good, bad: no intervals: fewer than 3 sites")
 
 
 def test_a_site_with_one_class_is_named_and_keeps_its_accuracy():
@@ -188,15 +206,15 @@ def test_a_method_missing_at_a_site_is_compared_on_the_others():
     assert "two has no result at site3: it is judged on the others only." in result.notes
 
 
-def test_missing_sites_make_intervals_wider_never_narrower():
+def test_only_common_sites_count_in_a_difference():
     predictions = make_predictions({"one": 1.0, "two": 0.5}, n_sites=10, seeds=1)
     shared = predictions["site"].isin([f"site{i}" for i in range(5)])
     partial, whole = (
         compare_methods(score_runs(p), p).paired.iloc[0]
         for p in (predictions[shared | (predictions["method"] == "one")], predictions[shared])
     )
-    assert partial["difference"] == pytest.approx(whole["difference"])
-    assert 0.95 < (partial["high"] - partial["low"]) / (whole["high"] - whole["low"]) < 1.6
+    columns = ["difference", "low", "high", "p"]
+    assert partial[columns].tolist() == pytest.approx(whole[columns].tolist())
 
 
 def test_methods_without_a_common_site_are_not_compared():
@@ -204,7 +222,7 @@ def test_methods_without_a_common_site_are_not_compared():
     first = predictions["site"].isin(["site0", "site1"])
     predictions = predictions[first == (predictions["method"] == "one")]
     result = compare_methods(score_runs(predictions), predictions)
-    assert result.sentences == ["one and two share too few sites with an AUC to be compared"]
+    assert result.sentences == ["two and one share too few sites with an AUC to be compared"]
     assert np.isnan(result.paired["p_holm"]).all()
 
 
@@ -224,7 +242,7 @@ def test_folds_get_the_corrected_t_and_no_next_site():
                 label = table["label"][i]
                 rows.append((method, "cv", fold.name, 0, i, label, rng.normal(label * shift), 0.5))
     predictions = pd.DataFrame(rows, columns=[*KEYS, "subject", "label", "score", "probability"])
-    result = compare_methods(score_runs(predictions), predictions)
+    result = compare_methods(score_runs(predictions), predictions, reference="two")
     difference = site_aucs(predictions, "one") - site_aucs(predictions, "two")
     expected = nadeau_bengio(difference, test_over_train=20 / 80)
     assert result.paired[["p", "low", "high"]].iloc[0].tolist() == pytest.approx(
@@ -232,6 +250,7 @@ def test_folds_get_the_corrected_t_and_no_next_site():
     )
     assert "over 10 in-distribution folds" in result.sentences[0]
     assert result.table["next_low"].isna().all()
+    assert result.table["reason"].str.contains("in-distribution folds say nothing").all()
     assert result.notes == []
 
 
@@ -269,9 +288,39 @@ def test_sites_and_people_called_by_numbers_survive():
     assert result.table["worst_site"].isin([str(i) for i in range(8)]).all()
 
 
-def test_the_same_seed_gives_the_same_interval(runs):
-    one, again, other = (compare_methods(*runs, n_boot=200, random_state=s).paired["low"].tolist() for s in (1, 1, 2))
-    assert one == again != other
+def in_halves(predictions, n_repeats, rng):
+    """Every site tested once per repeat, in fold A or B, with scores of its own."""
+    frames = []
+    for r in range(n_repeats):
+        letter = predictions["site"].map({site: "AB"[i % 2] for i, site in enumerate(predictions["site"].unique())})
+        score = predictions["score"] + 0.3 * rng.normal(size=len(predictions))
+        frames.append(predictions.assign(protocol="halves", fold=f"halves-{r + 1:02d}-" + letter, score=score))
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_repeats_are_averaged_inside_a_site_before_sites_are_counted():
+    predictions = in_halves(make_predictions({"one": 1.0, "two": 0.5}, seeds=1), 3, np.random.default_rng(0))
+    rows = [
+        {**dict(zip([*KEYS, "fold"], key, strict=True)), "auc": roc_auc_score(run["label"], run["score"])}
+        for key, run in predictions.groupby([*KEYS, "fold"])
+    ]
+    scores = pd.DataFrame(rows)
+    assert len(scores) == 2 * 8 * 3
+    result = compare_methods(scores, predictions)
+    averaged = scores[scores["method"] == "one"].groupby("site")["auc"].mean()
+    expected = verdict(averaged, [15] * 8, [15] * 8)
+    row = result.table.set_index("method").loc["one"]
+    assert row["n_sites"] == 8
+    assert row[["auc", "auc_low", "auc_high"]].tolist() == pytest.approx([expected.mean, expected.low, expected.high])
+    assert row[["next_low", "next_high", "tau"]].isna().all()
+    assert "leave-one-site-out predicts it" in row["reason"]
+    assert result.notes == []
+    assert result.paired["n_sites"].tolist() == [8]
+    assert "halves of the sites" in result.families[0]
+    unfinished = (scores["method"] == "two") & (scores["fold"] == "halves-03-A")
+    missing = (predictions["method"] == "two") & (predictions["fold"] == "halves-03-A")
+    notes = compare_methods(scores[~unfinished], predictions[~missing]).notes
+    assert notes == ["two lacks repeats at some sites (20 of 24 done): finish its runs first."]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""ROI names and MNI coordinates: two small tables shipped, any other from a user's own file.
+"""ROI names, MNI coordinates and networks: the common atlases by name, any other from a user's own file.
 
-Shipped tables (names and centres of mass only, no image data):
+Tables that a number of regions or a layout tells (names and centres of mass only, no image data); `known` has more:
 
 ``aal``
     116 regions of Automated Anatomical Labeling (Tzourio-Mazoyer et al., NeuroImage 2002). Centroids of the 1 mm
@@ -10,10 +10,11 @@ Shipped tables (names and centres of mass only, no image data):
     Connectomes Project; centroids of its ``CC200.nii.gz``. The regions carry no anatomical names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -34,19 +35,22 @@ class Atlas:
     Attributes
     ----------
     name : str
-        ``"aal"``, ``"cc200"``, the stem of a user's table, or ``"custom"``.
+        ``"aal"``, ``"schaefer200"``, ..., the stem of a user's table, or ``"custom"``.
     labels : tuple of str
         One name per region.
     coords : ndarray of shape (P, 3) or None
         MNI coordinates in millimetres, when known.
     citation : str
         What to cite when the atlas is used.
+    networks : tuple of str or None
+        The functional network of each region, for atlases that come with networks.
     """
 
     name: str
     labels: tuple[str, ...]
     coords: np.ndarray | None = None
     citation: str = ""
+    networks: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -57,6 +61,20 @@ class Atlas:
 
     def __hash__(self) -> int:
         return hash((self.name, self.labels))
+
+    def described(self) -> dict[str, Any]:
+        """Everything but the coordinates, as plain values for a JSON header."""
+        networks = None if self.networks is None else list(self.networks)
+        return {"name": self.name, "labels": list(self.labels), "citation": self.citation, "networks": networks}
+
+    @classmethod
+    def of_description(cls, described: Mapping[str, Any], coords: np.ndarray | None) -> Self:
+        """An atlas of what `described` returned; files of earlier versions have no networks."""
+        networks = described.get("networks")
+        labels = tuple(described["labels"])
+        return cls(
+            described["name"], labels, coords, described["citation"], None if networks is None else tuple(networks)
+        )
 
 
 def anonymous_atlas(n_rois: int, labels: Sequence[str] | None = None) -> Atlas:
@@ -70,27 +88,34 @@ def anonymous_atlas(n_rois: int, labels: Sequence[str] | None = None) -> Atlas:
 
 
 def load_atlas(source: str | Path | Atlas) -> Atlas:
-    """Load a shipped atlas by name or a user's table by path.
+    """Load a known atlas by name or a user's table by path.
 
     A user's table is a CSV or TSV with one row per region in column order: a ``name`` column and, optionally,
-    ``x``, ``y``, ``z`` in MNI millimetres.
+    ``x``, ``y``, ``z`` in MNI millimetres and ``network``. `brainroam atlas` makes one of a label image.
 
     >>> aal = load_atlas("aal")
     >>> len(aal), aal.labels[0]
     (116, 'Precentral_L')
+    >>> len(load_atlas("Schaefer2018_400Parcels_17Networks"))
+    400
     """
     if isinstance(source, Atlas):
         return source
-    if str(source) in SHIPPED:
-        with resources.as_file(resources.files(__name__) / f"{source}.csv") as path:
-            return _read_table(path, str(source), CITATIONS[str(source)])
-    path = Path(source)
+    from brainroam.data.atlas.known import canonical, known
+
+    path, name = Path(source), canonical(str(source))
+    if name in SHIPPED:
+        with resources.as_file(resources.files(__name__) / f"{name}.csv") as table:
+            return _read_table(table, name, CITATIONS[name])
+    if name is not None:
+        return known(name)
     if not path.is_file():
         raise UsageError(
-            f"atlas {str(source)!r} is neither shipped ({', '.join(SHIPPED)}) nor a file; "
-            "give the path of a CSV or TSV with a 'name' column and optionally x, y, z"
+            f"atlas {str(source)!r} is neither known ({', '.join(SHIPPED)}, schaefer100 to schaefer1000, "
+            "schaefer100-17 to schaefer1000-17, power264, dosenbach160, seitzman300) nor a file; "
+            "give the path of a CSV or TSV with a 'name' column and optionally x, y, z and network"
         )
-    return _read_table(path, path.stem, "")
+    return _read_table(path, path.stem.removesuffix("_dseg").removeprefix("atlas-"), "")
 
 
 def _read_table(path: Path, name: str, citation: str) -> Atlas:
@@ -108,4 +133,5 @@ def _read_table(path: Path, name: str, citation: str) -> Atlas:
         except ValueError as error:
             raise DataError(f"atlas table {path} has non-numeric coordinates: {error}") from error
         coords.setflags(write=False)
-    return Atlas(name, tuple(table["name"]), coords, citation)
+    networks = tuple(table["network"].astype(str)) if "network" in table else None
+    return Atlas(name, tuple(table["name"]), coords, citation, networks)

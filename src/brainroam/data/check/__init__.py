@@ -10,6 +10,7 @@ from brainroam.data.check import groups, labels, series
 from brainroam.data.check.duplicates import Duplicate, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
 from brainroam.data.cohort import Cohort
+from brainroam.data.prepare import kind_of
 
 __all__ = ["CheckReport", "Duplicate", "Finding", "check_cohort", "find_duplicates"]
 
@@ -54,7 +55,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.class_balance(table),
         labels.label_by_site(table),
         labels.label_by_covariates(table),
-        labels.covariate_gaps(table),
+        labels.covariate_gaps(table, cohort.covariate_names),
         labels.constant_covariates(table),
         labels.implausible_values(table),
         series.weak_regions(cohort),
@@ -75,6 +76,11 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
         "atlas": cohort.atlas.name,
         "n_rois": cohort.n_rois,
         "manifest_hash": cohort.manifest_hash,
+        "covariates": {
+            name: {"kind": kind_of(cohort.table[name]), "known": int(cohort.table[name].notna().sum())}
+            for name in cohort.covariate_names
+        },
+        "prepared": list(cohort.prepared),
     }
 
 

@@ -1,6 +1,6 @@
 """Rules about labels and covariates: can they be learned from, and what else tells the classes apart?"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,10 @@ CONTRASTS = {
     "mean_fd": ("cases moved more than controls", "cases moved less than controls"),
     "n_timepoints": ("scans of cases are longer than of controls", "scans of cases are shorter than of controls"),
 }
-REMEDIES = {"n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike"}
+REMEDIES = {
+    "n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike (--crop)",
+    "mean_fd": "a model can learn motion instead of the condition: use it as a covariate (--covariates)",
+}
 
 
 def unusable(table: pd.DataFrame) -> Iterator[Finding]:
@@ -114,9 +117,9 @@ def _welch(a: np.ndarray, b: np.ndarray) -> float:
     return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
-def covariate_gaps(table: pd.DataFrame) -> Iterator[Finding]:
-    """Covariates that are missing, for everybody, a whole site or some people."""
-    for name in (*COVARIATES, "tr"):
+def covariate_gaps(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:
+    """Covariates that are missing, for everybody, a whole site or some people; ``used`` are those of the study."""
+    for name in dict.fromkeys([*COVARIATES, *used, "tr"]):
         gap = table[name].isna()
         if gap.all():
             yield Finding("note", f"no-{name}", f"{name} is not known for anybody", f"add a column {name!r} if you can")

@@ -8,7 +8,7 @@ is a dataclass stands for that class's fields, so that readers share groups of o
 import inspect
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -49,6 +49,10 @@ def load_cohort(
     preset: str | None = None,
     require_label: bool = True,
     max_missing_rois: float = 0.2,
+    crop: str | int | None = None,
+    exclude: str | Path | Sequence[str] | None = None,
+    max_fd: float | None = None,
+    covariates: Sequence[str] | Mapping[str, str] | None = None,
     spool: str | Path | None = None,
     **options: Any,
 ) -> Cohort:
@@ -73,6 +77,8 @@ def load_cohort(
         Leave out people without a known label; False keeps them, with a missing label, for prediction.
     max_missing_rois : float
         Leave out people with more than this share of regions without signal.
+    crop, exclude, max_fd, covariates
+        What is done before any method sees the data, see `brainroam.data.prepare.Preparation`.
     spool : str or Path, optional
         A folder for series that memory cannot hold: each person's goes to a scratch file there as it is read, and
         must stay there as long as the cohort is used.
@@ -98,6 +104,8 @@ def load_cohort(
     >>> cohort.excluded["subject"].tolist()
     ['03']
     """
+    from brainroam.data.prepare import Preparation  # which reads lists of ids as the readers do
+
     path = expanded(path)
     if not os.path.exists(path):  # unlike the path's own method it never raises, however long the name
         raise ReaderError(f"{path} does not exist")
@@ -114,7 +122,7 @@ def load_cohort(
         if chosen is None:
             request = replace(request, sites=published.sites, all_sites=False)
     cohort = READERS[name].read(path, request, **_keywords(name, given))
-    return cohort.exclude_missing(max_missing_rois)
+    return Preparation(crop, exclude, max_fd, covariates).apply(cohort).exclude_missing(max_missing_rois)
 
 
 def reader_options(name: str) -> list[str]:

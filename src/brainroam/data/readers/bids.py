@@ -16,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from brainroam.data.atlas.known import canonical
 from brainroam.data.cohort import Cohort
+from brainroam.data.extract.made_by import how_made
 from brainroam.data.readers.entities import ANY_SERIES, Selection, choose_series, parcellated_files, sidecar_tr
 from brainroam.data.readers.locate import bare_id
 from brainroam.data.readers.participants import Participants, Request
@@ -48,12 +50,17 @@ def read(
     if len(roots) > 1:
         raise UsageError(f"{path} holds series in {', '.join(map(str, roots))}; give one of these as the path")
     files, roi_set = choose_series(parcellated_files(roots[0]), selection, request, roots[0])
+    described = roots[0] / f"atlas-{roi_set}_dseg.tsv"  # as `brainroam extract` writes it
+    if request.atlas is None and canonical(roi_set) is None and described.is_file():
+        request = replace(request, atlas=described)
     source = find_participants(roots[0], participants, levels=3)
     table = read_participants(source, columns, request.require_label)
     table["subject"] = table["subject"].map(lambda name: f"sub-{bare_id(name)}" if name else "")
     roster = Participants(table, request, source)
     roster.require_files(files, f"a series of {roi_set} below {roots[0]}")
-    return roster.cohort(lambda subject: read_with_tr(files[subject]), roi_set)
+    cohort = roster.cohort(lambda subject: read_with_tr(files[subject]), roi_set)
+    made = how_made(roots[0])
+    return cohort if made is None else cohort.noting(made)
 
 
 def read_with_tr(path: Path) -> Series:

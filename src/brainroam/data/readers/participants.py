@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
+from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.tables import is_empty
@@ -167,6 +168,7 @@ def choose_roi_set(request: Request, present: Iterable[str], root: Path) -> str:
         return present[0]
     asked = request.roi_set or "aal"
     found = [name for name in present if name.lower() == asked.lower()]
+    found = found or [name for name in present if canonical(name) is not None and canonical(name) == canonical(asked)]
     if found:
         return found[0]
     if request.atlas is None:
@@ -176,19 +178,37 @@ def choose_roi_set(request: Request, present: Iterable[str], root: Path) -> str:
 
 def known_atlas(request: Request, roi_set: str | None) -> Atlas | None:
     """The atlas if there is a table of it: the caller's own, or a shipped one."""
+    if request.atlas is not None and _given(request):
+        return load_atlas(request.atlas)
+    name = canonical(roi_set or request.roi_set or "")
+    return None if name is None else load_atlas(name)
+
+
+def _given(request: Request) -> bool:
+    """Whether the caller gave the regions themselves, as an `Atlas` or a table."""
     atlas = request.atlas
-    if isinstance(atlas, Atlas) or (atlas is not None and (Path(atlas).is_file() or Path(atlas).suffix)):
-        return load_atlas(atlas)
-    name = (roi_set or request.roi_set or "").lower()
-    return load_atlas(name) if name in SHIPPED else None
+    return isinstance(atlas, Atlas) or (atlas is not None and bool(Path(atlas).is_file() or Path(atlas).suffix))
 
 
 def name_regions(request: Request, roi_set: str | None, series: Series, hint: str = "") -> Atlas:
-    """The atlas of a series: a known one, else the shipped one that fits, else the names in the file."""
-    atlas = known_atlas(request, roi_set)
-    if atlas is not None:
-        return atlas
+    """The atlas of a series: the one asked for, the one its header names, one that fits, else the names in the file.
+
+    A layout's own name for its regions is only believed where their number agrees; one that was asked for must fit.
+    """
     n_rois = series.values.shape[1]
+    atlas = known_atlas(request, roi_set)
+    if atlas is not None and _given(request):
+        return atlas
+    named = recognised(series.names or ())
+    if named is not None and (atlas is None or roi_set is not None or atlas.name == named.name):
+        return named
+    if named is not None and atlas is not None:
+        raise DataError(
+            f"the headers name the {len(named)} regions of {named.name!r}, not the {len(atlas)} of {atlas.name!r}; "
+            "leave the atlas out (--atlas), or give the table of your own"
+        )
+    if atlas is not None and (roi_set is None or atlas.name in SHIPPED or len(atlas) == n_rois):
+        return atlas
     regions = anonymous_atlas(n_rois, series.names)
     name = roi_set or request.roi_set
     if name is not None:

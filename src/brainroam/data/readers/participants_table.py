@@ -1,5 +1,6 @@
 """A ``participants.tsv`` as people write it: columns of any name, codes of any kind, found or told."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +27,9 @@ PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 class Columns:
     """Which column is what, and what its codes mean.
 
-    ``subject_col``, ``site_col``, ``label_col``, ``age_col`` and ``sex_col`` are column names (None: look for the usual
-    ones); ``case`` and ``control`` are the codes, one or several, of the condition and of the controls (None: 0 and
-    words such as HC or control stand for controls, and a single other code for the condition).
+    ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col`` and ``mean_fd_col`` are names of columns
+    (None: look for the usual ones); ``case`` and ``control`` are the codes, one or several, of the condition and of the
+    controls (None: 0 and words such as HC or control stand for controls, and a single other code for the condition).
     """
 
     subject_col: str | None = None
@@ -36,6 +37,7 @@ class Columns:
     label_col: str | None = None
     age_col: str | None = None
     sex_col: str | None = None
+    mean_fd_col: str | None = None
     case: str | Sequence[str] | None = None
     control: str | Sequence[str] | None = None
 
@@ -71,6 +73,18 @@ def read_participants(path: Path, columns: Columns, require_label: bool = True) 
     return table.join(rest[[name for name in rest.columns if name not in table]])
 
 
+def is_motion(name: str) -> bool:
+    """Whether a column is named like mean framewise displacement, not like a share or number of volumes above some.
+
+    >>> [is_motion(name) for name in ("mean FD", "fd_mean", "meanFD_Jenkinson", "func_mean_fd", "FD", "func_perc_fd")]
+    [True, True, True, True, True, False]
+    """
+    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
+    displacement = words & {"fd", "displacement", "meanfd", "fdmean"}
+    mean = words & {"mean", "avg", "average", "meanfd", "fdmean"}
+    return bool(displacement) and bool(mean or words <= {"fd", "framewise", "displacement", "mm", "power", "jenkinson"})
+
+
 def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path: Path) -> str | None:
     if given is not None:
         if given not in table:
@@ -78,6 +92,8 @@ def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path:
         return given
     by_lower = {str(name).lower(): str(name) for name in reversed(table.columns)}
     found = next((by_lower[name] for name in USUAL[role] if name in by_lower), None)
+    if found is None and role == "mean_fd":
+        found = next((str(name) for name in table.columns if is_motion(str(name))), None)
     if found is None and needed:
         raise ReaderError(
             f"{path} has no column named {' or '.join(USUAL[role])}; it has {listed(table.columns, limit=20)}: "

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from brainroam.data.readers.cifti import read_ptseries
 from brainroam.data.readers.text import Series, read_text
 from brainroam.errors import BrainroamError, ReaderError, listed
 
@@ -55,7 +55,7 @@ def read_series(path: Path, mat_key: str | None = None) -> Series:
         elif suffix == ".mat":
             series = Series(read_mat(path, mat_key))
         else:
-            series = _read_ptseries(path)
+            series = read_ptseries(path)
     if series.values.ndim != 2 or min(series.values.shape) < 2:
         raise ReaderError(f"{path} holds an array of shape {series.values.shape}; a series is time x regions")
     return series
@@ -93,17 +93,6 @@ def _mat_key(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None) ->
     if key not in shapes:
         raise ReaderError(f"{path} holds no {key!r} but {present}; name one with mat_key (--option mat_key=NAME)")
     return key
-
-
-def _read_ptseries(path: Path) -> Series:
-    import nibabel as nib
-
-    # From its bytes: reading the file, nibabel asks for whatever memory an extension claims to need.
-    image: Any = nib.Cifti2Image.from_bytes(path.read_bytes())
-    time, parcels = (image.header.get_axis(i) for i in range(2))
-    if int(np.prod(image.shape)) * image.get_data_dtype().itemsize > path.stat().st_size:
-        raise ReaderError(f"{path} is shorter than its header says: it is truncated; fetch it again")
-    return Series(as_floats(np.asarray(image.dataobj), path), tuple(map(str, parcels.name)), float(time.step))
 
 
 def check_archive(path: Path) -> None:

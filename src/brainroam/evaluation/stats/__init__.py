@@ -1,1 +1,1 @@
-"""Statistics over sites: metrics, meta-analysis, paired tests, comparison."""
+"""Statistics over sites: metrics, one model for the verdict, paired tests, families, comparison."""

@@ -1,4 +1,4 @@
-"""How well a method does at one site, and how sure one can be of it.
+"""How well a method does at one site.
 
 Notation: m cases with scores x_i, n controls with scores y_j, and the kernel
 K_ij = 1 if x_i > y_j, 1/2 if x_i = y_j, else 0. The AUC is the mean of K.
@@ -25,41 +25,29 @@ METRICS = (
 SURE = 1e-6  # probabilities are held this far from 0 and 1 before their logit is taken
 
 
-def placements(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column means of the kernel K from midranks, in O(N log N).
+def aucs(label: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """AUC of each of several scores of the same people, from midranks R among everybody.
 
-    With R the midrank among everybody and r the midrank within the class::
-
-        mean_j K_ij = (R(x_i) - r(x_i)) / n          mean_i K_ij = 1 - (R(y_j) - r(y_j)) / m
+    ``AUC = (sum of R over cases - m (m + 1) / 2) / (m n)``; NaN when a class is absent.
 
     Parameters
     ----------
     label : ndarray of shape (N,)
         1 for cases, 0 for controls.
-    score : ndarray of shape (..., N)
-        One or several scores of the same people.
-
-    Returns
-    -------
-    cases : ndarray of shape (..., m)
-    controls : ndarray of shape (..., n)
-
-    References
-    ----------
-    Sun and Xu (2014), Fast implementation of DeLong's algorithm, IEEE Signal Processing Letters 21(11).
+    scores : ndarray of shape (..., N)
 
     Examples
     --------
-    >>> placements(np.array([1, 1, 0, 0]), np.array([3.0, 1.0, 2.0, 1.0]))
-    (array([1.  , 0.25]), array([0.5 , 0.75]))
+    >>> aucs(np.array([1, 1, 0, 0]), np.array([[3.0, 1.0, 2.0, 1.0], [2.0, 2.0, 1.0, 1.0]]))
+    array([0.625, 1.   ])
     """
-    score, is_case = np.asarray(score, dtype=float), np.asarray(label) == 1
-    if not np.isfinite(score).all():
-        raise DataError(f"{int((~np.isfinite(score)).sum())} scores are not finite; they cannot be ranked")
-    ranks, x, y = rankdata(score, axis=-1), score[..., is_case], score[..., ~is_case]
-    above = (ranks[..., is_case] - rankdata(x, axis=-1)) / max(y.shape[-1], 1)
-    below = (ranks[..., ~is_case] - rankdata(y, axis=-1)) / max(x.shape[-1], 1)
-    return above, 1 - below
+    scores, is_case = np.asarray(scores, dtype=float), np.asarray(label) == 1
+    if not np.isfinite(scores).all():
+        raise DataError(f"{int((~np.isfinite(scores)).sum())} scores are not finite; they cannot be ranked")
+    m, n = int(is_case.sum()), int((~is_case).sum())
+    if m * n == 0:
+        return np.full(scores.shape[:-1], np.nan)
+    return (rankdata(scores, axis=-1)[..., is_case].sum(axis=-1) - m * (m + 1) / 2) / (m * n)
 
 
 def auc(label: np.ndarray, score: np.ndarray) -> float:
@@ -70,54 +58,7 @@ def auc(label: np.ndarray, score: np.ndarray) -> float:
     >>> auc(np.array([1, 1, 0, 0]), np.array([3.0, 1.0, 2.0, 1.0]))
     0.625
     """
-    cases, controls = placements(label, score)
-    return float(cases.mean()) if len(cases) and len(controls) else float("nan")
-
-
-def delong_covariance(label: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Covariance of the AUCs of several scores of the same people.
-
-    ``cov(rows of K) / m + cov(columns of K) / n``, both sample covariances of the `placements`. The mean of this matrix
-    is the variance of the mean AUC, which is how seeds are averaged inside a site.
-
-    Parameters
-    ----------
-    label : ndarray of shape (N,)
-    scores : ndarray of shape (k, N)
-
-    Returns
-    -------
-    ndarray of shape (k, k)
-        NaN when a class has fewer than two people.
-
-    References
-    ----------
-    DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44(3), 837-845.
-
-    Examples
-    --------
-    >>> label = np.array([1, 1, 1, 0, 0, 0])
-    >>> scores = np.array([[4.0, 3, 1, 2, 0, -1], [4, 1, 3, 2, 0, -1]])
-    >>> delong_covariance(label, scores).round(4)
-    array([[0.0247, 0.0062],
-           [0.0062, 0.0247]])
-    """
-    cases, controls = placements(label, np.atleast_2d(scores))
-    m, n = cases.shape[1], controls.shape[1]
-    if min(m, n) < 2:
-        return np.full((len(cases), len(cases)), np.nan)
-    return np.atleast_2d(np.cov(cases) / m + np.cov(controls) / n)
-
-
-def delong_variance(label: np.ndarray, score: np.ndarray) -> float:
-    """Variance of one AUC, see `delong_covariance`.
-
-    Examples
-    --------
-    >>> round(delong_variance(np.array([1, 1, 1, 0, 0, 0]), np.array([4.0, 3, 1, 2, 0, -1])), 4)
-    0.0247
-    """
-    return float(delong_covariance(label, np.asarray(score))[0, 0])
+    return float(aucs(label, score))
 
 
 def calibration(label: np.ndarray, probability: np.ndarray) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""From tidy predictions to arrays: per-site AUCs, their variances and resamples, one protocol at a time.
+"""From tidy predictions to arrays: per-site AUCs, one protocol at a time.
 
 Scores of different folds come from different models and are never ranked against each other.
 """
@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 
 from brainroam.errors import RunsError, listed
-from brainroam.evaluation.stats.metrics import delong_covariance
-from brainroam.evaluation.stats.paired import bootstrap_limits, kernel, nadeau_bengio, two_level_bootstrap
+from brainroam.evaluation.stats.metrics import aucs
+from brainroam.evaluation.stats.paired import CorrectedT, left_out_t, nadeau_bengio
 
 COLUMNS = ("method", "protocol", "site", "seed", "subject", "label", "score")
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SiteScores:
     """What one protocol says about every method, site by site; for ``cv`` a fold stands in the place of a site.
 
-    ``auc`` and ``variance`` have shape (E sites, M methods), seeds averaged, NaN where a method has no result.
-    ``resampled`` has shape (B, E, M), see `two_level_bootstrap`; empty for ``cv``.
+    ``auc`` and ``n_folds`` have shape (E sites, M methods): the AUC averaged over the runs that tested the site (seeds;
+    for ``halves`` also repeats), NaN where a method has none, and in how many folds that was.
     """
 
     protocol: str
@@ -30,38 +30,29 @@ class Evidence:
     n_cases: np.ndarray
     n_controls: np.ndarray
     auc: np.ndarray
-    variance: np.ndarray
-    resampled: np.ndarray
+    n_folds: np.ndarray
     test_over_train: float
 
-    def interval(self, contrast: np.ndarray) -> tuple[float, float]:
-        """95 % interval of a contrast of the methods' mean AUCs, over the sites where all of them have one.
+    def differences(self, method: str, against: str) -> np.ndarray:
+        """AUC of one method minus that of another, at the sites where both have one."""
+        gap = self.auc[:, self.methods.index(method)] - self.auc[:, self.methods.index(against)]
+        return gap[np.isfinite(gap)]
 
-        Sites are drawn, then people, for protocols that speak of the next site; folds share training people, so their
-        interval is Nadeau and Bengio's. Fewer than three sites (two folds) have no interval.
-        """
-        used = np.flatnonzero(contrast)
-        weights = contrast[used]
-        per_site = self.auc[:, used] @ weights
-        k = int(np.isfinite(per_site).sum())
-        if k < 2:
-            return np.nan, np.nan
-        if self.protocol == "cv":
-            corrected = nadeau_bengio(per_site[np.isfinite(per_site)], self.test_over_train)
-            return corrected.low, corrected.high
-        possible = weights[weights < 0].sum(), weights[weights > 0].sum()
-        low, high = np.clip(bootstrap_limits(self.resampled[:, :, used] @ weights, k), *possible)
-        return float(low), float(high)
+    def paired(self, method: str, against: str) -> CorrectedT:
+        """Test and interval of that difference: folds share training people, left-out sites train one another."""
+        gap = self.differences(method, against)
+        return nadeau_bengio(gap, self.test_over_train) if self.protocol == "cv" else left_out_t(gap)
 
 
-def gather(predictions: pd.DataFrame, protocol: str, n_boot: int = 2000, random_state: int = 0) -> Evidence:
-    """Collect the evidence of one protocol from the predictions table.
+def gather(predictions: pd.DataFrame, protocol: str) -> SiteScores:
+    """Collect the site scores of one protocol from the predictions table.
 
     Parameters
     ----------
     predictions : DataFrame
-        One row per method, protocol, site, seed and subject, with ``label`` and ``score``. At each site all methods
-        and seeds must have scored the same people; how many seeds a method has is its own affair.
+        One row per method, protocol, site, fold (the site where not given), seed and subject, with ``label`` and
+        ``score``. At each site all methods and runs must have scored the same people; how many seeds a method has is
+        its own affair.
 
     Examples
     --------
@@ -71,8 +62,10 @@ def gather(predictions: pd.DataFrame, protocol: str, n_boot: int = 2000, random_
     [[0.5], [1.0]]
     """
     rows = predictions[predictions["protocol"] == protocol]
+    if "fold" not in rows:
+        rows = rows.assign(fold=rows["site"])
     methods = sorted(rows["method"].unique())
-    sites, one_class, cases, controls, kernels, variances = [], [], [], [], [], []
+    sites, one_class, cases, controls, means, counts = [], [], [], [], [], []
     for site, people in rows.groupby("site", sort=True):
         label, runs = _scores_of_site(str(site), people)
         m = int((label == 1).sum())
@@ -82,35 +75,32 @@ def gather(predictions: pd.DataFrame, protocol: str, n_boot: int = 2000, random_
         sites.append(str(site))
         cases.append(m)
         controls.append(len(label) - m)
-        absent = np.full((m, len(label) - m), np.nan)
-        kernels.append(np.stack([kernel(label, runs[name]) if name in runs else absent for name in methods]))
-        # The mean of the covariance matrix over seeds is the variance of the seed-averaged AUC.
-        variances.append([delong_covariance(label, runs[name]).mean() if name in runs else np.nan for name in methods])
+        means.append([aucs(label, runs[name]).mean() if name in runs else np.nan for name in methods])
+        counts.append(people.groupby("method")["fold"].nunique().reindex(methods, fill_value=0))
     n_people, n_test = rows["subject"].nunique(), rows.groupby("site")["subject"].nunique().mean()
     shape = (len(sites), len(methods))
-    draws = n_boot if sites and protocol != "cv" else 0
-    return Evidence(
+    return SiteScores(
         protocol,
         methods,
         sites,
         one_class,
         np.array(cases, dtype=int),
         np.array(controls, dtype=int),
-        np.array([k.mean(axis=(1, 2)) for k in kernels]).reshape(shape),
-        np.array(variances).reshape(shape),
-        two_level_bootstrap(kernels, draws, random_state) if draws else np.empty((0, *shape)),
+        np.array(means, dtype=float).reshape(shape),
+        np.array(counts, dtype=int).reshape(shape),
         n_test / (n_people - n_test) if n_people > n_test else np.nan,
     )
 
 
 def _scores_of_site(site: str, people: pd.DataFrame) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Labels (N,) and, per method, scores (n_seeds, N), everybody in the same order."""
-    if people.duplicated(["method", "seed", "subject"]).any():
+    """Labels (N,) and, per method, scores (n_runs, N), everybody in the same order."""
+    run = ["method", "fold", "seed"]
+    if people.duplicated([*run, "subject"]).any():
         raise RunsError(f"site {site}: the predictions hold one person twice for one method and seed; redo the run")
-    wide = people.pivot(index="subject", columns=["method", "seed"], values="score")
+    wide = people.pivot(index="subject", columns=run, values="score")
     holes = wide.columns[wide.isna().any()]
     if len(holes):
-        method, seed = holes[0]
+        method, _, seed = holes[0]
         who = listed(wide.index[wide[holes[0]].isna()])
         raise RunsError(
             f"site {site}: method {method!r} (seed {seed}) has no score for {who}, who were scored by others; "

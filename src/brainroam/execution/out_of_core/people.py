@@ -19,7 +19,7 @@ import pandas as pd
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Evidence, Profiles, evidence_of, positions, profiles_of
 from brainroam.core.scaffold import Scaffold, edges_of
-from brainroam.data.cohort import Cohort
+from brainroam.data.cohort import COVARIATES, Cohort
 from brainroam.data.store import CohortStore
 from brainroam.errors import UsageError
 from brainroam.execution import engine as engines
@@ -59,6 +59,7 @@ class StoredCohort(Cohort):
         self._atlas, self._excluded, self._truth, self._origin = store.atlas, store.excluded, None, None
         self._features = {"digest": np.array([store.digests[row] for row in rows])}
         self._cache = Cache()
+        self._covariates, self._prepared = COVARIATES, store.prepared
 
     @property
     def series(self) -> list[np.ndarray]:
@@ -199,10 +200,10 @@ class StoredEvidence(Evidence):
     def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         raise UsageError("a bootstrap that resamples people needs memory for all of them; use bootstrap=sites")
 
-    def _frozen(self, here: np.ndarray) -> SiteDeconfounder:
-        known = super()._frozen(here)  # with the regressions of all sites, which would be kept for every world
-        frozen = SiteDeconfounder(**known.get_params()).load_state(known.state())
-        frozen.notes_ = known.notes_
+    def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
+        """Its averages only: the regressions of all sites would be kept for every fold."""
+        frozen = SiteDeconfounder(**deconfounder.get_params()).load_state(deconfounder.state())
+        frozen.notes_ = deconfounder.notes_
         return frozen
 
 

@@ -229,5 +229,6 @@ register(
         citation="Gu et al. (2025) FC-HGNN: a heterogeneous GNN based on brain connectivity. Information Fusion 113",
         grid={"learning_rate": (0.01, 0.003)},
         needs=("covariates",),
+        covariate_use="linked",
     )
 )

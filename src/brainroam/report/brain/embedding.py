@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.brain.study_explanations import embeddings
-from brainroam.report.data import CONTROLS, ReportData
+from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section

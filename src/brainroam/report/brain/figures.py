@@ -1,4 +1,4 @@
-"""Static pictures of an explanation: where the pathways run, between which lobes, at which sites, with which gates."""
+"""Static pictures of an explanation: where pathways run, between which lobes or networks, at which sites, gates."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from brainroam.data.atlas.lobes import LOBES
+from brainroam.data.atlas.lobes import Parts
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.gates import GateDisplay
 from brainroam.report.displays.scaffold import SHOWN, ScaffoldDisplay
@@ -53,7 +53,8 @@ def chord_drawing(explanation: Explanation) -> Drawing | None:
     display = ScaffoldDisplay.from_explanation(explanation, SHOWN)
     if explanation.kind != "scaffold" or not len(display.values):
         return None
-    lobes = " Dots of one colour lie in one lobe." if explanation.lobes else ""
+    parts = explanation.parts
+    lobes = f" Dots of one colour lie in one {parts.kind}." if parts else ""
     caption = (
         f"The same {len(display.values)} pathways between named regions; vermilion: stronger in people with the "
         f"condition, blue: weaker. Thicker lines stand for larger contrasts.{lobes}"
@@ -62,36 +63,35 @@ def chord_drawing(explanation: Explanation) -> Drawing | None:
 
 
 def lobes_drawing(explanation: Explanation) -> Drawing | None:
-    """How many pathways join which lobes; None where lobes are not known."""
-    table = explanation.networks
-    if not len(table):
+    """How many pathways join which lobes or networks; None where neither is known."""
+    table, parts = explanation.networks, explanation.parts
+    if parts is None or not len(table):
         return None
     what = "pathways of the scaffold" if explanation.kind == "scaffold" else f"{len(explanation.counted)} largest edges"
     signs = ", and whether they are rather positive (vermilion) or negative (blue)" if table["negative"].any() else ""
-    caption = (
-        f"How many of the {what} join which lobes{signs}. Regions of an atlas other than AAL take the lobe of the "
-        "nearest AAL region."
-    )
-    return Drawing("lobes", caption, lambda: _lobes(table))
+    caption = f"How many of the {what} join which {parts.kind}s{signs}."
+    if parts.kind == "lobe":
+        caption += " Regions of an atlas other than AAL take the lobe of the nearest AAL region."
+    return Drawing(f"{parts.kind}s", caption, lambda: _parts_map(table, parts))
 
 
-def _lobes(table: pd.DataFrame) -> Figure:
-    place = {lobe: k for k, lobe in enumerate(LOBES)}
-    count, balance = np.zeros((7, 7), dtype=int), np.full((7, 7), np.nan)
+def _parts_map(table: pd.DataFrame, parts: Parts) -> Figure:
+    n, place = len(parts.names), {name: k for k, name in enumerate(parts.names)}
+    count, balance = np.zeros((n, n), dtype=int), np.full((n, n), np.nan)
     for row in table.to_dict("records"):
-        a, b = place[row["lobe_2"]], place[row["lobe_1"]]  # the first comes first in LOBES
+        a, b = place[row[f"{parts.kind}_2"]], place[row[f"{parts.kind}_1"]]  # the first comes first in their order
         count[a, b] = row["pathways"]
         balance[a, b] = (row["positive"] - row["negative"]) / max(row["pathways"], 1)
-    figure, axes = canvas(7.4, 4.4)
+    figure, axes = canvas(7.4, max(4.4, 0.36 * n + 1.2))
     signed = bool(table["negative"].any())
     colours = balance if signed else np.where(count > 0, count / count.max(), np.nan)
     image = axes.imshow(colours, cmap=SIGNED if signed else COUNTS, vmin=-1 if signed else 0, vmax=1, aspect="auto")
-    for a, b in np.argwhere(np.tri(7)):
+    for a, b in np.argwhere(np.tri(n)):
         # The cells have colours of their own, so the digits must not follow the theme.
         colour = "#101418" if abs(np.nan_to_num(colours[a, b])) < 0.6 else "#ffffff"
         axes.text(b, a, str(count[a, b]), ha="center", va="center", color=colour if count[a, b] else GREY)
-    axes.set_xticks(range(7), LOBES, rotation=35, ha="right")
-    axes.set_yticks(range(7), LOBES)
+    axes.set_xticks(range(n), parts.names, rotation=35, ha="right")
+    axes.set_yticks(range(n), parts.names)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if signed:

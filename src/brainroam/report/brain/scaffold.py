@@ -66,13 +66,13 @@ def scene(explanation: Explanation) -> dict[str, Any] | None:
     chosen = pd.concat([positive, negative]).sort_values("rank")
     pairs = np.stack(np.triu_indices(len(explanation.atlas), 1), axis=1)[chosen["edge"]]
     used, ends = np.unique(pairs, return_inverse=True)
-    lobes = explanation.lobes
+    parts = explanation.parts
     vertices, faces = outline()
     return {
         "nodes": [
             {
                 "name": explanation.atlas.labels[k],
-                "lobe": lobes[k] if lobes else "",
+                "part": parts.of_region[k] if parts else "",
                 "mni": explanation.atlas.coords[k].tolist(),
             }
             for k in used

@@ -33,8 +33,11 @@ def explained(data: ReportData) -> Explained | None:
 
 
 def runs_of(data: ReportData, method: str) -> list[tuple[RunSpec, dict[str, Any]]]:
-    """The runs of a method that kept an explanation, of its first seed: seeds would show everybody several times."""
+    """Runs of a method that kept an explanation, of its first seed and repeat: others would show people repeatedly."""
     runs = data.explanations(method)
+    if data.protocol == "halves":
+        repeat = min((spec.fold for spec, _ in runs), default="")[:-1]
+        runs = [(spec, found) for spec, found in runs if spec.fold.startswith(repeat)]
     first = min((spec.seed for spec, _ in runs), default=0)
     return [run for run in runs if run[0].seed == first]
 

@@ -68,14 +68,14 @@ class SiteForestDisplay:
         rows = people.assign(method=SUBJECT, protocol="loso", seed=0, probability=np.nan)
         from brainroam.evaluation.stats.site_scores import gather
 
-        found = gather(rows, "loso", n_boot=0)
+        found = gather(rows, "loso")
         runs = [
             {"method": SUBJECT, "protocol": "loso", "site": name, "seed": 0, "auc": value}
             for name, value in zip(found.sites, found.auc[:, 0], strict=True)
         ]
         scores = pd.DataFrame([*runs, *(runs[0] | {"site": s, "auc": np.nan} for s in found.one_class)])
         data = ReportData(Results(scores, rows, {"commands": [], "sites": []}), SUBJECT, "loso")
-        sites = auc_intervals(found.sites, found.auc[:, 0], found.variance[:, 0], found.n_cases, found.n_controls)
+        sites = auc_intervals(found.sites, found.auc[:, 0], found.n_cases, found.n_controls)
         return cls(sites, data.summary)
 
     @property

@@ -5,8 +5,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from brainroam.evaluation.stats.compare import Comparison
+from brainroam.evaluation.stats.families import ablations
 from brainroam.report.data import ReportData
-from brainroam.report.families import ablations
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section

@@ -3,8 +3,9 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from brainroam.evaluation.stats.compare import Comparison
-from brainroam.report.data import CONTROLS, ReportData
+from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison
+from brainroam.evaluation.stats.families import CONTROLS
+from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, shortened
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section
@@ -19,7 +20,7 @@ def comparison_section(data: ReportData) -> Section:
     drawing = Drawing(
         "methods",
         f"Mean AUC over held-out {data.unit}s: dot and thick line with its 95 % interval"
-        + ("" if data.protocol == "cv" else f"; thin line: where the next {data.unit} is expected")
+        + ("" if data.protocol in WITHOUT_NEXT else f"; thin line: where the next {data.unit} is expected")
         + ". Controls, which see no brain, are grey.",
         lambda: _methods_figure(data),
     )
@@ -32,6 +33,7 @@ def comparison_section(data: ReportData) -> Section:
         paired=paired_table(data.comparison, data.method, "paired"),
         sentences=data.comparison.sentences,
         notes=data.comparison.notes,
+        families=data.comparison.families,
         method=data.method,
         protocol=data.protocol,
         unit=data.unit,
@@ -50,7 +52,7 @@ def summary_table(comparison: Comparison, name: str, caption: str):
         Column("n_sites", "Folds" if folds else "Sites"),
         Column("auc", "AUC", fixed(3)),
         Column("auc_low", "95 % interval", interval("auc_low", "auc_high"), of_row=True),
-        *([] if folds else following),
+        *(following if frame["next_low"].notna().any() else []),
         Column("worst_auc", "Worst", lambda row: f"{row['worst_auc']:.2f} {row['worst_site']}", of_row=True),
         Column("acc", "Accuracy", fixed(3)),
         Column("balanced_acc", "Balanced acc.", fixed(3)),
@@ -76,7 +78,11 @@ def paired_table(comparison: Comparison, reference: str, name: str):
 
 def _other_protocols(data: ReportData) -> list:
     """The same methods judged otherwise: a table each."""
-    titles = {"loio": "Leave one institution out", "cv": "In-distribution folds: new people at known sites"}
+    titles = {
+        "loio": "Leave one institution out",
+        "halves": "Halves of the sites: models of half as many sites",
+        "cv": "In-distribution folds: new people at known sites",
+    }
     tables = []
     for protocol, title in titles.items():
         names = data.names_under(protocol)

@@ -1,6 +1,7 @@
 """What can be had without looking at the brain: the controls among the runs."""
 
-from brainroam.report.data import CONTROLS, ReportData
+from brainroam.evaluation.stats.families import CONTROLS
+from brainroam.report.data import ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Missing, Section
 

@@ -49,6 +49,7 @@ def plain_sentences(data: ReportData):
     where = {
         "loso": "Shown one person with the condition and one without, both from a site it has never seen",
         "loio": "Shown one person with the condition and one without, both from an institution it has never seen",
+        "halves": "Shown one person with the condition and one without, both from a site it has never seen",
         "cv": "Shown one new person with the condition and one without, both from a site it knows",
     }[data.protocol]
     text = f"{where}, {data.method} ranks the right one higher {_times(summary.mean)} times out of 100"

@@ -6,8 +6,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from brainroam.evaluation.stats.compare import summarise
+from brainroam.evaluation.stats.families import BUDGET, WINDOW, sweeps
 from brainroam.report.data import ReportData
-from brainroam.report.families import BUDGET, WINDOW, sweeps
 from brainroam.report.figures import BLUE, GREY, canvas, inline
 from brainroam.report.page import render
 from brainroam.report.section import Drawing, Missing, Section

@@ -46,7 +46,7 @@ def sites_section(data: ReportData) -> Section:
         table=table(metrics, columns, "auc-by-site", f"{data.method} at every held-out {data.unit}, seeds averaged"),
         unit=data.unit,
         spread=_spread(data),
-        one_class=data.evidence.one_class,
+        one_class=data.gathered.one_class,
         every=_every(data),
     )
     return Section("sites", "Site by site" if data.protocol != "cv" else "Fold by fold", html, (roc, scores))

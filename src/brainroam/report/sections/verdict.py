@@ -2,7 +2,8 @@
 
 import math
 
-from brainroam.report.data import CONTROLS, PLAIN, ReportData
+from brainroam.evaluation.stats.families import CONTROLS
+from brainroam.report.data import PLAIN, ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import number, span
@@ -26,6 +27,7 @@ def verdict_sentence(data: ReportData) -> str:
     where = {
         "loso": "At a site it has never seen",
         "loio": "At an institution it has never seen",
+        "halves": "At a site it has never seen, trained on half of the sites",
         "cv": "For new people at sites it knows",
     }[data.protocol]
     n = int(row["n_sites"])
@@ -34,10 +36,10 @@ def verdict_sentence(data: ReportData) -> str:
     text = f"{where}, {data.method} has a mean AUC of {row['auc']:.2f}"
     measured = f"over {n} held-out {data.unit}{'s' * (n != 1)}"
     if math.isnan(row["auc_low"]):
-        return f"{text} {measured}: too few for an interval."
+        return f"{text} {measured}; {row['reason']}."
     text += f" (95 % interval {span(row['auc_low'], row['auc_high'])}, {measured})"
     if math.isnan(row["next_low"]):
-        return f"{text}; in-distribution folds say nothing about the next site."
+        return f"{text}; {row['reason']}."
     expected = f"{row['next_low']:.2f} and {row['next_high']:.2f}"
     return f"{text}; its true AUC at the next {data.unit} is expected between {expected} (95 % prediction interval)."
 
@@ -70,8 +72,9 @@ def _against(data: ReportData) -> list[str]:
 
 def _facts(data: ReportData, row: dict):
     people = sum(site["n"] for site in data.study["sites"])
-    yield "Mean AUC", number(row["auc"]), f"95 % interval {span(row['auc_low'], row['auc_high'])}"
-    if data.protocol != "cv":
+    known, following = not math.isnan(row["auc_low"]), not math.isnan(row["next_low"])
+    yield "Mean AUC", number(row["auc"]), f"95 % interval {span(row['auc_low'], row['auc_high'])}" if known else ""
+    if following:
         yield f"Next {data.unit}", span(row["next_low"], row["next_high"]), "95 % prediction interval of the AUC"
     yield f"Worst {data.unit}", number(row["worst_auc"]), row["worst_site"]
     yield "Balanced accuracy", number(row["balanced_acc"]), "at the threshold learned elsewhere"

@@ -4,33 +4,32 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from brainroam.evaluation.stats.compare import WITHOUT_NEXT
+from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweeps
 from brainroam.report.checklist import ITEMS
 from brainroam.report.data import ReportData
-from brainroam.report.facts import PROTOCOL, Facts, gather_facts
-from brainroam.report.families import BUDGET, WINDOW, ablations, sweeps
+from brainroam.report.facts import PROTOCOL, Facts, covariate_sentences, gather_facts
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.sections.verdict import verdict_sentence
 from brainroam.report.tables import Column, number, table
 
 STATISTICS = (
-    "DeLong, DeLong and Clarke-Pearson (1988) Comparing the areas under two or more correlated receiver operating "
-    "characteristic curves. Biometrics 44(3):837-845",
-    "Sun and Xu (2014) Fast implementation of DeLong's algorithm. IEEE Signal Processing Letters 21(11):1389-1393",
-    "Knapp and Hartung (2003) Improved tests for a random effects meta-regression. Statistics in Medicine "
-    "22(17):2693-2710",
+    "Newcombe (2006) Confidence intervals for an effect size measure based on the Mann-Whitney statistic. Part 2. "
+    "Statistics in Medicine 25(4):559-573",
+    "Viechtbauer (2007) Confidence intervals for the amount of heterogeneity in meta-analysis. Statistics in Medicine "
+    "26(1):37-52",
     "Nagashima, Noma and Furukawa (2019) Prediction intervals for random-effects meta-analysis. Statistical Methods in "
     "Medical Research 28(6):1689-1702",
     "Holm (1979) A simple sequentially rejective multiple test procedure. Scandinavian J. of Statistics 6(2):65-70",
+    "Nadeau and Bengio (2003) Inference for the generalization error. Machine Learning 52:239-281",
 )
-FOLDS = "Nadeau and Bengio (2003) Inference for the generalization error. Machine Learning 52:239-281"
 AUTHORS = "For the authors to write."
 
 
 def methods_section(data: ReportData) -> Section:
     """Methods text, ready to paste."""
     facts = gather_facts(data)
-    statistics = (*STATISTICS, FOLDS) if "cv" in set(data.results.scores["protocol"]) else STATISTICS
     cited = [reference for fact in facts.methods for reference in fact.references]
     atlas = data.study.get("atlas_citation")
     html = render(
@@ -38,10 +37,12 @@ def methods_section(data: ReportData) -> Section:
         facts=facts,
         data=data,
         protocol=PROTOCOL[data.protocol],
+        families=data.comparison.families,
         ablated=[name for family in ablations(data.names) for name in family.values() if name not in data.compared],
         n_settings=sum(len(family) for over in (BUDGET, WINDOW) for family in sweeps(data.names, over)),
-        covariates=any("covariates" in fact.needs for fact in facts.methods),
-        references=list(dict.fromkeys([*([atlas] if atlas else []), *cited, *statistics])),
+        covariates=covariate_sentences(data, facts),
+        prepared=data.study.get("prepared", []),
+        references=list(dict.fromkeys([*([atlas] if atlas else []), *cited, *STATISTICS])),
     )
     return Section("methods", "Methods text", html)
 
@@ -90,7 +91,8 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     )
     yield "6a", f"{facts.sites} sites; table under Participants."
     yield "6b", f"{facts.excluded} people were left out; every reason is listed under Participants."
-    yield "7", f"Regional series of the atlas {data.study['atlas']}; the same steps for everybody (Methods text)."
+    steps = "".join(f"; {step}" for step in data.study.get("prepared", []))
+    yield "7", f"Regional series of the atlas {data.study['atlas']}{steps}. Preprocessing is for the authors to add."
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
     yield "9a", "Connectivity between regions and its changes over time; per method under Methods text."
     yield "10", f"All {facts.people} people available; precision is shown by intervals, not by a power calculation."
@@ -105,7 +107,8 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "12b", "Learned within the training sites only; nothing of a held-out site touches fit, threshold or scaling."
     yield "12c", f"{', '.join(fact.name for fact in facts.methods)}; tuning: {facts.tuning}."
     if data.protocol != "cv":
-        yield "12d", f"Random-effects meta-analysis over {unit}s, forest plot, prediction interval of the next {unit}."
+        following = "" if data.protocol in WITHOUT_NEXT else f", prediction interval of the next {unit}"
+        yield "12d", f"Random-effects model over {unit}s, forest plot{following}."
     yield (
         "12e",
         "AUC, accuracy, balanced accuracy, sensitivity, specificity, Brier score, calibration slope and intercept.",

@@ -105,7 +105,7 @@
     const to = scene.edges.slice(0, Number(slider.value)).filter((edge) => edge[0] === k || edge[1] === k)
       .map((edge) => `${scene.nodes[edge[0] === k ? edge[1] : edge[0]].name} (${edge[2] > 0 ? "+" : "−"}${Math.abs(edge[2]).toPrecision(2)})`);
     const node = scene.nodes[k];
-    said.textContent = `${node.name}${node.lobe ? ", " + node.lobe : ""}, MNI ${node.mni.map(Math.round).join(", ")}: to ${to.join("; ")}`;
+    said.textContent = `${node.name}${node.part ? ", " + node.part : ""}, MNI ${node.mni.map(Math.round).join(", ")}: to ${to.join("; ")}`;
     later();
   }
 

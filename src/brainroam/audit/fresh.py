@@ -1,0 +1,161 @@
+"""Runs of a method that share nothing: each in a process of its own, in an empty folder.
+
+What a method keeps in a module, or in a file beside it, would otherwise make the second run look like the first. One
+process imports what methods need and computes nothing; every run is a fork of it. Where there is no fork, every run
+starts a process anew.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO, Any, Protocol, Self
+
+import cloudpickle
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from brainroam.audit.candidates import Candidate, Outcome
+from brainroam.data.cohort import Cohort
+from brainroam.errors import BrainroamError, UsageError
+
+FORKS = hasattr(os, "fork")
+SERVE = "from brainroam.audit.fresh import serve; serve()"
+
+
+class Run(Protocol):
+    """Learn and score in a fresh process."""
+
+    def __call__(
+        self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int, times: int = 1
+    ) -> list[Outcome]:
+        """The outcome of `Candidate.run`, so many times one after another in one process."""
+
+
+class FreshProcesses:
+    """Where runs of any candidate are made; a context that ends what it started."""
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="brainroam-audit-")
+        self._server: subprocess.Popen | None = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._folder.cleanup()
+
+    def of(self, candidate: Candidate) -> Run:
+        """What runs a candidate, as it is now, whatever it does in this process later."""
+        try:
+            packed = cloudpickle.dumps(candidate)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise UsageError(f"{candidate.name} cannot be sent to a fresh process: {error}") from error
+
+        def run(
+            cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int, times: int = 1
+        ) -> list[Outcome]:
+            answer = self._ask(pickle.dumps((packed, cohort, train, list(groups), seed, times)))
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return run
+
+    def _ask(self, message: bytes) -> Any:
+        if self._server is None:
+            self._server = _started(self._folder.name)
+        assert self._server.stdin is not None and self._server.stdout is not None
+        try:
+            _send(self._server.stdin, message)
+            answer = _received(self._server.stdout)
+        except (EOFError, BrokenPipeError):
+            self._end()
+            raise BrainroamError("the process in which a method is audited has died; is there enough memory?") from None
+        if not FORKS:
+            self._end()
+        return pickle.loads(answer)
+
+    def _end(self) -> None:
+        if self._server is not None:
+            os.killpg(self._server.pid, signal.SIGKILL) if FORKS else self._server.kill()
+            self._server.communicate()
+        self._server = None
+
+
+def _started(folder: str) -> subprocess.Popen:
+    paths = os.pathsep.join(map(os.path.abspath, sys.path))
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths},
+        start_new_session=FORKS,  # Ctrl-C of a terminal reaches this process only, which ends the others
+    )
+
+
+def serve() -> None:
+    """Answer one message after another, each in a fork of this process."""
+
+    import brainroam.methods.registry  # noqa: F401
+
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a method prints is no answer
+    while True:
+        try:
+            message = _received(questions)
+        except EOFError:
+            return
+        if not FORKS:
+            _send(answers, _answer(message))
+            return
+        with suppress(Exception):  # the fork will say what is wrong
+            pickle.loads(pickle.loads(message)[0])  # imports what the method needs, once for all its runs
+        child = os.fork()
+        if not child:
+            _send(answers, _answer(message))
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code:
+            _send(answers, pickle.dumps(BrainroamError(f"a method ended its process with exit code {code}")))
+
+
+def _answer(message: bytes) -> bytes:
+    """The outcomes or the error, in a folder that is empty."""
+    with tempfile.TemporaryDirectory(dir=os.getcwd()) as folder:
+        os.chdir(folder)
+        try:
+            packed, cohort, train, groups, seed, times = pickle.loads(message)
+            candidate = pickle.loads(packed)
+            with threadpool_limits(1):
+                return pickle.dumps([candidate.run(cohort, train, groups, seed) for _ in range(times)])
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            with suppress(Exception):
+                content = cloudpickle.dumps(error)
+                pickle.loads(content)
+                return content
+            return pickle.dumps(BrainroamError(f"{type(error).__name__}: {error}"))
+        finally:
+            os.chdir(os.path.dirname(folder))
+
+
+def _send(stream: IO[bytes], content: bytes) -> None:
+    stream.write(len(content).to_bytes(8, "big"))
+    stream.write(content)
+    stream.flush()
+
+
+def _received(stream: IO[bytes]) -> bytes:
+    size = stream.read(8)
+    if len(size) < 8:
+        raise EOFError
+    content = stream.read(int.from_bytes(size, "big"))
+    if len(content) < int.from_bytes(size, "big"):
+        raise EOFError
+    return content

@@ -1,0 +1,82 @@
+"""A cohort in which some people are other people: by name, by label, or in everything that is known of them.
+
+Each function gives a cohort of its own, with nothing remembered of the one it was made from.
+"""
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.cohort import Cohort
+
+STRANGE = {"age": 99.0, "sex": 1.0, "mean_fd": 9.0, "tr": 0.5}  # what other columns get is made from their values
+
+
+def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
+    """Everybody under a new id, another one in each draw, and sites under new names, the same in all draws.
+
+    The order of the sites' names stays: methods take sites in that order. Nothing may follow the order of ids.
+
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    >>> renamed(cohort, 0, 1).sites, renamed(cohort, 0, 1).table["subject"][0]
+    (['place-1-5534', 'place-2-9053'], 'person-59254397')
+    """
+    table, names = cohort.table, np.random.default_rng([seed, 3])
+    width = len(str(len(cohort.sites)))
+    new = {site: f"place-{k:0{width}d}-{names.integers(1000, 9999)}" for k, site in enumerate(cohort.sites, 1)}
+    ids = np.random.default_rng([seed, 4, draw]).choice(10**8, len(table), replace=False)
+    table["subject"] = [f"person-{number:08d}" for number in ids]
+    table["site"] = table["site"].map(new)
+    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
+
+
+def turned_round(cohort: Cohort, people: np.ndarray) -> Cohort:
+    """These people have the other label."""
+    table = cohort.table
+    table.loc[people, "label"] = 1 - table.loc[people, "label"]
+    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
+
+
+def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
+    """These people have series of noise, the other label, and strange values in every column, the site included."""
+    rng = np.random.default_rng([seed, 2])
+    series, table = cohort.series, turned_round(cohort, people).table
+    for i in people:
+        series[i] = 10 * rng.normal(size=series[i].shape) ** 3
+    for name in table.columns.drop(["subject", "label", "n_timepoints"]):
+        table[name] = _with_strange(table[name], people, STRANGE.get(str(name)))
+    return Cohort(series, table, cohort.atlas, covariates=cohort.covariate_names)
+
+
+def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
+    """These people were scanned for shorter than anybody, every second of them for longer."""
+    series = cohort.series
+    shortest, longest = min(map(len, series)), max(map(len, series))
+    for k, i in enumerate(people):
+        series[i] = np.resize(series[i], (longest + 1 if k % 2 else max(shortest - 1, 2), cohort.n_rois))
+    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names)
+
+
+def without_regions(cohort: Cohort, people: np.ndarray) -> Cohort:
+    """Each of these people lacks one region that everybody had, as long as there are such regions."""
+    series, present = cohort.series, np.flatnonzero(~cohort.missing_rois.any(axis=0))
+    # Never most of them: a procedure that drops what anybody lacks must have some left.
+    for region, i in zip(present[: len(present) // 4 + 1], people, strict=False):
+        series[i] = series[i].copy()
+        series[i][:, region] = 0.0
+    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names)
+
+
+def _with_strange(column: pd.Series, people: np.ndarray, value: float | None) -> pd.Series:
+    """The column with values for these people that nobody else has."""
+    if value is None and pd.api.types.is_bool_dtype(column):
+        return column.where(~column.index.isin(people), ~column)
+    if value is None and pd.api.types.is_numeric_dtype(column):
+        value = 10 * float(column.abs().max() if column.notna().any() else 1) + 1
+        column = column.astype(float)
+    column = column.copy()
+    if value is None:
+        column[people[::2]], column[people[1::2]] = "0 elsewhere", "~elsewhere"  # before and after all other words
+    else:
+        column[people] = value
+    return column

@@ -1,0 +1,260 @@
+"""The geometric mean of covariances, and every participant's logarithm there.
+
+The mean G of matrices C_1 ... C_n is where their mean logarithm vanishes:
+
+    L_i(G) = log(G^-1/2 C_i G^-1/2),        g(G) = (1/n) sum_i L_i(G) = 0
+
+With ``L_i = U_i diag(l_i) U_i'``, moving G along S changes the mean logarithm by ``-H[S]``:
+
+    G(S) = G^1/2 exp(S) G^1/2,        H[S] = (1/n) sum_i U_i (c_i * U_i' S U_i) U_i',
+    c_i[p, q] = (d/2) coth(d/2),  d = l_i[p] - l_i[q]
+
+so ``H[S] = g`` is a Newton step. H is near a multiple of the identity (its coefficients lie between 1 and about 2), and
+a few conjugate-gradient steps solve it in the eigenbases that g has needed anyway, stored in single precision: an error
+of 1e-7 in H costs nothing. Convergence is quadratic: from the mean of every eighth participant three
+eigendecompositions each reach a mean logarithm below 1e-10.
+
+Near the mean (entries of g below `NEAR`) the logarithms follow the last step S to first order, so that the last
+eigendecompositions serve the mean and the features:
+
+    L_i(G(S))  =  Q (L_i - U_i (c_i * U_i' S U_i) U_i') Q' + O(S^2),        Q = G(S)^-1/2 G^1/2 exp(S/2)
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from brainroam.core.symmetric import spectral
+from brainroam.errors import DataError
+
+Pair = tuple[np.ndarray, np.ndarray]
+TOL = 1e-10
+NEAR = 1e-4  # a logarithm errs by the square of this, at most doubled, where it follows a step
+ROUGH = 0.3  # how far the mean of every eighth participant is brought down: their sampling error is larger
+CHUNK = 32  # participants at a time: large enough for one matrix product, small enough for the cache
+MAX_STEPS = 30
+FEW = 64  # below this many participants there is nothing to gain from a sample
+
+
+@dataclass(frozen=True)
+class Logarithms:
+    """Logarithms of n participants at one reference, as eigenbases."""
+
+    bases: np.ndarray  # (n, P, P) in single precision: eigenvectors as rows, U_i'
+    logs: np.ndarray  # (n, P): logarithms l_i of the eigenvalues
+    coefficients: np.ndarray  # (n, P, P) in single precision: c_i
+    values: np.ndarray  # (n, P, P): the matrices L_i; empty unless asked for
+    mean: np.ndarray  # (P, P): g
+
+    @classmethod
+    def at(cls, matrices: np.ndarray, whitening: np.ndarray, keep_values: bool = False) -> Self:
+        """One eigendecomposition per participant at the reference with ``whitening = G^-1/2``."""
+        n, p = matrices.shape[:2]
+        bases, coefficients = np.empty((2, n, p, p), "f4")
+        logs, mean = np.empty((n, p)), np.zeros((p, p))
+        values = np.empty((n if keep_values else 0, p, p))
+        for rows in _chunks(n):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                roots, vectors = np.linalg.eigh(whitening @ (matrices[rows] @ whitening))
+                logs[rows] = np.log(roots)
+            bases[rows] = vectors = np.ascontiguousarray(vectors.transpose(0, 2, 1))
+            coefficients[rows] = coth_coefficients(logs[rows])
+            scaled = vectors * logs[rows, :, None]
+            if keep_values:
+                np.matmul(vectors.transpose(0, 2, 1), scaled, out=values[rows])
+                mean += values[rows].sum(axis=0)
+            else:
+                mean += vectors.reshape(-1, p).T @ scaled.reshape(-1, p)
+        bad = np.flatnonzero(~np.isfinite(logs).all(axis=1))
+        if len(bad):
+            raise DataError(f"covariances {bad[:5].tolist()} are not positive definite; no tangent space exists")
+        return cls(bases, logs, coefficients, values, mean / max(n, 1))
+
+    @property
+    def size(self) -> float:
+        """Largest absolute entry of the mean logarithm: how far the reference is from the mean."""
+        return float(np.abs(self.mean).max())
+
+    def without(self, left_out: np.ndarray) -> Self:
+        """The logarithms of all but some participants, with their own mean."""
+        n, bases, logs = len(self.logs), self.bases[left_out], self.logs[left_out]
+        lost = np.tensordot(bases * logs[:, :, None], bases, ((0, 1), (0, 1)))
+        kept = np.setdiff1d(np.arange(n), left_out)
+        mean = (n * self.mean - lost) / len(kept)
+        return type(self)(self.bases[kept], self.logs[kept], self.coefficients[kept], self.values[:0], mean)
+
+    def hessian(self, direction: np.ndarray, every: int = 1) -> np.ndarray:
+        """``H[S]``: the fall of the mean logarithm along S; with ``every`` = k each k-th participant stands for k."""
+        bases, coefficients = self.bases[::every], self.coefficients[::every]
+        n, p = bases.shape[:2]
+        direction, total = direction.astype("f4"), np.zeros((p, p))
+        for rows in _chunks(n):
+            basis = bases[rows]
+            turned = (basis.reshape(-1, p) @ direction).reshape(basis.shape) @ basis.transpose(0, 2, 1)
+            turned *= coefficients[rows]
+            total += basis.reshape(-1, p).T @ (turned @ basis).reshape(-1, p)
+        return total / n
+
+    def newton_step(self, accuracy: float, every: int = 1) -> Pair:
+        """Solve ``H[S] = g`` by preconditioned conjugate gradients.
+
+        Returns S and the residual, of at most ``accuracy`` times the norm of g.
+        """
+        basis, diagonal = self._preconditioner()
+        step, direction = np.zeros((2, *self.mean.shape))
+        residual, last = self.mean, np.inf
+        goal = accuracy * np.linalg.norm(self.mean)
+        for _ in range(MAX_STEPS):
+            if np.linalg.norm(residual) <= goal:
+                break
+            solved = basis @ ((basis.T @ residual @ basis) / diagonal) @ basis.T
+            product = np.vdot(residual, solved)
+            direction = solved + (product / last) * direction
+            image = self.hessian(direction, every)
+            length = product / np.vdot(direction, image)
+            step, residual, last = step + length * direction, residual - length * image, product
+        return (step + step.T) / 2, residual
+
+    def following(self, step: np.ndarray, turn: np.ndarray) -> np.ndarray:
+        """The values after a small step of the reference, to first order; overwrites ``values``."""
+        step, turn = step.astype("f4"), (turn - np.eye(len(turn))).astype("f4")
+        for rows in _chunks(len(self.logs)):
+            basis = self.bases[rows]
+            change = (basis @ step) @ basis.transpose(0, 2, 1)
+            change *= self.coefficients[rows]
+            turned = turn @ self.values[rows].astype("f4")
+            self.values[rows] += turned + turned.transpose(0, 2, 1) - basis.transpose(0, 2, 1) @ (change @ basis)
+        return self.values
+
+    def _preconditioner(self) -> Pair:
+        """The diagonal of H in the eigenbasis of the mean squared logarithm, both from every eighth participant."""
+        bases, logs = self.bases[::8], self.logs[::8]
+        basis = np.linalg.eigh(np.tensordot(bases * logs[:, :, None] ** 2, bases, ((0, 1), (0, 1))))[1]
+        shares = (bases @ basis.astype("f4")) ** 2
+        return basis, (shares.transpose(0, 2, 1) @ (self.coefficients[::8] @ shares)).mean(axis=0)
+
+
+def coth_coefficients(logs: np.ndarray) -> np.ndarray:
+    """Coefficients ``(d/2) coth(d/2)`` for all differences d of each row, (n, P, P) in single precision.
+
+    >>> coth_coefficients(np.array([[0.0, 2.0]]))[0].astype(float).round(4).tolist()
+    [[1.0, 1.313], [1.313, 1.0]]
+    """
+    half = (logs / 2).astype("f4")
+    half = np.maximum(np.abs(half[:, :, None] - half[:, None, :]), np.float32(1e-4))  # 1 at d = 0
+    return half / np.tanh(half)
+
+
+def geometric_mean(matrices: np.ndarray, start: np.ndarray | None = None, tol: float = TOL) -> np.ndarray:
+    """Geometric (Karcher) mean of positive definite matrices; warns where it does not converge.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (n, P, P)
+    start : ndarray of shape (P, P), optional
+        A matrix near the mean, such as the mean of nearly the same participants. By default the mean of every eighth,
+        or, of few participants, the arithmetic-harmonic mean.
+    tol : float
+        Largest absolute entry of the mean logarithm at the result.
+
+    Examples
+    --------
+    >>> abs(geometric_mean(np.array([np.diag([1.0, 4.0]), np.diag([4.0, 1.0])]))).round(6).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
+    if start is None and len(matrices) < FEW:
+        start = arithmetic_harmonic_mean(matrices)
+    mean = geometric_mean(matrices[::8], tol=ROUGH) if start is None else start
+    size = np.inf
+    for _ in range(MAX_STEPS):
+        root, whitening = roots(mean)
+        logarithms = Logarithms.at(matrices, whitening)
+        last, size = size, logarithms.size
+        if size < tol:
+            return mean
+        if size > last:  # too far for Newton; the gradient over the largest coefficient always descends
+            step, left = logarithms.mean / logarithms.coefficients.max(), np.inf
+        else:
+            every = 4 if size > 0.01 and len(matrices) > 4 * FEW else 1  # far off, H to a percent will do
+            step, residual = logarithms.newton_step(newton_accuracy(size, tol), every)
+            left = float(np.abs(residual).max())
+        mean = root @ spectral(step, np.exp) @ root
+        # A Newton step leaves the residual of its solve and a multiple of size^2, which the last step has shown.
+        if left + max(1.0, size / last**2) * size**2 < tol:
+            return mean
+    warnings.warn(
+        f"the geometric mean of {len(matrices)} covariances did not converge: the largest entry of the mean logarithm "
+        f"is {size:.1e} after {MAX_STEPS} steps, not below {tol:.0e}; look for covariances that are nearly singular",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    return mean
+
+
+def logarithms_at_mean(
+    matrices: np.ndarray, others: np.ndarray, start: np.ndarray | None = None, tol: float = TOL
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Converged mean of some participants, and the logarithms of them and of others there.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (n, P, P)
+        Whose mean is the reference.
+    others : ndarray of shape (m, P, P)
+        Participants who are only looked at there.
+    start : ndarray of shape (P, P), optional
+        Within `NEAR` of the mean one eigendecomposition per participant suffices.
+
+    Returns
+    -------
+    mean : ndarray of shape (P, P)
+    logarithms : ndarray of shape (n, P, P)
+    logarithms of the others : ndarray of shape (m, P, P)
+
+    Examples
+    --------
+    >>> people = np.array([np.diag([1.0, 4.0]), np.diag([4.0, 1.0]), np.eye(2)])
+    >>> mean, _, other = logarithms_at_mean(people[:2], people[2:])
+    >>> abs(mean).round(6).tolist(), abs(other[0]).round(4).tolist()
+    ([[2.0, 0.0], [0.0, 2.0]], [[0.6931, 0.0], [0.0, 0.6931]])
+    """
+    mean = geometric_mean(matrices, tol=NEAR / 5) if start is None else start
+    root, whitening = roots(mean)
+    here = Logarithms.at(matrices, whitening, keep_values=True)
+    if here.size >= NEAR:
+        mean = geometric_mean(matrices, mean, tol=NEAR / 5)
+        root, whitening = roots(mean)
+        here = Logarithms.at(matrices, whitening, keep_values=True)
+    step, _ = here.newton_step(newton_accuracy(here.size, tol))
+    mean = root @ spectral(step, np.exp) @ root
+    turn = roots(mean)[1] @ root @ spectral(step, lambda s: np.exp(s / 2))
+    there = Logarithms.at(others, whitening, keep_values=True)
+    return mean, here.following(step, turn), there.following(step, turn)
+
+
+def newton_accuracy(size: float, tol: float) -> float:
+    """Relative accuracy of a solve: the quadratic term (about 0.1 size^2) or the tolerance leaves as much anyway."""
+    return min(0.1, max(size / 10, tol / (4 * max(size, tol))))
+
+
+def arithmetic_harmonic_mean(matrices: np.ndarray) -> np.ndarray:
+    """``A^1/2 (A^-1/2 H A^-1/2)^1/2 A^1/2`` of the arithmetic mean A and the harmonic mean H."""
+    root = roots(matrices.mean(axis=0))[0]
+    inverse = sum(np.linalg.inv(c) for c in matrices) / len(matrices)
+    return root @ spectral(root @ inverse @ root, lambda w: 1 / np.sqrt(w)) @ root
+
+
+def roots(matrix: np.ndarray) -> Pair:
+    """``G^1/2`` and ``G^-1/2``."""
+    values, vectors = np.linalg.eigh(matrix)
+    if not values[0] > 0:
+        raise DataError("the mean covariance is not positive definite; no tangent space exists")
+    return (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    return (slice(first, first + CHUNK) for first in range(0, n, CHUNK))

@@ -1,0 +1,92 @@
+"""Tangent-space edges: covariances seen from the geometric mean of the training participants.
+
+    edge (u, v) of a person  =  log(G^-1/2 C G^-1/2)[u, v]
+
+with C the person's Ledoit-Wolf covariance and G the geometric mean of the training participants' covariances. G is the
+converged mean: the largest entry of their mean logarithm there is below 1e-10. nilearn stops its descent to the same
+mean earlier (1e-4 away on ABIDE with AAL), so its edges differ from ours by that much.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from brainroam.core.geometric_mean import logarithms_at_mean, roots
+from brainroam.core.series import TakesSeries, without_signal
+from brainroam.core.symmetric import edge_vectors, spectral
+
+
+class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
+    """Tangent-space edges; the reference is the geometric mean of the people it was fitted on.
+
+    nilearn's ``ConnectivityMeasure(kind="tangent")`` (Ledoit-Wolf covariance of the raw series) up to the edge order
+    and its early stop: the reference is the converged mean. Unlike nilearn's it is applicable to one person at a time.
+    It warns (``sklearn.exceptions.ConvergenceWarning``) where the mean does not converge.
+
+    Attributes
+    ----------
+    reference_ : ndarray of shape (P, P)
+        The geometric mean G.
+    whitening_ : ndarray of shape (P, P)
+        G^-1/2.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> people = [rng.normal(size=(60, 4)) for _ in range(5)]
+    >>> TangentEdges().fit(people).transform(people[:1]).shape
+    (1, 6)
+    """
+
+    def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
+        """Learn the reference from training people."""
+        self._logarithms(covariances(series))
+        return self
+
+    def fit_transform(self, series: Sequence[np.ndarray], y: object = None) -> np.ndarray:
+        """Learn the reference and return the edges of the training people, for the price of the reference."""
+        return edge_vectors(self._logarithms(covariances(series)), without_signal(series))
+
+    def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
+        """Edge values (n, M), each person on their own."""
+        check_is_fitted(self)
+        missing = without_signal(series)
+        people = (ledoit_wolf(x, gone) for x, gone in zip(series, missing, strict=True))
+        with threadpool_limits(1, "blas"):
+            return edge_vectors((spectral(self.whitening_ @ c @ self.whitening_, np.log) for c in people), missing)
+
+    def _logarithms(self, matrices: np.ndarray) -> np.ndarray:
+        with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
+            self.reference_, logarithms, _ = logarithms_at_mean(matrices, matrices[:0])
+            self.whitening_ = roots(self.reference_)[1]
+        return logarithms
+
+
+def covariances(series: Sequence[np.ndarray]) -> np.ndarray:
+    """Ledoit-Wolf covariances (n, P, P); a region without signal varies as the others do and with none of them."""
+    with threadpool_limits(1, "blas"):
+        return np.stack([ledoit_wolf(x, gone) for x, gone in zip(series, without_signal(series), strict=True)])
+
+
+def ledoit_wolf(x: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Ledoit-Wolf covariance: (1 - s) S + s mean(diag S) I with the s that minimises the expected squared error.
+
+    Equal to ``sklearn.covariance.ledoit_wolf``, several times faster: it needs one matrix product where that has three.
+    """
+    n, p = x.shape
+    z = np.where(gone, 0, x)
+    z = z - z.mean(axis=0)
+    covariance = z.T @ z / n
+    mu = np.trace(covariance) / p
+    squared = np.einsum("ij,ij->i", z, z)
+    total = np.sum(covariance**2)
+    beta = (np.sum(squared**2) / n - total) / (p * n)
+    delta = (total - p * mu**2) / p
+    shrinkage = min(beta, delta) / delta if delta > 0 else 0.0
+    covariance *= 1 - shrinkage
+    covariance.flat[:: p + 1] += shrinkage * mu
+    return covariance

@@ -1,0 +1,139 @@
+"""Atlases that are known by name beyond the two tables of `brainroam.data.atlas`, and which one a header speaks of.
+
+``schaefer100`` ... ``schaefer1000`` (7 networks), ``schaefer100-17`` ... (17 networks)
+    Schaefer et al. (Cerebral Cortex 2018), from the parcellation's own repository (MIT licence): names, networks and
+    centroids in FSL's MNI152, in its own order. One table, ``schaefer.csv.gz``.
+``power264``, ``dosenbach160``, ``seitzman300``
+    Centres of spheres as nilearn ships them, in the order in which they were published (nilearn sorts the last two by
+    network unless it is told not to).
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.atlas import SHIPPED, Atlas, load_atlas
+
+SCHAEFER = "Schaefer et al. (2018) Cerebral Cortex 28:3095-3114"
+SPHERES = {
+    "power264": "Power et al. (2011) Neuron 72:665-678",
+    "dosenbach160": "Dosenbach et al. (2010) Science 329:1358-1361",
+    "seitzman300": "Seitzman et al. (2020) NeuroImage 206:116290",
+}
+SIZES = range(100, 1001, 100)
+RADIUS = 5.0  # millimetres, as published
+_SCHAEFER_NAME = re.compile(
+    r"schaefer(?:2018)?[ _-]?(?:(?P<first>7|17)n(?:etworks)?[ _-]?)?(?P<size>\d+)(?:p(?:arcels)?)?"
+    r"(?:[ _x-]?(?P<last>7|17)(?:n(?:etworks)?)?)?(?:order)?"
+)
+_OTHER_NAMES = {
+    "aal116": "aal",
+    **{alias: name for name in SPHERES for alias in (name, name.rstrip("0123456789"))},
+}
+
+
+def canonical(name: str) -> str | None:
+    """Our name of an atlas, however it is spelled; None for one that is not known.
+
+    >>> canonical("Schaefer2018_200Parcels_17Networks"), canonical("schaefer_100"), canonical("Power"), canonical("ho")
+    ('schaefer200-17', 'schaefer100', 'power264', None)
+    """
+    name = name.lower()
+    if name in SHIPPED:
+        return name
+    match = _SCHAEFER_NAME.fullmatch(name)
+    if match and int(match["size"]) in SIZES:
+        return f"schaefer{match['size']}" + ("-17" if "17" in (match["first"], match["last"]) else "")
+    return _OTHER_NAMES.get(name)
+
+
+def names() -> list[str]:
+    """All names `load_atlas` knows.
+
+    >>> len(names())
+    25
+    """
+    return [*SHIPPED, *(f"schaefer{size}{networks}" for networks in ("", "-17") for size in SIZES), *SPHERES]
+
+
+@cache
+def known(name: str) -> Atlas:
+    """The atlas of one of `names`.
+
+    >>> atlas = known("schaefer100")
+    >>> len(atlas), atlas.labels[0], atlas.networks[0]
+    (100, '7Networks_LH_Vis_1', 'Vis')
+    """
+    return _spheres(name) if name in SPHERES else _schaefer(name)
+
+
+def recognised(labels: Sequence[str]) -> Atlas | None:
+    """The known atlas whose regions a header names, all of them in any order; the atlas comes back in that order.
+
+    A part of AAL, such as its 90 regions without the cerebellum, is recognised too.
+
+    >>> recognised(["LH_Vis_1", "ROI_2"]) is None
+    True
+    """
+    wanted = [_plain(label) for label in labels]
+    sizes = [len(wanted)] if len(wanted) in SIZES else []
+    candidates = ["aal", *(f"schaefer{size}{networks}" for size in sizes for networks in ("", "-17"))]
+    for name in candidates:
+        atlas = load_atlas(name)
+        place = {_plain(label): k for k, label in enumerate(atlas.labels)}
+        if len(set(wanted)) == len(wanted) > 1 and set(wanted) <= set(place):
+            return _in_order(atlas, [place[label] for label in wanted])
+    return None
+
+
+def _plain(label: str) -> str:
+    """A label without what tools add to it or write otherwise."""
+    return re.sub(r"[ .-]", "_", label.strip().lower()).removeprefix("7networks_").removeprefix("17networks_")
+
+
+def _in_order(atlas: Atlas, order: list[int]) -> Atlas:
+    if order == list(range(len(atlas))):
+        return atlas
+    networks = None if atlas.networks is None else tuple(atlas.networks[k] for k in order)
+    coords = None if atlas.coords is None else atlas.coords[order]
+    return Atlas(atlas.name, tuple(atlas.labels[k] for k in order), coords, atlas.citation, networks)
+
+
+@cache
+def _schaefer_table() -> pd.DataFrame:
+    with resources.as_file(resources.files("brainroam.data.atlas") / "schaefer.csv.gz") as path:
+        return pd.read_csv(path)
+
+
+def _schaefer(name: str) -> Atlas:
+    size, networks = int(name.removeprefix("schaefer").removesuffix("-17")), 17 if name.endswith("-17") else 7
+    table = _schaefer_table()
+    table = table[(table["regions"] == size) & (table["networks"] == networks)]
+    labels = tuple(f"{networks}Networks_{label}" for label in table["name"])
+    coords = _frozen(table[["x", "y", "z"]])
+    return Atlas(name, labels, coords, SCHAEFER, tuple(label.split("_")[2] for label in labels))
+
+
+def _spheres(name: str) -> Atlas:
+    from nilearn import datasets
+
+    if name == "power264":
+        rois = datasets.fetch_coords_power_2011().rois
+        return Atlas(name, tuple(f"Power_{k:03d}" for k in rois["roi"]), _frozen(rois[["x", "y", "z"]]), SPHERES[name])
+    if name == "dosenbach160":
+        found = datasets.fetch_coords_dosenbach_2010(ordered_regions=False)
+        labels = tuple(map(str, found.labels))
+    else:
+        found = datasets.fetch_coords_seitzman_2018(ordered_regions=False)
+        labels = tuple(f"Seitzman_{k + 1:03d}" for k in range(len(found.rois)))
+    return Atlas(name, labels, _frozen(found.rois), SPHERES[name], tuple(map(str, found.networks)))
+
+
+def _frozen(coords: pd.DataFrame) -> np.ndarray:
+    array = coords.to_numpy(dtype=float)
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,186 @@
+"""What is decided about people and scans after reading and before any method: crop, exclusions, motion, covariates.
+
+Everybody who is left out stands in ``cohort.excluded`` with the reason, and what was done to the series in
+``cohort.prepared``. Each rule looks at one person at a time, so none of it can leak from a held-out site.
+"""
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers.locate import unpadded
+from brainroam.data.readers.participants_table import USUAL
+from brainroam.data.readers.tables import is_empty
+from brainroam.errors import DataError, UsageError, listed, unknown
+from brainroam.utils.files import expanded
+
+NUMBER, CATEGORY = "number", "category"
+KINDS = (NUMBER, CATEGORY)
+LEAST_VOLUMES = 2
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a cohort is prepared.
+
+    Attributes
+    ----------
+    crop : str or int, optional
+        Keep the first volumes of every scan, as many as said (``150``) or as fit into a time (``"300s"``); a shorter
+        scan is left out.
+    exclude : path or sequence of str, optional
+        Ids of people to leave out, or a file with one in each line, perhaps with a reason after a comma or tab.
+    max_fd : float, optional
+        Leave out who moved more than this (mean framewise displacement, mm), or is not known to have moved less.
+    covariates : sequence of str or mapping of str to str, optional
+        The columns that methods use as covariates, with their kind (``number`` or ``category``) where it is not seen.
+
+    Examples
+    --------
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> cohort = Preparation(crop=100, exclude=["S01_0001"]).apply(make_cohort(n_sites=2, n_per_site=4))
+    >>> sorted(set(cohort.table["n_timepoints"])), cohort.prepared
+    ([100], ('every scan was cut to its first 100 volumes',))
+    >>> cohort.excluded.to_numpy().tolist()
+    [['S01_0001', 'on the list of people to exclude']]
+    """
+
+    crop: str | int | None = None
+    exclude: str | Path | Sequence[str] | None = None
+    max_fd: float | None = None
+    covariates: Sequence[str] | Mapping[str, str] | None = None
+
+    def apply(self, cohort: Cohort) -> Cohort:
+        """The cohort as every method sees it."""
+        if self.exclude is not None:
+            cohort = _without(cohort, _listed_people(self.exclude))
+        if self.max_fd is not None:
+            cohort = _within_motion(cohort, self.max_fd)
+        if self.crop is not None:
+            cohort = cropped(cohort, self.crop)
+        if self.covariates is not None:
+            cohort = with_covariates(cohort, self.covariates)
+        return cohort
+
+
+def cropped(cohort: Cohort, crop: str | int) -> Cohort:
+    """The first volumes of every scan; people whose scan is shorter are left out."""
+    amount, in_seconds = parse_crop(crop)
+    table = cohort.table
+    wanted = np.full(len(cohort), amount)
+    if in_seconds:
+        wanted = np.floor(amount / table["tr"].to_numpy(dtype=float) + 1e-6)
+    unknown_tr, length = np.isnan(wanted), table["n_timepoints"].to_numpy()
+    short = ~unknown_tr & (length < wanted)
+    what = f"{amount:g} seconds" if in_seconds else f"{amount:g} volumes"
+    if unknown_tr.any():
+        cohort = cohort.exclude(unknown_tr, [f"TR unknown: the scan cannot be cut to {what}"] * int(unknown_tr.sum()))
+    if short.any():
+        reasons = [f"a scan of {n} volumes, shorter than the crop of {what}" for n in length[short]]
+        cohort = cohort.exclude(short[~unknown_tr], reasons)
+    kept = wanted[~unknown_tr & ~short].astype(int)
+    if (kept < LEAST_VOLUMES).any():
+        raise UsageError(f"a crop of {what} leaves {kept.min()} volumes; series need more")
+    series = [x[:n] for x, n in zip(cohort.series, kept, strict=True)]
+    prepared = (*cohort.prepared, f"every scan was cut to its first {what}")
+    return Cohort(series, cohort.table, cohort.atlas, cohort.excluded, cohort.truth, cohort.covariate_names, prepared)
+
+
+def parse_crop(text: str | int) -> tuple[float, bool]:
+    """Amount, and whether it is in seconds.
+
+    >>> parse_crop("150"), parse_crop("300s"), parse_crop("5 min")
+    ((150.0, False), (300.0, True), (300.0, True))
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(v|vol|volumes|s|sec|seconds|min|minutes)?\s*", str(text).lower())
+    if match is None or float(match[1]) <= 0:
+        raise UsageError(f"a crop is a number of volumes or a time, as 150 or 300s, not {text!r}")
+    unit = (match[2] or "v")[0]
+    if unit == "v" and not float(match[1]).is_integer():
+        raise UsageError(f"a crop of {text!r} is no whole number of volumes; write 300s for seconds")
+    return float(match[1]) * (60 if unit == "m" else 1), unit != "v"
+
+
+def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str]) -> Cohort:
+    """The cohort with these columns as covariates, each as numbers or as categories.
+
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> with_covariates(make_cohort(n_sites=2, n_per_site=4), ["age", "mean_fd"]).covariate_names
+    ('age', 'mean_fd')
+    """
+    kinds = dict(covariates) if isinstance(covariates, Mapping) else dict.fromkeys(map(str, covariates), "")
+    columns: dict[str, pd.Series] = {}
+    for name, kind in kinds.items():
+        if kind and kind not in KINDS:
+            raise unknown(f"kind of the covariate {name!r}:", kind, KINDS)
+        columns[name] = _column(cohort, name, kind)
+    converted = pd.DataFrame(columns)
+    return (cohort.with_columns(converted) if columns else cohort).using(kinds)
+
+
+def kind_of(values: pd.Series) -> str:
+    """``number`` or ``category``."""
+    return NUMBER if pd.api.types.is_numeric_dtype(values) else CATEGORY
+
+
+def _column(cohort: Cohort, name: str, kind: str) -> pd.Series:
+    """A column as numbers or as text, missing where it is empty; numbers wherever all of it are, unless told."""
+    values = cohort.covariates([name])[name]
+    if pd.api.types.is_numeric_dtype(values):
+        return values if kind != CATEGORY else values.map(lambda x: np.nan if pd.isna(x) else f"{x:g}").astype(object)
+    text = values.astype(str).str.strip()
+    missing = values.isna() | is_empty(text)
+    if kind != CATEGORY:
+        parsed = pd.to_numeric(text.mask(missing), errors="coerce").astype(float)
+        strange = parsed.isna() & ~missing
+        if not strange.any():
+            return parsed
+        if kind == NUMBER:
+            who = cohort.table.loc[strange, "subject"]
+            raise DataError(f"covariate {name!r} is no number for {listed(who)}: {listed(text[strange].unique())}")
+    return text.mask(missing).astype(object)
+
+
+def _listed_people(exclude: str | Path | Sequence[str]) -> dict[str, str]:
+    """Ids and reasons."""
+    if not isinstance(exclude, str | Path):
+        return dict.fromkeys(map(str, exclude), "")
+    path = expanded(exclude)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the list of people to exclude, {path}, cannot be read: {error}") from error
+    rows = [re.split(r"[,;\t]", line.strip(), maxsplit=1) for line in lines if line.strip() and line[0] != "#"]
+    return {row[0].strip(): (row[1].strip() if len(row) > 1 else "") for row in rows}
+
+
+def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
+    by_id = {unpadded(subject): reason for subject, reason in people.items()}
+    ids = cohort.table["subject"].map(unpadded)
+    known = {*ids, *cohort.excluded["subject"].map(unpadded)}
+    absent = [s for s in people if unpadded(s) not in known and s.lower() not in USUAL["subject"]]
+    if absent:
+        warnings.warn(f"nobody in the data is called {listed(absent)}, who should be excluded", stacklevel=4)
+    mask = ids.isin(by_id).to_numpy()
+    if not mask.any():
+        return cohort
+    told = "on the list of people to exclude"
+    return cohort.exclude(mask, [f"{told}: {by_id[i]}" if by_id[i] else told for i in ids[mask]])
+
+
+def _within_motion(cohort: Cohort, max_fd: float) -> Cohort:
+    moved = cohort.table["mean_fd"].to_numpy(dtype=float)
+    if np.isnan(moved).all():
+        raise DataError(
+            "max_fd leaves out who moved much, but mean FD is not known for anybody; add a column 'mean_fd' (mm)"
+        )
+    mask = ~(moved <= max_fd)
+    text = "mean FD {} (limit {:g} mm)"
+    told = [text.format("unknown" if np.isnan(x) else f"{x:.3f} mm", max_fd) for x in moved[mask]]
+    return cohort.exclude(mask, told) if mask.any() else cohort

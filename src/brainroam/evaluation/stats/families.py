@@ -1,0 +1,146 @@
+"""Which comparisons are corrected together: one rule for every table, whoever prints it.
+
+The family is one reference method against every other compared method of the folder under one protocol. Controls count.
+Variants of CORE do not: each ablation study and each sweep is a family of its own, with CORE complete or the first
+setting as its reference. The reference of the main family is the one given, else `subject`, which goes by names alone:
+a reference chosen by its result would make every p too small.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from brainroam.methods.naming import parse_name
+
+#: CORE and the paper's four ablations: without site-wise deconfounding, temporal profiles, prior guidance, gating.
+ABLATION = ("core", "core-no-cd", "core-no-tp", "core-no-pg", "core-no-sg")
+BUDGET, WINDOW = ("budget",), ("window", "stride")
+OURS = ("champion", "core")
+CONTROLS = ("majority", "confounds", "site-only")
+APART = "; ablations and sweeps are corrected separately"
+
+
+class Family(NamedTuple):
+    """Pairs (method, against) that are corrected together, and what they have in common."""
+
+    what: str
+    pairs: list[tuple[str, str]]
+    aside: str = ""
+
+    def text(self, title: str) -> str:
+        """The rule in a sentence; ``title`` names the protocol.
+
+        >>> Family("champion against each other method", [("core", "champion")]).text("leave-one-site-out")
+        'Holm over 1 comparison: champion against each other method (leave-one-site-out).'
+        """
+        n = len(self.pairs)
+        return f"Holm over {n} comparison{'s' * (n != 1)}: {self.what} ({title}){self.aside}."
+
+
+def families(names: Sequence[str], reference: str | None = None, all_pairs: bool = False) -> list[Family]:
+    """The families of the methods run under one protocol, without those that have nothing to compare.
+
+    Parameters
+    ----------
+    names : sequence of str
+        In the order in which pairs are listed, as best first.
+    reference : str, optional
+        By default `subject`. One that was not run under this protocol gives no main family.
+    all_pairs : bool
+        Every pair instead, as one family.
+
+    Examples
+    --------
+    >>> for family in families(["fc-ridge", "core", "core-no-tp", "confounds"]):
+    ...     print(family.text("loso"))
+    Holm over 2 comparisons: core against each other method (loso); ablations and sweeps are corrected separately.
+    Holm over 1 comparison: ablation of core (loso).
+    """
+    if all_pairs:
+        found = [Family("every pair of methods", list(combinations(names, 2)))]
+    else:
+        main = reference or subject(names)
+        others = [name for name in compared(names, main) if name != main] if main in names else []
+        found = [Family(f"{main} against each other method", [(name, main) for name in others], APART)]
+        # A variant that is the reference itself is compared with CORE there.
+        variants_of = ablations(name for name in names if name != main or parse_name(name)[0] == "core")
+        found += [
+            Family(f"ablation of {variants['core']}", _against(variants["core"], variants.values(), names))
+            for variants in variants_of
+        ]
+        for over in (BUDGET, WINDOW):
+            for points in sweeps(names, over):
+                first = reference if reference in points.values() else next(iter(points.values()))
+                found.append(Family(f"sweep over {' and '.join(over)}", _against(str(first), points.values(), names)))
+    return [family for family in found if family.pairs]
+
+
+def subject(names: Iterable[str]) -> str:
+    """The method that a study is about: ours if it was run, else the first by name that is no control.
+
+    >>> subject(["fc-ridge", "core", "confounds"]), subject(["tangent-ridge", "fc-ridge", "confounds"])
+    ('core', 'fc-ridge')
+    """
+    names = sorted(names)
+    for name in OURS:
+        if name in names:
+            return name
+    return next((name for name in names if name not in CONTROLS), names[0])
+
+
+def compared(names: Sequence[str], reference: str) -> list[str]:
+    """The methods of the main family: no ablation of CORE and no point of a sweep, except the reference itself.
+
+    >>> compared(["core", "core-no-tp", "fc-ridge"], "core")
+    ['core', 'fc-ridge']
+    """
+    apart = studied_apart(names) - {reference}
+    return [name for name in names if name not in apart]
+
+
+def ablations(names: Iterable[str]) -> list[dict[str, str]]:
+    """Per configuration that was ablated: the name of the runs of each variant.
+
+    >>> ablations(["core", "core-no-tp", "core[hidden=8]", "fc-ridge"])
+    [{'core': 'core', 'core-no-tp': 'core-no-tp'}]
+    """
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for name in names:
+        method, parameters = parse_name(name)
+        if method in ABLATION:
+            found[_key(parameters)][method] = name
+    return [family for family in found.values() if "core" in family and len(family) > 1]
+
+
+def sweeps(names: Iterable[str], over: tuple[str, ...]) -> list[dict[tuple, str]]:
+    """Per configuration of CORE that was swept: the name of the runs at each value of these parameters.
+
+    >>> sweeps(["core", "core[budget=20]", "core[budget=40]"], BUDGET)
+    [{(20,): 'core[budget=20]', (40,): 'core[budget=40]'}]
+    """
+    found: dict[str, dict[tuple, str]] = defaultdict(dict)
+    for name in names:
+        method, parameters = parse_name(name)
+        if method == "core" and all(isinstance(parameters.get(key), int | float) for key in over):
+            rest = {key: value for key, value in parameters.items() if key not in over}
+            found[_key(rest)][tuple(parameters[key] for key in over)] = name
+    return [dict(sorted(family.items())) for family in found.values() if len(family) > 1]
+
+
+def studied_apart(names: Iterable[str]) -> set[str]:
+    """The variants that have a family of their own; the comparison of methods is about the others."""
+    names = list(names)
+    variants = {name for family in ablations(names) for method, name in family.items() if method != "core"}
+    points = {name for over in (BUDGET, WINDOW) for family in sweeps(names, over) for name in family.values()}
+    return variants | points
+
+
+def _against(reference: str, members: Iterable[str], names: Sequence[str]) -> list[tuple[str, str]]:
+    members = set(members) - {reference}
+    return [(name, reference) for name in names if name in members]
+
+
+def _key(parameters: Mapping[str, Any]) -> str:
+    return json.dumps(parameters, sort_keys=True)

@@ -1,0 +1,97 @@
+"""Ridge on tangent-space edges, with inner folds that share what they may share.
+
+    score(x) = k(x)' (K + strength I)^-1 (t - mean t),    t = +1 for the condition, -1 for controls
+
+with K the Gram matrix of the training people's edges and k(x) the products of a person's edges with theirs, all centred
+at the training mean. The reference of the tangent space is learned from the training people, so every inner fold has
+one of its own. Three things make that cheap, and none of them sees more than the training people of the outer fold:
+
+- the reference of an inner fold starts from a Newton step away from the outer one, where all eigenbases are known, so
+  that one eigendecomposition per person is enough (`brainroam.core.geometric_mean`);
+- edges and Gram matrix of an inner fold serve all strengths;
+- weights of edges are never computed: inner scores need K alone.
+
+Inner scores equal those of a model fitted on the inner fold alone to 1e-8 (1e-10 on twenty-site ABIDE).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from brainroam.core.geometric_mean import Logarithms, logarithms_at_mean, roots
+from brainroam.core.symmetric import edge_vectors, spectral
+from brainroam.core.tangent import covariances
+from brainroam.data.cohort import Cohort
+from brainroam.methods.base import Folds, MethodInfo
+from brainroam.methods.features import tangent_reference
+from brainroam.methods.linear import LinearMethod
+from brainroam.methods.registry import register
+
+STRENGTHS = (1000.0, 100.0, 10000.0)
+PREDICTED = 5e-4  # relative accuracy of the Newton step to an inner reference
+INNER_TOL = 1e-9  # of an inner reference; scores then err by less
+
+
+class TangentRidge(LinearMethod):
+    """Ridge on tangent connectivity.
+
+    Parameters
+    ----------
+    strength : float
+        scikit-learn's ``alpha``; larger is simpler.
+    """
+
+    def __init__(self, strength: float = STRENGTHS[0]) -> None:
+        super().__init__("tangent", "ridge", strength)
+
+    def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
+        """Scores (1, n) of the people each inner fold holds out; the usual strengths are computed together."""
+        strengths = STRENGTHS if self.strength in STRENGTHS else (self.strength,)
+        # By content of all training people, since their mean is where the inner references start.
+        content = [np.array(cohort.series_digests), cohort.labels, *(rows for fold in folds for rows in fold)]
+        scores = cohort.cache.get(("tangent-ridge", strengths), content, lambda: inner_scores(cohort, folds, strengths))
+        return [of_fold[[strengths.index(self.strength)]] for of_fold in scores]
+
+
+@threadpool_limits.wrap(limits=1)
+def inner_scores(cohort: Cohort, folds: Folds, strengths: Sequence[float]) -> list[np.ndarray]:
+    """Scores (strengths, n) of the people each fold holds out."""
+    matrices, missing = covariances(cohort.series), cohort.missing_rois
+    outer = tangent_reference(cohort)
+    base = Logarithms.at(matrices, outer.whitening_)
+    root, target = roots(outer.reference_)[0], 2.0 * cohort.labels - 1
+    scores = []
+    for train, held_out in folds:
+        step, _ = base.without(np.setdiff1d(np.arange(len(cohort)), train)).newton_step(PREDICTED)
+        start = root @ spectral(step, np.exp) @ root
+        _, known, unseen = logarithms_at_mean(matrices[train], matrices[held_out], start, INNER_TOL)
+        edges = edge_vectors(known, missing[train]), edge_vectors(unseen, missing[held_out])
+        scores.append(ridge_scores(*edges, target[train], strengths))
+    return scores
+
+
+def ridge_scores(known: np.ndarray, unseen: np.ndarray, target: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
+    """Scores (strengths, n) of unseen people by a ridge on known ones; a missing edge (NaN) is at the known mean.
+
+    >>> ridge_scores(np.array([[1.0], [-1.0]]), np.array([[0.5], [np.nan]]), np.array([1.0, -1.0]), [2.0]).tolist()
+    [[0.25, 0.0]]
+    """
+    present = np.isfinite(known)
+    mean = np.sum(known, axis=0, where=present) / np.maximum(present.sum(axis=0), 1)
+    known, unseen = (np.nan_to_num(edges - mean, copy=False) for edges in (known, unseen))
+    gram, products = known @ known.T, unseen @ known.T
+    wanted, identity = target - target.mean(), np.eye(len(gram))
+    return np.stack([products @ np.linalg.solve(gram + strength * identity, wanted) for strength in strengths])
+
+
+register(
+    MethodInfo(
+        "tangent-ridge",
+        TangentRidge,
+        "ridge on tangent connectivity",
+        "Dadi et al. (2019) NeuroImage 192:115-134; nilearn",
+        {"strength": STRENGTHS},
+        stochastic=False,
+    )
+)

@@ -1,0 +1,117 @@
+"""Atlases by name, by header, and from a label image; the independent reference is the published table or nilearn."""
+
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from brainroam.cli import app
+from brainroam.data.atlas import load_atlas
+from brainroam.data.atlas.known import names, recognised
+from brainroam.data.atlas.lobes import parts_of
+from brainroam.data.readers import load_cohort
+from brainroam.errors import DataError
+
+PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data" / "atlas"
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_known_atlas_has_unique_names_and_centres_inside_the_head(name):
+    atlas = load_atlas(name)
+    assert len(set(atlas.labels)) == len(atlas.labels) == len(atlas.coords)
+    assert (np.abs(atlas.coords) < 120).all() and atlas.citation
+    assert atlas.networks is None or len(atlas.networks) == len(atlas)
+    assert len(parts_of(atlas).of_region) == len(atlas)
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published tables are not beside the project")
+@pytest.mark.parametrize("networks", [7, 17])
+def test_schaefer_is_the_published_table(networks):
+    for size in (100, 400, 1000):
+        table = pd.read_csv(PUBLISHED / f"schaefer{size}_{networks}networks.csv")
+        atlas = load_atlas(f"Schaefer2018_{size}Parcels_{networks}Networks")
+        assert atlas.labels == tuple(table["name"]) and atlas.networks == tuple(table["network"])
+        np.testing.assert_array_equal(atlas.coords, table[["x", "y", "z"]])
+
+
+def test_a_header_tells_its_atlas_in_any_order_and_spelling():
+    schaefer = load_atlas("schaefer200-17")
+    order = np.random.default_rng(0).permutation(200)
+    found = recognised([schaefer.labels[k].removeprefix("17Networks_") for k in order])
+    assert found.name == "schaefer200-17" and found.labels == tuple(schaefer.labels[k] for k in order)
+    np.testing.assert_array_equal(found.coords, schaefer.coords[order])
+    assert found.networks == tuple(schaefer.networks[k] for k in order)
+    assert recognised(load_atlas("aal").labels[:90]).labels == load_atlas("aal").labels[:90]
+    assert recognised(schaefer.labels[:100]) is None  # a part of one size may have the names of another
+    assert recognised([f"ROI_{k}" for k in range(100)]) is None
+
+
+def study(root, labels=None, n_rois=100):
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"participant_id": ["a", "b", "c", "d"], "site": list("AABB"), "diagnosis": [0, 1, 0, 1]})
+    people.to_csv(root / "participants.tsv", sep="\t", index=False)
+    for name in people["participant_id"]:
+        x = pd.DataFrame(rng.normal(size=(30, n_rois)), columns=labels)
+        x.to_csv(root / f"{name}.csv", index=False, header=labels is not None)
+    return root
+
+
+def test_headers_give_a_cohort_its_atlas(tmp_path):
+    cohort = load_cohort(study(tmp_path, list(load_atlas("schaefer100").labels)))
+    assert cohort.atlas == load_atlas("schaefer100") and cohort.atlas.coords is not None
+
+
+@pytest.mark.parametrize(("asked", "n_rois"), [("schaefer_100", 116), ("power264", 100), ("schaefer200", 100)])
+def test_an_atlas_of_another_size_is_refused(tmp_path, asked, n_rois):
+    with pytest.raises(DataError, match=rf"the atlas '{asked.replace('_', '')}' has \d+ regions but .* {n_rois}"):
+        load_cohort(study(tmp_path, n_rois=n_rois), atlas=asked)
+
+
+def test_an_atlas_other_than_the_headers_say_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"the headers name the 100 regions of 'schaefer100', not .* 'schaefer100-17'"):
+        load_cohort(study(tmp_path, list(load_atlas("schaefer100").labels)), atlas="schaefer100-17")
+
+
+def image(path, values=(3, 5, 9)):
+    data = np.zeros((20, 20, 20), dtype=np.int16)
+    for k, value in enumerate(values):
+        data[2:5, 2 + 6 * k : 5 + 6 * k, 10:13] = value
+    affine = np.diag([2.0, 2, 2, 1])
+    affine[:3, 3] = -40
+    nib.save(nib.Nifti1Image(data, affine), path)
+    return path
+
+
+def test_a_label_image_becomes_a_table_that_is_an_atlas(tmp_path):
+    labels = image(tmp_path / "labels.nii.gz")
+    (tmp_path / "names.csv").write_text("index,name,network\n9,Back,N2\n3,Front,N1\n5,Middle,N1\n")
+    result = CliRunner().invoke(
+        app, ["atlas", str(labels), "--names", str(tmp_path / "names.csv"), "--out", str(tmp_path / "mine.csv")]
+    )
+    assert result.exit_code == 0, result.output
+    atlas = load_atlas(tmp_path / "mine.csv")
+    assert (atlas.name, atlas.labels, atlas.networks) == ("mine", ("Front", "Middle", "Back"), ("N1", "N1", "N2"))
+    np.testing.assert_allclose(atlas.coords, [[-34, -34, -18], [-34, -22, -18], [-34, -10, -18]], atol=2)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [("index,name\n3,a\n5,b\n", "no name for the image's value 9"), ("name\na\nb\n", "names 2 regions but .* has 3")],
+)
+def test_names_that_do_not_fit_the_image_are_refused(tmp_path, names, said):
+    (tmp_path / "names.csv").write_text(names)
+    typed = ["atlas", str(image(tmp_path / "l.nii.gz")), "--names", str(tmp_path / "names.csv")]
+    result = CliRunner().invoke(app, typed)
+    assert result.exit_code == 1
+    import re
+
+    assert re.search(said, " ".join(result.output.split()))
+
+
+def test_an_image_of_anything_else_is_refused(tmp_path):
+    nib.save(nib.Nifti1Image(np.random.default_rng(0).normal(size=(9, 9, 9)), np.eye(4)), tmp_path / "map.nii.gz")
+    result = CliRunner().invoke(app, ["atlas", str(tmp_path / "map.nii.gz")])
+    assert result.exit_code == 1 and "it is no label image" in " ".join(result.output.split())

@@ -1,0 +1,120 @@
+"""Crop, exclusions, motion and covariates: each recorded, each about one person alone, in Python and as typed."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from brainroam import load_cohort, make_cohort
+from brainroam.cli import app
+from brainroam.data.cohort import Cohort
+from brainroam.data.prepare import Preparation, with_covariates
+from brainroam.errors import DataError, UsageError
+
+
+def run(*typed):
+    return CliRunner().invoke(app, [str(word) for word in typed])
+
+
+def cohort(lengths=(100, 120, 140, 160), tr=(2.0, 2.0, 1.0, np.nan), mean_fd=(0.1, 0.2, 0.5, np.nan)):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"subject": ["01", "02", "sub-03", "x4"], "site": list("AABB"), "label": [0, 1, 0, 1]})
+    table = table.assign(tr=tr, mean_fd=mean_fd, iq=["100", "n/a", "120", "90"], scanner=["1", "2", "", "2"])
+    return Cohort([rng.normal(size=(n, 5)) for n in lengths], table)
+
+
+def test_a_crop_keeps_the_first_volumes_and_leaves_out_who_has_fewer():
+    whole = cohort()
+    cut = Preparation(crop="120").apply(whole)
+    assert cut.table["n_timepoints"].tolist() == [120] * 3
+    np.testing.assert_array_equal(cut.series[1], whole.series[2][:120])
+    assert cut.excluded.to_numpy().tolist() == [["01", "a scan of 100 volumes, shorter than the crop of 120 volumes"]]
+    assert cut.prepared == ("every scan was cut to its first 120 volumes",)
+
+
+def test_a_crop_in_seconds_goes_by_each_tr():
+    cut = Preparation(crop="120s").apply(cohort())
+    assert cut.table["n_timepoints"].tolist() == [60, 60, 120]
+    assert cut.excluded.to_numpy().tolist() == [["x4", "TR unknown: the scan cannot be cut to 120 seconds"]]
+
+
+@pytest.mark.parametrize("crop", ["-3", "0", "1.5", "all", "1"])
+def test_a_crop_that_is_none_is_refused(crop):
+    with pytest.raises(UsageError, match="crop"):
+        Preparation(crop=crop).apply(cohort())
+
+
+def test_a_list_of_people_with_reasons_is_excluded_however_ids_are_written(tmp_path):
+    (tmp_path / "out.csv").write_text("participant_id,reason\nsub-01,cyst\n3\n# seen twice\n99,moved house\n")
+    with pytest.warns(UserWarning, match="nobody in the data is called 99,"):
+        left = Preparation(exclude=tmp_path / "out.csv").apply(cohort())
+    assert left.table["subject"].tolist() == ["02", "x4"]
+    assert left.excluded["reason"].tolist() == [
+        "on the list of people to exclude: cyst",
+        "on the list of people to exclude",
+    ]
+
+
+def test_who_moved_too_much_or_nobody_knows_is_left_out():
+    still = Preparation(max_fd=0.2).apply(cohort())
+    assert still.table["subject"].tolist() == ["01", "02"]
+    assert still.excluded["reason"].tolist() == ["mean FD 0.500 mm (limit 0.2 mm)", "mean FD unknown (limit 0.2 mm)"]
+    with pytest.raises(DataError, match="mean FD is not known for anybody"):
+        Preparation(max_fd=0.2).apply(cohort(mean_fd=(np.nan,) * 4))
+
+
+def test_covariates_are_numbers_where_all_are_and_categories_where_told():
+    used = with_covariates(cohort(), {"iq": "", "scanner": "category"})
+    assert used.covariate_names == ("iq", "scanner")
+    assert used.table["iq"].tolist()[0] == 100.0 and np.isnan(used.table["iq"][1])
+    assert used.table["scanner"].tolist()[:2] == ["1", "2"] and pd.isna(used.table["scanner"][2])
+    with pytest.raises(UsageError, match="unknown covariate 'igq'; did you mean 'iq'"):
+        with_covariates(cohort(), ["igq"])
+    with pytest.raises(UsageError, match="'site' cannot be a covariate"):
+        with_covariates(cohort(), ["site"])
+    assert used.subset([0, 1]).covariate_names == used.covariate_names
+
+
+def test_what_was_prepared_is_kept_by_files(tmp_path):
+    cut = Preparation(crop=100, covariates=["age", "mean_fd"]).apply(make_cohort(n_sites=2, n_per_site=6, n_rois=8))
+    again = load_cohort(cut.save(tmp_path / "c.npz"))
+    assert again.prepared == cut.prepared and again.covariate_names == ("age", "mean_fd")
+    store = run("convert", tmp_path / "c.npz", "--out", tmp_path / "c.zarr")
+    assert store.exit_code == 0, store.output
+    assert load_cohort(tmp_path / "c.zarr").prepared == cut.prepared
+
+
+def test_as_typed_and_as_written_are_the_same(tmp_path):
+    data = make_cohort(n_sites=3, n_per_site=10, n_rois=8, seed=2)
+    data.save(tmp_path / "c.npz")
+    (tmp_path / "out.txt").write_text("S01_0001\n")
+    limit = float(data.table["mean_fd"].quantile(0.9))
+    written = {"data": "c.npz", "crop": "100", "exclude": "out.txt", "max_fd": limit, "covariates": ["age"]}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(written))
+    typed = ["--crop", "100", "--exclude", tmp_path / "out.txt", "--max-fd", limit, "--covariates", "age", "--json"]
+    one, other = run("check", tmp_path / "c.npz", *typed), run("check", tmp_path / "study.yaml", "--json")
+    assert one.exit_code == other.exit_code == 0, one.output + other.output
+    assert json.loads(one.output) == json.loads(other.output)
+    found = json.loads(one.output)
+    assert found["covariates"] == {"age": {"kind": "number", "known": found["n_people"]}}
+    reasons = [row["reason"] for row in found["excluded"]]
+    assert len(reasons) == 4 and "on the list of people to exclude" in reasons
+    assert found["prepared"] == ["every scan was cut to its first 100 volumes"]
+    assert {site["volumes_max"] for site in found["sites"]} == {100}
+
+
+def test_what_is_typed_goes_before_the_study_file(tmp_path):
+    make_cohort(n_sites=2, n_per_site=8, n_rois=8).save(tmp_path / "c.npz")
+    (tmp_path / "study.yaml").write_text("data: c.npz\ncovariates: {age: number, mean_fd: number}\n")
+    shown = json.loads(run("check", tmp_path / "study.yaml", "--covariates", "none", "--json").output)
+    assert shown["covariates"] == {}
+
+
+def test_a_store_that_is_read_piece_by_piece_says_when_to_decide(tmp_path):
+    make_cohort(n_sites=2, n_per_site=8, n_rois=8).save(tmp_path / "c.npz")
+    run("convert", tmp_path / "c.npz", "--out", tmp_path / "c.zarr")
+    result = run("fit", tmp_path / "c.zarr", "--memory", "1GB", "--crop", "50", "--out", tmp_path / "model")
+    assert result.exit_code == 2 and "--crop: decide this when the store is made" in " ".join(result.output.split())

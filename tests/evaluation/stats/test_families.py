@@ -1,0 +1,54 @@
+import pytest
+
+from brainroam.evaluation.stats.families import compared, families, subject
+
+STUDY = ["fc-ridge", "champion", "core", "majority", "core-no-tp", "core-no-cd", "core[budget=40]", "core[budget=20]"]
+
+
+def texts(*args, **kwargs):
+    return [family.text("loso") for family in families(*args, **kwargs)]
+
+
+def test_one_reference_against_the_others_and_variants_apart():
+    assert texts(STUDY) == [
+        "Holm over 3 comparisons: champion against each other method (loso); ablations and sweeps are corrected "
+        "separately.",
+        "Holm over 2 comparisons: ablation of core (loso).",
+        "Holm over 1 comparison: sweep over budget (loso).",
+    ]
+    main, ablation, sweep = families(STUDY)
+    assert main.pairs == [("fc-ridge", "champion"), ("core", "champion"), ("majority", "champion")]
+    assert ablation.pairs == [("core-no-tp", "core"), ("core-no-cd", "core")]
+    assert sweep.pairs == [("core[budget=40]", "core[budget=20]")]
+
+
+def test_the_reference_goes_by_names_and_never_by_the_order_of_results():
+    assert subject(["ridge", "core", "majority"]) == subject(["majority", "core", "ridge"]) == "core"
+    assert subject(["svm", "majority", "ridge"]) == "ridge"
+    assert subject(["majority"]) == "majority"
+    assert {family.what for family in families(STUDY)} == {family.what for family in families(STUDY[::-1])}
+
+
+def test_a_reference_can_be_named():
+    main = families(STUDY, "fc-ridge")[0]
+    assert {against for _, against in main.pairs} == {"fc-ridge"}
+    sweep = families(STUDY, "core[budget=40]")[-1]
+    assert sweep.pairs == [("core[budget=20]", "core[budget=40]")]
+
+
+def test_a_variant_as_reference_is_compared_once_with_core():
+    pairs = [pair for family in families(STUDY, "core-no-tp") for pair in family.pairs]
+    together = [pair for pair in pairs if set(pair) == {"core", "core-no-tp"}]
+    assert together == [("core", "core-no-tp")]
+    assert "core-no-tp" in compared(STUDY, "core-no-tp")
+
+
+def test_all_pairs_are_one_family():
+    (family,) = families(["a", "b", "c"], all_pairs=True)
+    assert family.pairs == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert family.text("loso") == "Holm over 3 comparisons: every pair of methods (loso)."
+
+
+@pytest.mark.parametrize(("names", "reference"), [(["core"], None), (["a", "b"], "c")])
+def test_nothing_to_compare_is_no_family(names, reference):
+    assert families(names, reference) == []

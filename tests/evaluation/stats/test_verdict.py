@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+from scipy.stats import multivariate_normal
+
+from brainroam.evaluation.stats.verdict import auc_variance, limits, site_intervals, verdict
+
+sites = st.lists(
+    st.tuples(st.integers(0, 20).map(lambda x: x / 20), st.integers(4, 30), st.integers(4, 30)), min_size=4, max_size=12
+).filter(lambda rows: any(auc != 0.5 for auc, _, _ in rows))
+
+
+def of(rows):
+    return verdict(*zip(*rows, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(sites)
+def test_the_next_site_is_never_surer_than_the_mean_and_no_interval_is_a_point(rows):
+    found = of(rows)
+    assert 0 <= found.next_low <= found.low < found.high <= found.next_high <= 1
+    assert found.low <= found.mean <= found.high
+    assert found.reason == ""
+
+
+@settings(max_examples=30, deadline=None)
+@given(sites, st.randoms())
+def test_the_order_of_sites_is_irrelevant(rows, random):
+    shuffled = random.sample(rows, len(rows))
+    one, other = of(rows), of(shuffled)
+    assert (one.low, one.high, one.next_low, one.next_high) == pytest.approx(
+        (other.low, other.high, other.next_low, other.next_high), abs=1e-9
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(sites)
+def test_turning_the_scores_over_mirrors_the_verdict(rows):
+    one, other = of(rows), of([(1 - auc, m, n) for auc, m, n in rows])
+    assert (other.low, other.high) == pytest.approx((1 - one.high, 1 - one.low), abs=1e-6)
+    assert (other.next_low, other.next_high) == pytest.approx((1 - one.next_high, 1 - one.next_low), abs=1e-6)
+    assert other.tau == pytest.approx(one.tau, abs=1e-6)
+
+
+@pytest.mark.parametrize(("mean", "tau", "m", "n"), [(0.7, 0.0, 5, 8), (0.95, 0.5, 3, 3), (0.5, 0.3, 12, 4)])
+def test_the_variance_is_that_of_simulated_sites(mean, tau, m, n):
+    rng = np.random.default_rng(0)
+    c = ndtri(mean)
+    shift = np.sqrt(2) * (c * np.sqrt(1 + tau**2) + tau * rng.standard_normal(100_000))
+    cases, controls = rng.standard_normal((100_000, m)) + shift[:, None], rng.standard_normal((100_000, n))
+    auc = (cases[:, :, None] > controls[:, None, :]).mean(axis=(1, 2))
+    assert auc.mean() == pytest.approx(mean, abs=0.003)
+    assert auc_variance(c, tau, m, n) == pytest.approx(auc.var(), rel=0.03)
+
+
+def test_pairs_that_share_a_person_covary_as_scipy_says():
+    """One case and two controls: V is the mean of two pairs' variance and their covariance, from a bivariate normal."""
+    c = ndtri(0.8)
+    both = multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]]).cdf([c, c])
+    assert auc_variance(c, 0.0, 1, 2) == pytest.approx((0.8 * 0.2 + both - 0.8**2) / 2, abs=1e-6)
+
+
+def test_more_people_and_more_sites_make_it_narrower():
+    def width(k, n):
+        found = verdict(np.resize([0.65, 0.75], k), [n] * k, [n] * k)
+        return found.high - found.low
+
+    assert width(20, 20) < width(10, 20) < width(5, 20)
+    assert width(10, 40) < width(10, 10)
+
+
+def test_sites_that_differ_more_widen_the_prediction_and_raise_tau():
+    alike, apart = (verdict(np.resize([0.7 - d, 0.7 + d], 10), [40] * 10, [40] * 10) for d in (0.02, 0.2))
+    assert apart.tau > alike.tau
+    assert apart.next_high - apart.next_low > alike.next_high - alike.next_low
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_separated_classes_have_an_interval_with_a_width(value):
+    found = verdict([value] * 6, [10] * 6, [10] * 6)
+    assert found.mean == value
+    assert 0.02 < found.high - found.low < 0.5
+
+
+@pytest.mark.parametrize(
+    ("auc", "size", "reason"),
+    [
+        ([0.6, 0.9], 20, "fewer than 3 sites"),
+        ([0.5] * 5, 20, "exactly 0.5 at every site"),
+        ([0.5, 1.0, 0.75], 2, "too few participants"),
+        ([], 20, "fewer than 3 sites"),
+    ],
+)
+def test_what_cannot_be_said_is_not_said_and_there_is_a_reason(auc, size, reason):
+    found = verdict(auc, [size] * len(auc), [size] * len(auc))
+    assert reason in found.reason
+    assert np.isnan([found.low, found.high, found.next_low, found.next_high, found.tau]).all()
+    assert found.mean == pytest.approx(np.mean(auc) if auc else np.nan, nan_ok=True)
+
+
+def test_three_sites_have_a_mean_and_no_next_site():
+    found = verdict([0.6, 0.7, 0.8], [20] * 3, [20] * 3)
+    assert found.low < 0.7 < found.high
+    assert np.isnan([found.next_low, found.next_high, found.tau]).all()
+    assert "fewer than 4 sites" in found.reason
+
+
+def test_a_site_without_an_auc_is_left_out():
+    assert verdict([0.6, 0.7, np.nan, 0.8, 0.7], [20] * 5, [20] * 5) == verdict(
+        [0.6, 0.7, 0.8, 0.7], [20] * 4, [20] * 4
+    )
+
+
+def test_many_studies_at_once_are_the_studies_one_by_one():
+    auc = np.random.default_rng(0).uniform(0.4, 0.9, (3, 6))
+    together = limits(auc, np.full(6, 15.0), np.full(6, 12.0))
+    for i, row in enumerate(auc):
+        found = verdict(row, [15] * 6, [12] * 6)
+        assert together[:, i] == pytest.approx([found.low, found.high, found.next_low, found.next_high, found.tau])
+
+
+def test_a_site_by_itself_solves_the_score_equation():
+    low, high = (x[0] for x in site_intervals(np.array([0.7]), np.array([20]), np.array([30])))
+    for limit, sign in ((low, 1), (high, -1)):
+        gap = abs(0.7 - limit) - 0.5 / 600
+        assert gap == pytest.approx(1.96 * np.sqrt(auc_variance(ndtri(limit), 0.0, 20, 30)), abs=2e-3)
+        assert sign * (0.7 - limit) > 0
+
+
+def test_no_site_has_no_interval():
+    low, high = site_intervals(np.empty(0), np.empty(0), np.empty(0))
+    assert low.shape == high.shape == (0,)

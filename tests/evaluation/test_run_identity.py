@@ -1,0 +1,141 @@
+"""What makes a result another result: the code that made it, and the atlas."""
+
+import importlib.util
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+import brainroam
+from brainroam.data.cohort import Cohort
+from brainroam.data.synthetic import make_cohort
+from brainroam.errors import RunsError
+from brainroam.evaluation import code_version as identity
+from brainroam.evaluation import runs_folder
+from brainroam.evaluation.code_version import code_version
+from brainroam.evaluation.run_records import read_run
+from brainroam.evaluation.runner import evaluate, load_runs
+from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.methods import registry
+from brainroam.methods.base import MethodInfo
+from brainroam.utils.files import read_checksummed, write_checksummed
+
+OWN = """
+from brainroam.methods.controls import Majority
+class Own(Majority):
+    def score(self, cohort):
+        return {} * cohort.table["age"].to_numpy()
+"""
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=3, n_per_site=8, n_rois=8)
+
+
+def method_of_ones_own(monkeypatch, path, factor):
+    path.write_text(OWN.format(factor))
+    spec = importlib.util.spec_from_file_location("own_method", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "own_method", module)
+    spec.loader.exec_module(module)
+    info = MethodInfo("own", module.Own, "mine", stochastic=False)
+    monkeypatch.setitem(registry._METHODS, "own", info)
+    return info
+
+
+def test_a_method_whose_code_changed_is_done_again_and_says_so(cohort, tmp_path, monkeypatch):
+    method_of_ones_own(monkeypatch, tmp_path / "own.py", 1)
+    runs = tmp_path / "runs"
+    before = evaluate(cohort, ["own", "majority"], out=runs).scores.set_index("method")["auc"]
+    method_of_ones_own(monkeypatch, tmp_path / "own.py", -1)
+    with pytest.warns(UserWarning, match=r"3 finished runs were made by brainroam .*; they are done again"):
+        after = evaluate(cohort, ["own", "majority"], out=runs).scores.set_index("method")["auc"]
+    assert (after["own"] == 1 - before["own"]).all() and (after["majority"] == before["majority"]).all()
+    assert len(list((runs / "superseded").iterdir())) == 3 and len(list((runs / "runs").iterdir())) == 6
+    assert len(load_runs(runs).scores) == 6  # nothing is missing, nothing counted twice
+
+
+def test_another_version_of_the_package_is_done_again(cohort, tmp_path, monkeypatch):
+    evaluate(cohort, ["majority"], out=tmp_path)
+    monkeypatch.setattr(brainroam, "__version__", "0.2.0")
+    with pytest.warns(UserWarning, match=r"made by brainroam 0\.1\.0\+"):
+        evaluate(cohort, ["majority"], out=tmp_path)
+    specs = [read_run(file)[0] for file in (tmp_path / "runs").iterdir()]
+    assert len(specs) == 3 and {spec.version[:6] for spec in specs} == {"0.2.0+"}
+
+
+def test_methods_of_different_versions_in_one_comparison_are_named(cohort, tmp_path, monkeypatch):
+    evaluate(cohort, ["majority"], out=tmp_path)
+    monkeypatch.setattr(brainroam, "__version__", "0.2.0")
+    evaluate(cohort, ["confounds"], out=tmp_path, budget="fast")
+    with pytest.warns(UserWarning, match=r"brainroam 0\.1\.0.*brainroam 0\.2\.0.*may be differences of code"):
+        load_runs(tmp_path)
+
+
+def test_a_method_from_elsewhere_beside_ours_is_no_mixture(cohort, tmp_path, monkeypatch, recwarn):
+    method_of_ones_own(monkeypatch, tmp_path / "own.py", 1)
+    evaluate(cohort, ["own", "majority"], out=tmp_path / "runs")
+    load_runs(tmp_path / "runs")
+    assert not recwarn.list
+
+
+def as_before(folder):
+    """The folder as a version wrote it that recorded neither its version nor the atlas."""
+    for file in [*(folder / "runs").iterdir()]:
+        old = replace(read_run(file)[0], version="", atlas="")
+        content = read_checksummed(file)
+        content["spec"] = {name: value for name, value in content["spec"].items() if name not in ("version", "atlas")}
+        file.unlink()
+        write_checksummed(file.with_name(f"{old.hash}.json"), content)
+    for file in (folder / "plans").iterdir():
+        content = read_checksummed(file)
+        for spec in content["runs"]:
+            spec.pop("version"), spec.pop("atlas")
+        write_checksummed(file, content)
+    study = read_checksummed(folder / "study.json")
+    study.pop("atlas_hash")
+    write_checksummed(folder / "study.json", study)
+
+
+def test_an_old_folder_is_read_with_a_statement_and_done_again_when_asked_for(cohort, tmp_path):
+    evaluate(cohort, ["majority"], out=tmp_path)
+    as_before(tmp_path)
+    with pytest.warns(UserWarning, match="a brainroam that did not record its version"):
+        assert len(load_runs(tmp_path).scores) == 3
+    with pytest.warns(UserWarning, match="3 finished runs were made by a brainroam that did not record its version"):
+        evaluate(cohort, ["majority"], out=tmp_path)
+    assert all(spec.version and spec.atlas for spec, _ in RunsFolder(tmp_path).runs.values())
+    assert json.loads((tmp_path / "study.json").read_text())["atlas_hash"]
+
+
+@pytest.mark.parametrize("change", ["name", "labels"])
+def test_another_atlas_into_the_same_folder_is_refused(cohort, tmp_path, change):
+    evaluate(cohort, ["majority"], out=tmp_path)
+    atlas = cohort.atlas
+    new = {"name": "other"} if change == "name" else {"labels": tuple(reversed(atlas.labels))}
+    other = Cohort(cohort.series, cohort.table, replace(atlas, **new))
+    with pytest.raises(RunsError, match=r"holds runs with the atlas 'custom'.*give another folder, or name the atlas"):
+        evaluate(other, ["majority"], out=tmp_path)
+
+
+def test_an_interrupted_second_round_is_finished_by_the_same_command(cohort, tmp_path, monkeypatch):
+    evaluate(cohort, ["majority"], out=tmp_path)
+    monkeypatch.setattr(brainroam, "__version__", "0.2.0")
+    with pytest.warns(UserWarning, match="done again"), monkeypatch.context() as patch:
+        patch.setattr(runs_folder.RunsFolder, "keep", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(cohort, ["majority"], out=tmp_path)
+    with pytest.raises(RunsError, match="3 of 3 runs are not finished"):
+        load_runs(tmp_path)
+    assert len(evaluate(cohort, ["majority"], out=tmp_path).scores) == 3
+
+
+def test_line_ends_do_not_change_the_code(tmp_path, monkeypatch):
+    info = method_of_ones_own(monkeypatch, tmp_path / "own.py", 1)
+    before = code_version(info)
+    (tmp_path / "own.py").write_bytes((tmp_path / "own.py").read_bytes().replace(b"\n", b"\r\n"))
+    assert code_version(info) == before
+    (tmp_path / "own.py").write_text("# other\n")
+    assert code_version(info) != before and identity.package_of(code_version(info)) == identity.package_of(before)
