@@ -17,7 +17,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from brainroam.evaluation.stats.metrics import auc
-from brainroam.evaluation.stats.paired import kernel
 
 MOTION = ("log_fd",)
 AGE_SEX = ("age", "sex")
@@ -150,12 +149,11 @@ def auc_by_group(
         inside = people[people["subject"].isin(members)]
         wins, pairs = [], []
         for _, runs in inside.groupby("site"):
-            wide = runs.pivot(index="subject", columns="seed", values="score").dropna(axis=1)
-            label = runs.groupby("subject")["label"].first().loc[wide.index].to_numpy()
-            if 0 < label.sum() < len(label) and wide.shape[1]:
-                table = kernel(label, wide.to_numpy(dtype=float).T)
-                wins.append(table.sum())
-                pairs.append(table.size)
+            n_cases, n_controls = (runs.loc[runs["label"] == c, "subject"].nunique() for c in (1, 0))
+            if n_cases and n_controls:
+                seeds = [auc(run["label"].to_numpy(), run["score"].to_numpy()) for _, run in runs.groupby("seed")]
+                pairs.append(n_cases * n_controls)
+                wins.append(np.mean(seeds) * pairs[-1])
         once = inside.drop_duplicates("subject")
         row = {"covariate": covariate, "group": group, "n": len(once), "n_cases": int(once["label"].sum())}
         rows.append(row | {"n_sites": len(pairs)} | _pooled(np.array(wins), np.array(pairs), rng, n_boot))
