@@ -208,7 +208,7 @@ def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=10, n_rois=8)
     brainroam.evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, budget="fast", out=tmp_path / "runs")
     page = parse(brainroam.report(tmp_path / "runs", tmp_path / "r.html"))
-    verdict = text_of(page, "verdict")
+    verdict = text_of(page, "figures")
     assert "trained on half of the sites, fc-ridge has a mean AUC of" in verdict
     assert "over 4 held-out sites); no prediction for the next site" in verdict
     assert "Holm over 1 comparison: fc-ridge against each other method (halves of the sites)" in text_of(
