@@ -11,7 +11,7 @@ from matplotlib.path import Path as Curve
 
 from brainroam.core.connectivity import edge_pairs
 from brainroam.data.atlas import Atlas, anonymous_atlas
-from brainroam.data.atlas.lobes import LOBES, lobes_of
+from brainroam.data.atlas.lobes import parts_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for
@@ -99,10 +99,10 @@ class ScaffoldDisplay:
         return self
 
     def _chords(self, ax: Axes) -> None:
-        lobes = lobes_of(self.atlas)
-        lobe = [LOBES.index(name) for name in lobes] if lobes else [0] * len(self.atlas)
-        order = sorted(np.unique(self.pairs), key=lambda k: (lobe[k], k))
-        gaps = np.cumsum([0, *(lobe[a] != lobe[b] for a, b in pairwise(order))])
+        parts = parts_of(self.atlas)
+        part = [parts.names.index(name) for name in parts.of_region] if parts else [0] * len(self.atlas)
+        order = sorted(np.unique(self.pairs), key=lambda k: (part[k], k))
+        gaps = np.cumsum([0, *(part[a] != part[b] for a, b in pairwise(order))])
         turn = (np.arange(len(order)) + 1.2 * gaps) / max(len(order) + 1.2 * (gaps[-1] + 1), 1) if len(order) else []
         angle = dict(zip(order, np.pi / 2 - 2 * np.pi * np.asarray(turn), strict=True))
         ends = {k: np.array([np.cos(a), np.sin(a)]) for k, a in angle.items()}
@@ -115,7 +115,7 @@ class ScaffoldDisplay:
             ax.add_patch(PathPatch(curve, facecolor="none", edgecolor=colour, linewidth=width, alpha=0.8))
         for k, a in angle.items():
             x, y = ends[k]
-            colour = PALETTE[lobe[k]] if lobes else INK
+            colour = PALETTE[part[k] % len(PALETTE)] if parts else INK
             ax.scatter(x, y, s=22, color=colour, edgecolor=RULE, linewidth=0.5, zorder=3)
             degrees = np.degrees(a) % 360
             left = 90 < degrees < 270
