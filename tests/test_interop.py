@@ -50,7 +50,7 @@ def by_hand(make, cohort):
         model = make().fit(
             [cohort.series[i] for i in train], fit["label"], site=fit["site"], covariates=fit[["age", "sex"]]
         )
-        score = model.decision_function([cohort.series[i] for i in test], new[["age", "sex"]])
+        score = model.decision_function([cohort.series[i] for i in test], covariates=new[["age", "sex"]])
         scores.append(roc_auc_score(new["label"], score))
     return scores
 
@@ -120,10 +120,10 @@ def test_a_stack_of_series_is_as_good_as_a_list(cohort):
     a = (
         ChampionClassifier()
         .fit(stack, people["label"], site=site, covariates=covariates)
-        .decision_function(stack, covariates)
+        .decision_function(stack, covariates=covariates)
     )
     b = ChampionClassifier().fit(list(stack), people["label"], site=site, covariates=covariates)
-    np.testing.assert_array_equal(a, b.decision_function(list(stack), covariates))
+    np.testing.assert_array_equal(a, b.decision_function(list(stack), covariates=covariates))
 
 
 def test_a_bunch_of_nilearn():

@@ -58,6 +58,14 @@ def test_a_fit_in_memory_leaves_alone_a_folder_named_like_the_work_of_one_on_dis
     assert mine.read_text() == "mine"
 
 
+def test_predicting_for_the_people_of_the_training_is_said(place, tmp_path):
+    again = run("predict", place / "model", place / "train.npz", "--out", tmp_path / "p.csv")
+    assert again.exit_code == 0, again.output
+    assert "warning: about 100% of these people were in the training of this model" in said(again)
+    new = run("predict", place / "model", place / "new.npz", "--out", tmp_path / "p.csv")
+    assert new.exit_code == 0 and "in the training" not in said(new)
+
+
 def test_the_model_says_what_it_is(place):
     header = json.loads((place / "model" / "model.json").read_text())
     assert header["method"] == "core"

@@ -217,8 +217,11 @@ def test_windows_in_seconds_follow_the_repetition_time(small):
     clf = CoreClassifier(**options).fit(
         small.series, small.labels, site=table["site"], covariates=table[Q], tr=table["tr"]
     )
-    p = clf.predict_proba(small.series, table[Q], tr=table["tr"])
-    assert np.isfinite(p).all()
+    z = clf.embedding(small.series, table[Q], tr=table["tr"])
+    as_two_seconds = clf.embedding(small.series, table[Q], tr=np.full(len(small), 2.0))
+    other = (table["tr"] != 2).to_numpy()
+    np.testing.assert_allclose(as_two_seconds[~other], z[~other], atol=1e-6)
+    assert other.any() and (np.abs(as_two_seconds[other] - z[other]).max(axis=1) > 1e-3).all()
     with pytest.raises(DataError, match="repetition time"):
         clf.predict_proba(small.series, table[Q])
 
@@ -323,7 +326,9 @@ def test_people_with_dead_regions_are_read_on_the_others(small, model, unseen):
     x = unseen.series[0].copy()
     x[:, :4] = np.nan
     p = model.predict_proba([x], unseen.table[Q][:1])
-    assert np.isfinite(p).all()
+    x[:, :4] = 7.0  # constant is as dead as not finite
+    np.testing.assert_array_equal(model.predict_proba([x], unseen.table[Q][:1]), p)
+    assert 0 < p[0, 1] < 1 and p[0, 1] != probability(model, unseen)[0]
 
 
 def test_a_missing_covariate_column_is_named(model, unseen):
@@ -348,7 +353,7 @@ def test_another_atlas_is_named(model, small):
     [
         (lambda y: np.zeros_like(y), "found 1"),
         (lambda y: np.arange(len(y)) % 3, r"two classes.*found 3: 0, 1, 2"),
-        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "found 3"),
+        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "y is missing for person 3"),
     ],
 )
 def test_labels_that_are_not_two_classes_are_named(small, y, message):

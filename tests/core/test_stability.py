@@ -109,4 +109,9 @@ def test_hierarchical_bootstrap_follows_its_seed_and_bears_missing_values():
     consensus = np.nanmedian([huber_mean(a) - huber_mean(b) for a, b in groups], axis=0)
     first, second = (hierarchical_stability(groups, consensus, n_boot=70, random_state=3) for _ in range(2))
     assert first.tobytes() == second.tobytes()
-    assert ((first >= 0) & (first <= 1)).all()
+    assert first.tobytes() != hierarchical_stability(groups, consensus, n_boot=70, random_state=4).tobytes()
+    whole = hierarchical_stability(groups_of(0.5), consensus_of(groups_of(0.5)), n_boot=70, random_state=3)
+    np.testing.assert_array_equal(first[2:], whole[2:])  # what is missing touches no other edge
+    assert first[0] == pytest.approx(
+        hierarchical_stability([(a[:, :1], b[:, :1]) for a, b in groups[1:]], consensus[:1], n_boot=2000)[0], abs=0.2
+    )

@@ -59,6 +59,15 @@ def without_relatives(train: np.ndarray, test: np.ndarray, codes: np.ndarray | N
     return train if codes is None else train[~np.isin(codes[train], codes[test])]
 
 
+def left_out_note(n_people: int, why: str) -> str:
+    """The note about people whom a group keeps out of training.
+
+    >>> left_out_note(1, "a sibling is held out")
+    '1 person left out of training: a sibling is held out'
+    """
+    return f"{n_people} {'person' if n_people == 1 else 'people'} left out of training: {why}"
+
+
 def at_one_site(table: pd.DataFrame) -> np.ndarray:
     """Who to learn from so that no group spans two sites: of each group, the people of the site that has most of them.
 

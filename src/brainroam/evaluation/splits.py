@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
 
-from brainroam.data.groups import group_codes, without_relatives
+from brainroam.data.groups import group_codes, left_out_note, without_relatives
 from brainroam.data.names import refuse_aliases
 from brainroam.errors import DataError, listed, unknown
 
@@ -169,7 +169,7 @@ def _without_relatives(name: str, train: np.ndarray, test: np.ndarray, codes: np
             f"everybody else is of a group that is also at {name}: nobody is left to train on; mend 'group'"
         )
     lost = len(train) - len(kept)
-    note = f"{lost} people left out of training: their group (family or person) is also at {name}, which is held out"
+    note = left_out_note(lost, f"their group (family or person) is also at {name}, which is held out")
     return Fold(name, kept, test, note if lost else "")
 
 

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort, refuse_one_series
-from brainroam.data.groups import at_one_site, group_codes, without_relatives
+from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
 from brainroam.errors import DataError, unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.utils.model_files import part
@@ -170,7 +170,7 @@ def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
     kept = at_one_site(cohort.table)
     if kept.all():
         return cohort, []
-    note = f"{int((~kept).sum())} people left out of training: their group (family or person) has more people elsewhere"
+    note = left_out_note(int((~kept).sum()), "their group (family or person) has more people elsewhere")
     return cohort.subset(kept), [note]
 
 

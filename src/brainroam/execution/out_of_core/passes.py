@@ -30,7 +30,8 @@ def write_contrasts(plan: Plan, j: int) -> None:
     y, site = people["label"].to_numpy(dtype=int), people["site"].to_numpy().astype(str)
     deconfounder = plan.stages.deconfounder().fit(values, y, covariates=people[list(plan.stages.covariates)], site=site)
     del values
-    contrast = site_contrasts(deconfounder.residuals_, y, site, sites_with_both_classes(y, site))
+    residuals = deconfounder.site_residuals(values, np.arange(len(values)), slopes="site")
+    contrast = site_contrasts(residuals, y, site, sites_with_both_classes(y, site))
     with atomic_write(plan.result(j)) as file:
         np.savez(file, **{"contrast": contrast, **deconfounder.fits()})  # type: ignore[arg-type]
 
@@ -50,17 +51,20 @@ def write_columns(shared: tuple[Plan, np.ndarray, EdgeMatrix], k: int) -> None:
     narrow.write(k, plan.matrix.columns(k, wanted), {})
 
 
-def write_profiles(shared: tuple[Plan, np.ndarray, np.ndarray, np.ndarray, EdgeMatrix], k: int) -> None:
+def write_profiles(shared: tuple[Plan, np.ndarray, np.ndarray, np.ndarray, int | None, EdgeMatrix], k: int) -> None:
     """Log volatility and flexibility of batch k on some edges, one person at a time.
 
-    ``shared`` is the plan, the edges, window and stride of everybody, and a matrix with two columns for each edge.
+    ``shared`` is the plan, the edges, window and stride of everybody, the windows of a stretch, and a matrix with two
+    columns for each edge.
     """
-    plan, edges, windows, strides, narrow = shared
+    plan, edges, windows, strides, stretch, narrow = shared
     here = narrow.people(k)
     rows = list(plan.rows[here])
     subjects = plan.store.table["subject"].iloc[rows].tolist()
     people = zip(plan.store.series(rows), windows[here], strides[here], subjects, strict=True)
-    found = [Profiles.compute([x], edges, window, stride, [subject]).values for x, window, stride, subject in people]
+    found = [
+        Profiles.compute([x], edges, window, stride, [subject], stretch).values for x, window, stride, subject in people
+    ]
     narrow.write(k, np.concatenate(found).reshape(len(rows), -1), {})
 
 

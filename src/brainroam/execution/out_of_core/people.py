@@ -261,16 +261,19 @@ def _(
         deconfounder.huber_delta,
         "pooled" if deconfounder.pooled else "site",
         deconfounder.fit_on,
+        slopes=deconfounder.slopes,
         max_missing_rois=1.0,  # who lacks too many is left out already
     )
     return StoredEvidence(carry_out(cohort.plan(stages), cohort.excluded, cohort.disk.crew), cohort.disk, covariates)
 
 
 @profiles_of.register
-def _(cohort: StoredCohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray) -> Profiles:
+def _(
+    cohort: StoredCohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
+) -> Profiles:
     plan = cohort.plan(Stages())
-    narrow = _narrow_matrix(plan, "profiles", 2 * len(edges), edges, window, stride)
-    cohort.disk.crew.fill(narrow, write_profiles, (plan, edges, window, stride, narrow), "profiles")
+    narrow = _narrow_matrix(plan, "profiles", 2 * len(edges), edges, window, stride, np.array([stretch or 0]))
+    cohort.disk.crew.fill(narrow, write_profiles, (plan, edges, window, stride, stretch, narrow), "profiles")
     return StoredProfiles(edges, narrow)
 
 

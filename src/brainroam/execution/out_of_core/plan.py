@@ -37,6 +37,7 @@ class Stages:
     deconfounding: str = "site"
     fit_on: str = "all"
     max_missing_rois: float = 0.2
+    slopes: str = "shrunken"
 
     def __post_init__(self) -> None:
         if self.deconfounding not in ("site", "pooled"):
@@ -48,7 +49,9 @@ class Stages:
 
     def deconfounder(self) -> SiteDeconfounder:
         """Not fitted yet."""
-        return SiteDeconfounder(self.huber_k, self.huber_delta, self.deconfounding == "pooled", self.fit_on)
+        return SiteDeconfounder(
+            self.huber_k, self.huber_delta, self.deconfounding == "pooled", self.fit_on, self.slopes
+        )
 
 
 @dataclass(frozen=True)
