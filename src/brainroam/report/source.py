@@ -14,11 +14,13 @@ def data_words(commands: Sequence[str]) -> list[str]:
 
     >>> data_words(["brainroam loso ABIDE_pcp --atlas aal --methods core", "brainroam run study.yaml"])
     ['ABIDE_pcp', '--atlas', 'aal']
-    >>> data_words(["ipykernel_launcher.py -f kernel.json"])
-    []
+    >>> data_words(["brainroam run --open"]), data_words(["ipykernel_launcher.py -f kernel.json"])
+    (['study.yaml'], [])
     """
     for command in commands:
         words = shlex.split(command)
+        if words[1:2] == ["run"] and (len(words) == 2 or words[2].startswith("-")):
+            return ["study.yaml"]  # what the command reads unless told
         if len(words) < 3 or words[1] not in READERS_OF_DATA or words[2].startswith("-"):
             continue
         found = [words[2]]
