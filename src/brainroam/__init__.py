@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.runner import evaluate as evaluate
     from brainroam.methods.champion import ChampionClassifier as ChampionClassifier
+    from brainroam.methods.estimators import load_model as load_model
+    from brainroam.methods.estimators import save_model as save_model
     from brainroam.report.build import report as report
+    from brainroam.report.estimators import explain as explain
 
 __version__ = "0.1.0"
 
@@ -26,9 +29,12 @@ _HOME = {
     "SiteDeconfounder": "core.deconfound",
     "compare": "evaluation.runner",
     "evaluate": "evaluation.runner",
+    "explain": "report.estimators",
     "load_cohort": "data.loading",
+    "load_model": "methods.estimators",
     "make_cohort": "data.synthetic",
     "report": "report.build",
+    "save_model": "methods.estimators",
 }
 __all__ = list(_HOME)
 

@@ -197,5 +197,6 @@ def test_schaefer_is_drawn_by_its_networks():
     assert explanation.networks["pathways"].sum() == 3
     assert set(explanation.networks["network_1"]) <= set(atlas.networks)
     names = [drawing.name for drawing in drawings(explanation)]
-    assert names == ["connectome", "networks"]
+    assert names == ["connectome", "chord", "networks"]
+    assert all(drawing.draw() for drawing in drawings(explanation))
     assert lobes_drawing(explanation).draw().axes[0].get_xticklabels()[0].get_text() == "Vis"

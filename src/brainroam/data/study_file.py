@@ -46,6 +46,8 @@ class Study(BaseModel):
     ----------
     data : str
         A file or folder of any known layout, or ``synthetic``.
+    name : str, optional
+        What the study is called in its report.
     reader, atlas, sites, preset, max_missing_rois, crop, exclude, max_fd, covariates, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     methods : list of str
@@ -68,6 +70,7 @@ class Study(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
     data: str
+    name: str | None = None
     reader: str = "auto"
     atlas: str | None = None
     sites: list[str] | None = None

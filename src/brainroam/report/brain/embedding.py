@@ -24,9 +24,8 @@ def embedding_section(data: ReportData) -> Section:
     found = {name: spaces for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name))}
     shown = {name: found[name] for name in list(found)[:1] + [n for n in found if n in BESIDE or n != "core"][:1]}
     if not shown:
-        what = "No run in this folder kept the embedding of its people."
-        command = f"brainroam loso DATA --methods core,fc-ridge --out {data.path}"
-        return missing("embedding", "Embedding", what, command)
+        what = "Whether people group by diagnosis or by site"
+        return missing("embedding", "Embedding", what, data.command("loso", "--methods core,fc-ridge"))
     maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
     caption = (
         "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that "
