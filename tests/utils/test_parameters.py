@@ -32,7 +32,7 @@ def cohort_file(tmp_path_factory):
         ("core", "temperature=0", "temperature must be larger than 0"),
         ("core", "max_epochs=-1", "max_epochs must be a whole number, at least 0, not -1"),
         ("core", "epochs=-1", "epochs must be at least 0"),
-        ("log-ridge", "shrinkages=[]", "at least one shrinkage"),
+        ("log-ridge", "soft=-1", "soft must"),
         ("confounds", "covariates=[]", "at least one covariate"),
         ("core", "gated=maybe", "gated must be true or false"),
         ("core", "tau_percentile=high", "tau_percentile must be a number or a list"),
@@ -46,7 +46,7 @@ def cohort_file(tmp_path_factory):
         ("log-ridge", "covariates=age", "covariates must be a list like [text, text], not 'age'"),
         ("fc-ridge", "strength=NaN", "strength must be a number"),
         ("fc-ridge", "strength=0", "strength must be larger than 0"),
-        ("fc-ridge", "classifier=oracle", "unknown classifier 'oracle'"),
+        ("fc-svm", "classifier=oracle", "unknown classifier 'oracle'"),
         ("gcn", "dropout=3", "dropout must lie between 0 and 1"),
         ("disc", "edge_width=1", "disc cannot work with edge_width=1: "),
         ("deci", "weight_decay=-1", "deci cannot work with weight_decay=-1: "),
@@ -63,8 +63,8 @@ def test_a_setting_that_cannot_be_is_refused_in_plain_words(cohort_file, tmp_pat
 def test_scores_that_are_no_numbers_are_named_as_such(monkeypatch):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=0)
     monkeypatch.setattr("brainroam.methods.linear.EdgeReader.score", lambda self, people: np.full(len(people), np.nan))
-    with pytest.raises(BrainroamError, match="fc-ridge lost itself in training"):
-        Selected(method_info("fc-ridge")).fit(cohort)
+    with pytest.raises(BrainroamError, match="training diverged: scores are not finite"):
+        Selected(method_info("fc-logistic")).fit(cohort)
 
 
 def test_a_study_refuses_it_before_the_first_run(cohort_file, tmp_path):
