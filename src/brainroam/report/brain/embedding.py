@@ -13,7 +13,7 @@ from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section
 
-BESIDE = ("brainood", "brainnettf", "gcn", "fc-ridge", "tangent-ridge")
+BESIDE = ("brainood", "brainnettf", "gcn", "champion", "tangent-ridge")
 NEIGHBOURS = 10
 MARKERS = "osD^vP*X"
 
@@ -25,7 +25,7 @@ def embedding_section(data: ReportData) -> Section:
     shown = {name: found[name] for name in list(found)[:1] + [n for n in found if n in BESIDE or n != "core"][:1]}
     if not shown:
         what = "Whether people group by diagnosis or by site"
-        return missing("embedding", "Embedding", what, data.command("loso", "--methods core,fc-ridge"))
+        return missing("embedding", "Embedding", what, data.command("loso", "--methods core,champion"))
     maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
     caption = (
         "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that "
