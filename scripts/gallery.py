@@ -1,4 +1,4 @@
-"""Draw the pictures of README and gallery again from a folder of runs: python scripts/gallery.py RUNS
+"""Draw the pictures of README and gallery again from a folder of runs: python scripts/gallery.py RUNS [METHOD]
 
 Needs Chromium (CHROMIUM, or /usr/bin/chromium) and playwright. Only aggregated figures are drawn: nothing in them
 belongs to one person.
@@ -15,14 +15,14 @@ from playwright.sync_api import sync_playwright
 import brainroam
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-FIGURES = ("forest", "methods", "calibration", "scaffold")
+FIGURES = ("forest", "methods", "calibration", "groups", "chord")
 TOP = {"width": 1280, "height": 860}
 
 
-def main(runs: str) -> None:
+def main(runs: str, method: str | None = None) -> None:
     """Write docs/images/*.png, each below 300 kB."""
     with tempfile.TemporaryDirectory() as scratch:
-        page = brainroam.report(runs, Path(scratch) / "report.html", figures=Path(scratch) / "figures")
+        page = brainroam.report(runs, Path(scratch) / "report.html", Path(scratch) / "figures", method)
         photograph(page, Path(scratch) / "report.png")
         shrink(Path(scratch) / "report.png", IMAGES / "report.png", TOP["width"])
         for name in FIGURES:
@@ -54,4 +54,4 @@ def shrink(source: Path, target: Path, width: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, ReaderError, visible
 from brainroam.evaluation.runner import evaluate
@@ -94,7 +94,7 @@ def test_a_matlab_object_is_refused(tmp_path):
     from brainroam.data.readers.series import read_mat
 
     savemat(tmp_path / "x.mat", {"x": {"field": np.ones((3, 3))}})
-    with pytest.raises(ReaderError, match="no numbers"):
+    with pytest.raises(ReaderError, match="not numbers"):
         read_mat(tmp_path / "x.mat")
 
 

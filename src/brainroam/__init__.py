@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from brainroam.core.classifier import CoreClassifier as CoreClassifier
     from brainroam.core.deconfound import SiteDeconfounder as SiteDeconfounder
     from brainroam.data.cohort import Cohort as Cohort
-    from brainroam.data.readers import load_cohort as load_cohort
+    from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.runner import evaluate as evaluate
     from brainroam.methods.champion import ChampionClassifier as ChampionClassifier
+    from brainroam.methods.estimators import load_model as load_model
+    from brainroam.methods.estimators import save_model as save_model
     from brainroam.report.build import report as report
+    from brainroam.report.estimators import explain as explain
 
 __version__ = "0.1.0"
 
@@ -26,9 +29,12 @@ _HOME = {
     "SiteDeconfounder": "core.deconfound",
     "compare": "evaluation.runner",
     "evaluate": "evaluation.runner",
-    "load_cohort": "data.readers",
+    "explain": "report.estimators",
+    "load_cohort": "data.loading",
+    "load_model": "methods.estimators",
     "make_cohort": "data.synthetic",
     "report": "report.build",
+    "save_model": "methods.estimators",
 }
 __all__ = list(_HOME)
 

@@ -66,7 +66,9 @@ def test_a_messy_folder_becomes_a_report_in_two_commands(tmp_path, monkeypatch):
     first = run("run")
     assert first.exit_code == 0, first.output
     assert "hold out sites 6/6" in first.stderr and "fc-ridge" in first.stdout
-    assert "<html" in (tmp_path / "results" / "report.html").read_text()[:500].lower()
+    page = (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
+    assert "<html" in page[:500].lower() and 'id="audit"' in page and "of <code>brainroam check</code>" in page
+    assert {"audit.json", "check.json"} <= {file.name for file in (tmp_path / "results" / "runs").iterdir()}
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "results" / "runs" / "runs").iterdir()}
     assert "all finished before" in run("run", "study.yaml").stderr
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "results" / "runs" / "runs").iterdir()}
@@ -117,6 +119,7 @@ def test_questions_on_a_terminal(tmp_path):
         seen += chunk
     assert process.wait(timeout=60) == 0, seen
     assert b"Which value of 'Group' means the condition?" in seen and b"Please give one of" in seen
+    assert b"a) 1" in seen and b"b) 2" in seen  # no number in front of a number
     assert yaml.safe_load((tmp_path / "study.yaml").read_text())["options"]["case"] == "1"
 
 

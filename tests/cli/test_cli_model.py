@@ -147,7 +147,7 @@ def test_a_champion_is_explained_by_the_weights_of_its_edges(place, tmp_path):
     assert result.exit_code == 0, result.output
     assert "66 pathways of champion, ranked by effect" in said(result)
     pathways = pd.read_csv(tmp_path / "why" / "pathways.csv")
-    assert {"weight_log", "weight_pearson", "weight_lag"} < set(pathways)
+    assert {"weight_pearson", "weight_log", "weight_cofluctuation"} < set(pathways)
     assert len(pd.read_csv(tmp_path / "why" / "people.csv")) == 2 * 11
 
 

@@ -162,9 +162,17 @@ def test_the_settings_of_a_method_are_listed_and_can_be_set_as_shown(tmp_path):
     assert shown["settings"]["window_seconds"] == {"default": None, "takes": "a number or null"}
     assert "random_state" not in shown["settings"]  # the seed has an option of its own
     text = run("methods", "fc-ridge").stdout
-    assert "strength    500.0    a number" in text and "--set 'strength=500.0'" in text
+    assert "strength    500.0     a number or null" in text and "'fc-ridge[covariates=[]]'" in text
     done = run(
-        "loso", "synthetic", *SMALL, "--methods", "fc-ridge[strength=500.0]", "--out", tmp_path, "--budget", "fast"
+        "loso",
+        "synthetic",
+        *SMALL,
+        "--methods",
+        "fc-ridge[covariates=[]],fc-ridge[strength=500.0]",
+        "--out",
+        tmp_path,
+        "--budget",
+        "fast",
     )
     assert done.exit_code == 0
     assert "setting" not in run("methods", "majority").stdout

@@ -12,7 +12,7 @@ from brainroam.cli import app
 from brainroam.data.atlas import load_atlas
 from brainroam.data.atlas.known import names, recognised
 from brainroam.data.atlas.lobes import parts_of
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 from brainroam.errors import DataError
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data" / "atlas"

@@ -7,7 +7,7 @@ import pytest
 
 from brainroam.data.check import check_cohort, find_duplicates
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 from brainroam.data.synthetic import make_cohort
 
 

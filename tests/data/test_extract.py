@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from brainroam.cli import app
 from brainroam.data.extract.parcellation import load_parcellation
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from brainroam import load_cohort, make_cohort
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
 from brainroam.data.prepare import Preparation, with_covariates
+from brainroam.data.study_file import Study
 from brainroam.errors import DataError, UsageError
 
 
@@ -104,6 +105,13 @@ def test_as_typed_and_as_written_are_the_same(tmp_path):
     assert len(reasons) == 4 and "on the list of people to exclude" in reasons
     assert found["prepared"] == ["every scan was cut to its first 100 volumes"]
     assert {site["volumes_max"] for site in found["sites"]} == {100}
+    asked = {"crop": 100, "exclude": ["S01_0001"], "max_fd": limit, "covariates": ["age"]}
+    for called in (load_cohort(tmp_path / "c.npz", **asked), load_cohort(tmp_path / "study.yaml")):
+        assert called.excluded["reason"].tolist() == reasons and called.covariate_names == ("age",)
+        assert called.prepared == tuple(found["prepared"])
+    assert set(load_cohort(tmp_path / "study.yaml", crop="80").table["n_timepoints"]) == {80}
+    with pytest.raises(UsageError, match="has an option of its own: --crop"):
+        Study(data=str(tmp_path / "c.npz"), options={"crop": 80}).load()
 
 
 def test_what_is_typed_goes_before_the_study_file(tmp_path):

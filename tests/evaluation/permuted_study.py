@@ -17,7 +17,7 @@ from brainroam import make_cohort
 from brainroam.audit.candidates import candidate
 from brainroam.audit.shuffle import held_out_scores, permuted_within_site
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import verdict
 from brainroam.methods.naming import split_names

@@ -12,7 +12,7 @@ from tests.fuzz.commands import build_home, run_command, spoil_data
 from tests.fuzz.mutate import mutated, mutated_values
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 from brainroam.data.synthetic import make_cohort
 
 RNG = np.random.default_rng(0)

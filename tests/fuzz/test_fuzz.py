@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brainroam.data.readers import load_cohort
+from brainroam.data.loading import load_cohort
 from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import read_table
 from brainroam.data.store import CohortStore, write_store

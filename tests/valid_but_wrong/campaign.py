@@ -3,8 +3,8 @@
 A module ``cases_<topic>.py`` in this folder holds a list ``CASES``. `test_campaign` runs each in an empty folder.
 """
 
+import contextlib
 import importlib
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,21 +62,17 @@ def topics() -> dict[str, list[Case]]:
 def run(case: Case, folder: Path) -> None:
     """Run a case in a folder; an AssertionError tells what came of it instead."""
     case.make(folder)
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        outcome, said, value = _typed(case.do) if isinstance(case.do, str) else _called(case.do, folder)
-    finally:
-        os.chdir(before)
-    assert outcome == ("refused" if case.outcome == "refused" else "done"), f"{outcome}: {said}"
-    if case.outcome != "right":
-        assert case.phrase, "a case that is refused or warned about needs a phrase"
-        assert " ".join(case.phrase.split()) in " ".join(said.split()), f"{case.phrase!r} is not in: {said}"
-    if case.holds is not None:
-        assert case.holds(value), f"read, but not as it should be: {value!r}: {said}"
+    with contextlib.chdir(folder):
+        outcome, said, value = typed(case.do) if isinstance(case.do, str) else _called(case.do, folder)
+        assert outcome == ("refused" if case.outcome == "refused" else "done"), f"{outcome}: {said}"
+        if case.outcome != "right":
+            assert case.phrase, "a case that is refused or warned about needs a phrase"
+            assert " ".join(case.phrase.split()) in " ".join(said.split()), f"{case.phrase!r} is not in: {said}"
+        if case.holds is not None:
+            assert case.holds(value), f"read, but not as it should be: {value!r}: {said}"
 
 
-def _typed(line: str) -> tuple[str, str, Any]:
+def typed(line: str) -> tuple[str, str, Any]:
     import shlex
 
     result = CliRunner().invoke(app, shlex.split(line))

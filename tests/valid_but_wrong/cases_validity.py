@@ -1,5 +1,4 @@
 """Arrays and cohorts: site names, covariates, labels, matrices given as series, people who belong together."""
-# ruff: noqa: E501  one case, one line: the list reads as a table
 
 import warnings
 from collections.abc import Callable

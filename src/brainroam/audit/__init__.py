@@ -81,7 +81,7 @@ def audit(
         ("confounds only", partial(confounds_only, cohort)),
     ]
     checks: list[Check] = []
-    steps = len(of_data) + len(candidates) * (2 + permutations)
+    steps = len(of_data) + len(candidates) * (2 + permutations if permutations else 1)
     with show_progress(steps, progress) as advance, FreshProcesses() as processes:
         for name, check in of_data:
             checks.append(check())
@@ -96,11 +96,12 @@ def audit(
 def _shuffled(
     item: Candidate, cohort: Cohort, permutations: int, seed: int, advance: Callable[[str], None]
 ) -> Iterator[Check]:
+    if permutations == 0:
+        return
     real = mean_auc(item, cohort, seed)
     advance(f"{item.name}: AUC {real:.3f}")
     shuffled = []
     for k in range(permutations):
         shuffled.append(mean_auc(item, permuted_within_site(cohort, seed + k), seed))
         advance(f"{item.name}: AUC {shuffled[-1]:.3f} with permuted labels")
-    if permutations:
-        yield from shuffle_checks(item.name, real, shuffled)
+    yield from shuffle_checks(item.name, real, shuffled)

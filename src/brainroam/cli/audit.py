@@ -44,21 +44,17 @@ def audit(
     cohort = source.load()
     from brainroam.audit import DEFAULT_METHODS
     from brainroam.audit import audit as search
-    from brainroam.cli.show import print_json
+    from brainroam.cli.show import print_json, write_json
     from brainroam.evaluation.run_records import plain
     from brainroam.evaluation.runs_folder import command_line
     from brainroam.methods.naming import split_names
-    from brainroam.utils.files import write_text
 
     chosen = split_names(methods) if methods else list(source.study.methods if source.study else DEFAULT_METHODS)
     found = search(cohort, chosen, permutations, seed, progress=True)
-    content = plain({"command": command_line(), **found.to_dict()})
     if out is not None:
-        from json import dumps
-
-        write_text(out, dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_json(out, found.to_dict())
     if json:
-        print_json(content)
+        print_json(plain({"command": command_line(), **found.to_dict()}))
     else:
         _show(found)
     if not found.passed:

@@ -13,7 +13,13 @@ DEMO_METHODS = ["champion", "core", "fc-ridge", "confounds"]
 
 
 @takes_data
-def check(source: DataSource, json: Json = False) -> None:
+def check(
+    source: DataSource,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write it as JSON, as runs/check.json for the report.", metavar="FILE")
+    ] = None,
+    json: Json = False,
+) -> None:
     """List everything that is wrong with your multi-site data, at once.
 
     Exit code 1 when the data cannot be used.
@@ -21,10 +27,12 @@ def check(source: DataSource, json: Json = False) -> None:
     [bold]Example:[/bold] brainroam check ABIDE_pcp --atlas aal --preset paper
     """
     cohort = source.load(everybody=True)  # a mistyped path is answered before the heavy imports
-    from brainroam.cli.show import print_json, show_check
+    from brainroam.cli.show import print_json, show_check, write_json
     from brainroam.data.check import check_cohort
 
     report = check_cohort(cohort, source.max_missing_rois)
+    if out is not None:
+        write_json(out, report.to_dict())
     if json:
         print_json(report.to_dict())
     elif not quiet():
@@ -54,7 +62,7 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
 
     [bold]Example:[/bold] brainroam demo --out demo
     """
-    from brainroam.cli.show import show_check
+    from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
     from brainroam.data.synthetic import make_cohort
@@ -63,10 +71,12 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
 
     cohort = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
     path = cohort.save(out / "cohort.npz")
-    show_check(check_cohort(cohort))
+    found = check_cohort(cohort)
+    show_check(found)
     typer.echo(f"\nThe cohort is saved as {path}. Now every site is held out once:")
     evaluate(cohort, DEMO_METHODS, out=out / "runs", budget="default", progress=True)
     show_comparison(compare(out / "runs"), json=False)
     typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")
-    page = report(out / "runs", out / "report.html")
+    write_json(out / "runs" / "check.json", found.to_dict())
+    page = report(out / "runs", out / "report.html", name="Demo")
     typer.echo(f"Open the report in a browser: {page.resolve()}")

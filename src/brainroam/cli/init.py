@@ -1,7 +1,9 @@
 """``brainroam init``: look at a folder, ask what cannot be seen, write a study file with comments."""
 
 import os
+import string
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +27,19 @@ def init(
     folder: Annotated[str, typer.Argument(help="The folder of your data.", metavar="FOLDER")],
     out: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE")] = Path("study.yaml"),
     table: Annotated[
-        Path | None, typer.Option(help="The table of people.", metavar="FILE", rich_help_panel=PANEL)
+        list[Path] | None,
+        typer.Option(help="The table of people; repeat it to join several.", metavar="FILE", rich_help_panel=PANEL),
+    ] = None,
+    sheet: Annotated[
+        str | None, typer.Option(help="Its sheet, if not the first.", metavar="NAME", rich_help_panel=PANEL)
     ] = None,
     subject: Annotated[str | None, typer.Option(help="Its column of ids.", **COLUMN)] = None,
     site: Annotated[str | None, typer.Option(help="Its column of sites.", **COLUMN)] = None,
-    label: Annotated[str | None, typer.Option(help="Its column of diagnoses.", **COLUMN)] = None,
+    label: Annotated[str | None, typer.Option(help="Its column of diagnoses, or none.", **COLUMN)] = None,
     age: Annotated[str | None, typer.Option(help="Its column of ages.", **COLUMN)] = None,
     sex: Annotated[str | None, typer.Option(help="Its column of sexes.", **COLUMN)] = None,
+    sex_codes: Annotated[str | None, typer.Option(help="What sexes mean: 1=male,2=female.", **CODE)] = None,
+    family: Annotated[str | None, typer.Option(help="Its column of families, never split.", **COLUMN)] = None,
     case: Annotated[str | None, typer.Option(help="The diagnosis that is the condition.", **CODE)] = None,
     control: Annotated[str | None, typer.Option(help="The diagnosis that is the controls.", **CODE)] = None,
     template: Annotated[
@@ -39,6 +47,12 @@ def init(
         typer.Option(
             help="Where a person's series is: 'ts/{participant_id}.csv'.", metavar="PATH", rich_help_panel=PANEL
         ),
+    ] = None,
+    sessions: Annotated[
+        str | None, typer.Option(help="first, all or average.", metavar="NAME", rich_help_panel=PANEL)
+    ] = None,
+    runs: Annotated[
+        str | None, typer.Option(help="concatenate or first.", metavar="NAME", rich_help_panel=PANEL)
     ] = None,
     atlas: Annotated[
         str | None,
@@ -72,7 +86,12 @@ def init(
     columns = {"subject_col": subject, "site_col": site, "label_col": label, "age_col": age, "sex_col": sex}
     given = {
         **columns,
-        "participants": None if table is None else str(table),
+        "participants": [str(file) for file in table] if table and len(table) > 1 else str(table[0]) if table else None,
+        "sheet": sheet,
+        "sex_codes": sex_codes,
+        "group_col": family,
+        "sessions": sessions,
+        "runs": runs,
         "case": case,
         "control": control,
         "template": template,
@@ -83,14 +102,14 @@ def init(
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
     from brainroam.utils.files import write_text
 
-    text = study_text(guess, Path(folder), out.parent, split_names(methods), None)
+    text = study_text(guess, out.parent, split_names(methods), None)
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
     try:
         cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
-    write_text(out, study_text(guess, Path(folder), out.parent, split_names(methods), known))
+    write_text(out, study_text(guess, out.parent, split_names(methods), known))
     cases = int((cohort.table["label"] == 1).sum())
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
@@ -101,48 +120,65 @@ def init(
 
 
 def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
-    """Guess, ask, and guess again until nothing is open; without a terminal, say which options would answer."""
+    """Resolve the study's settings by guessing, then by prompting; without a terminal, name the options to pass."""
     from brainroam.data.detect import look
 
     while (guess := look(folder, given)).questions:
         question = guess.questions[0]
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             flags = "\n".join(f"  {q.text}\n    {_flag(q)}" for q in guess.questions)
-            raise UsageError(f"some things cannot be seen in {folder}; say them with\n{flags}")
+            raise UsageError(f"{folder} does not show everything; pass\n{flags}")
         given[question.option] = _ask(question)
     return guess
 
 
 def _flag(question: "Question") -> str:
-    name = {"participants": "table"}.get(question.option, question.option.removesuffix("_col"))
+    name = {"participants": "table"}.get(question.option, question.option.removesuffix("_col").replace("_", "-"))
     choices = "|".join(f"'{choice}'" if " " in choice else choice for choice in question.choices[:8])
     return f"--{name} {choices or 'VALUE'}"
 
 
 def _ask(question: "Question") -> str:
-    """Ask on the terminal until one of the choices, by name or by number, is given."""
+    """Ask on the terminal until one of the choices, or the mark before it, is given."""
+    marks = choice_marks(question.choices)
     typer.echo(question.text, err=True)
-    for number, choice in enumerate(question.choices, start=1):
-        typer.echo(f"  {number}) {choice}", err=True)
+    for mark, choice in marks.items():
+        typer.echo(f"  {mark}) {choice}", err=True)
     while True:
         answer = typer.prompt(">", err=True, prompt_suffix=" ").strip()
         if not question.choices or answer in question.choices:
             return answer
-        if answer.isdecimal() and 1 <= int(answer) <= len(question.choices):
-            return question.choices[int(answer) - 1]
-        typer.echo(f"Please give one of the lines above, or its number (1-{len(question.choices)}).", err=True)
+        if answer.lower() in marks:
+            return marks[answer.lower()]
+        typer.echo(f"Please give one of the lines above, or the mark before it ({', '.join(marks)}).", err=True)
 
 
-def study_text(guess: "Guess", folder: Path, home: Path, methods: list[str], covariates: list[str] | None) -> str:
+def choice_marks(choices: Sequence[str]) -> dict[str, str]:
+    """Marks to choose by, none of which could be meant as one of the choices: numbers, else letters, else both.
+
+    >>> choice_marks(["HC", "ASD"]), choice_marks(["2", "3"])
+    ({'1': 'HC', '2': 'ASD'}, {'a': '2', 'b': '3'})
+    """
+    numbers = [str(k) for k in range(1, len(choices) + 1)]
+    letters = list(string.ascii_lowercase[: len(choices)])
+    taken = {choice.lower() for choice in choices}
+    schemes = [numbers, letters, [f"#{number}" for number in numbers]]
+    marks = next(scheme for scheme in schemes if len(scheme) == len(choices) and taken.isdisjoint(scheme))
+    return dict(zip(marks, choices, strict=True))
+
+
+def study_text(guess: "Guess", home: Path, methods: list[str], covariates: list[str] | None) -> str:
     """The study file: every entry with a comment on what it is and why it is so."""
     options = dict(guess.options)
     if "participants" in options:
-        options["participants"] = _relative(Path(options["participants"]), home)
+        given = options["participants"]
+        tables = [_relative(Path(table), home) for table in ([given] if isinstance(given, str) else given)]
+        options["participants"] = tables[0] if isinstance(given, str) else tables
     lines = [
         "# A brainroam study. Paths are relative to this file; brainroam run study.yaml does all of it.",
         "# Change what you like: nothing that is finished and still asked for is done again.",
         "",
-        _entry("data", _relative(folder, home), "the folder of the data"),
+        _entry("data", _relative(guess.data, home), "the folder of the data"),
         _entry("reader", guess.reader, "its layout"),
         _entry(
             "atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, schaefer200, ..., or a table")
@@ -173,6 +209,11 @@ ABOUT = {
     "site_col": "where somebody was scanned",
     "label_col": "who has the condition",
     "age_col": "in years",
+    "sex_codes": "what they mean: male, female or missing",
+    "group_col": "families, which no split takes apart",
+    "sheet": "of the workbook",
+    "sessions": "first, all (rows of their own, kept together), or average",
+    "runs": "concatenate (each standardised first), or first",
     "case": "the condition",
     "control": "the controls",
     "template": "where a person's series is",

@@ -2,27 +2,22 @@
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.models import ArgumentInfo
 
-from brainroam.errors import UsageError, unknown
+from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
+from brainroam.errors import UsageError
 from brainroam.methods.naming import json_or_text
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.data.study_file import Study
 
-SYNTHETIC = "synthetic"
 PANEL = "Reading the data"
-PREPARING = ("crop", "exclude", "max_fd", "covariates")
-RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool", *PREPARING})
-
-FROM_STUDY = ("data", "reader", "atlas", "preset", "max_missing_rois", *PREPARING)
-
 Data = Annotated[
     str,
     typer.Argument(help=f"A file or folder of any known layout, a study.yaml, or '{SYNTHETIC}'.", metavar="DATA"),
@@ -82,79 +77,45 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines inst
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where the data are and how to read them, as typed on the command line or written in a ``study`` file."""
+    """Where the data are and how to read them (``plan``), as typed or written in a ``study`` file, if there is one."""
 
-    data: str
-    reader: str = "auto"
-    atlas: str | None = None
-    sites: tuple[str, ...] = ()
-    preset: str | None = None
-    max_missing_rois: float = 0.2
-    crop: str | None = None
-    exclude: str | Path | list[str] | None = None
-    max_fd: float | None = None
-    covariates: list[str] | dict[str, str] | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    plan: "Study"
     study: "Study | None" = None
+
+    @property
+    def data(self) -> str:
+        """The path of the data."""
+        return self.plan.data
+
+    @property
+    def sites(self) -> list[str]:
+        """The sites to keep; empty for all."""
+        return self.plan.sites or []
+
+    @property
+    def max_missing_rois(self) -> float:
+        """The share of regions without signal above which people are left out."""
+        return self.plan.max_missing_rois
+
+    @property
+    def covariates(self) -> "list[str] | dict[str, Any] | None":
+        """What methods use as covariates, with their kinds where told; None leaves it to them."""
+        return self.plan.covariates
 
     def load(self, everybody: bool = False, require_label: bool = True, spool: Path | None = None) -> "Cohort":
         """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
-        limit = 1.0 if everybody else self.max_missing_rois
-        if self.data == SYNTHETIC:
-            from brainroam.data.prepare import Preparation
-
-            return Preparation(**self._preparing()).apply(self._make()).exclude_missing(limit)
-        from brainroam.data.readers import load_cohort
-
-        for name in RESERVED.intersection(self.options):
-            raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
-        return load_cohort(
-            self.data,
-            self.reader,
-            self.atlas,
-            self.sites or None,
-            preset=self.preset,
-            max_missing_rois=limit,
-            spool=spool,
-            **self._preparing(),
-            **{"require_label": require_label, **self.options},
-        )
-
-    def _preparing(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in PREPARING}
+        return self.plan.load(everybody, require_label, spool)
 
     def require_unprepared(self) -> None:
         """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""
-        asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self, name) is not None]
+        asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self.plan, name) is not None]
         if asked:
             raise UsageError(f"{', '.join(asked)}: decide this when the store is made, with brainroam convert")
-
-    def _make(self) -> "Cohort":
-        from brainroam.data.synthetic import make_cohort
-
-        if self.reader != "auto" or self.atlas or self.preset:
-            raise UsageError("synthetic data are not read: --reader, --atlas and --preset do not apply")
-        known = inspect.signature(make_cohort).parameters
-        for name, value in self.options.items():
-            if name not in known:
-                raise unknown("option of synthetic data", name, known)
-            if not isinstance(value, known[name].annotation | int) or isinstance(value, bool):
-                raise UsageError(f"--option {name}={value}: expected a number")
-        cohort = make_cohort(**self.options)
-        return cohort.select(self.sites) if self.sites else cohort
 
 
 def source_of(data: str, typed: dict[str, Any]) -> DataSource:
     """Where the data are; what is typed goes before what a study file says."""
-    if not data.lower().endswith((".yaml", ".yml")):
-        return DataSource(data, **typed)
-    from brainroam.data.study_file import read_study
-
-    study = read_study(data)
-    written = {name: value for name in FROM_STUDY if (value := getattr(study, name)) is not None}
-    options = {**study.options, **typed.pop("options", {})}
-    sites = tuple(study.sites or ())
-    return DataSource(**{**written, "sites": sites, **typed, "options": options, "study": study})
+    return DataSource(plan_of(data, typed), read_study(data) if is_study(data) else None)
 
 
 def takes_data(command: Callable[..., None]) -> Callable[..., None]:
@@ -180,7 +141,7 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
         typed = {
             "reader": reader,
             "atlas": atlas,
-            "sites": tuple(site.strip() for site in (sites or "").split(",") if site.strip()) or None,
+            "sites": [site.strip() for site in (sites or "").split(",") if site.strip()] or None,
             "preset": preset,
             "max_missing_rois": max_missing_rois,
             "crop": crop,
@@ -189,7 +150,7 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
             "covariates": None if covariates is None else parse_covariates(covariates),
             "options": dict(parse_option(text) for text in option or ()),
         }
-        command(source_of(data, {name: value for name, value in typed.items() if value is not None}), **own)
+        command(source_of(data, typed), **own)
 
     shared = list(inspect.signature(wrapper).parameters.values())[:-1]
     own = list(inspect.signature(command).parameters.values())[1:]

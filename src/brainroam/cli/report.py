@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.study import Runs
+from brainroam.cli.study import Studies
 
 
 def report(
-    runs: Runs,
+    runs: Studies,
     out: Annotated[Path, typer.Option(help="The HTML file; it needs nothing but itself.", metavar="FILE")] = Path(
         "report.html"
     ),
@@ -20,15 +20,20 @@ def report(
         str | None,
         typer.Option(help="The method the report is about; else champion, core, or the first run.", metavar="NAME"),
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the study is called; else as its data or study folder.", metavar="TEXT")
+    ] = None,
 ) -> None:
     """Write one self-contained HTML page: did it work, at which sites, can I trust it, what about the next site?
 
-    Runs that are missing or failed are listed in it; sections without runs name the command that adds them.
+    Runs that are missing or failed are listed in it; its end names the commands that would add more.
+
+    Two folders of runs of the same people (two atlases, two pipelines) are reported side by side.
 
     [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
     """
     from brainroam.report.build import report
 
-    typer.echo(f"report: {report(runs, out, figures, method)}")
+    typer.echo(f"report: {report(runs, out, figures, method, name)}")
     if figures is not None:
         typer.echo(f"figures: {figures}")

@@ -1,5 +1,6 @@
 """``brainroam run``: check, leave one site out, compare and report, in one view, going on where it stopped."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +14,10 @@ from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
 
 if TYPE_CHECKING:
+    from brainroam.data.cohort import Cohort
     from brainroam.execution.progress import Advance
 
-STAGES = ("check", "hold out sites", "compare", "report")
+STAGES = ("check", "hold out sites", "audit", "compare", "report")
 
 
 def run(
@@ -26,7 +28,9 @@ def run(
     repeats: Repeats = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Do a whole study: check the data, leave every site out once, compare the methods, write the report.
+    """Do a whole study: check the data, leave every site out once, audit, compare the methods, write the report.
+
+    The audit is a short one, without permutations of the labels: brainroam audit does all of it.
 
     Stop it whenever you like: the same command goes on where it stopped. Runs that fail do not stop the others; the
     report names them, and the exit code is 1.
@@ -40,7 +44,7 @@ def run(
     if chosen not in ("loso", "halves"):
         raise unknown("protocol of this command", chosen, ("loso", "halves"))
     from brainroam.cli.options import source_of
-    from brainroam.cli.show import show_check
+    from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
     from brainroam.evaluation.runner import compare, evaluate
@@ -58,8 +62,9 @@ def run(
             stages.stop()
             show_check(report)
             raise typer.Exit(1)
+        cohort = everybody.exclude_missing(plan.max_missing_rois)
         results = evaluate(
-            everybody.exclude_missing(plan.max_missing_rois),
+            cohort,
             plan.methods,
             chosen,
             n_repeats=repeats or plan.repeats,
@@ -70,13 +75,16 @@ def run(
             partial=True,
             progress=stages.runs,
         )
+        write_json(out / "runs" / "check.json", report.to_dict())
+        with stages.stage("audit") as done:
+            done(_short_audit(cohort, plan.methods[0], out / "runs" / "audit.json"))
         with stages.stage("compare") as done:
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
         with stages.stage("report") as done:
             import brainroam
 
-            page = brainroam.report(out / "runs", out / "report.html")
+            page = brainroam.report(out / "runs", out / "report.html", name=plan.name)
             done(str(page))
     if not quiet():
         show_comparison(comparison, json=False)
@@ -89,8 +97,30 @@ def run(
         raise typer.Exit(1)
 
 
+def _short_audit(cohort: "Cohort", method: str, file: Path) -> str:
+    """Audit the data and a method without permutations, unless the file holds an audit of these data; in words."""
+    from brainroam.audit import audit
+    from brainroam.cli.show import write_json
+
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["manifest_hash"] == cohort.manifest_hash:
+            return "finished before"
+    except (OSError, ValueError, LookupError, TypeError):
+        pass  # none yet, or not ours
+    skipped = ""
+    try:
+        found = audit(cohort, [method], permutations=0)
+    except Exception as error:  # a method that fails in the study fails here as well
+        skipped = f"; the data alone, {method} could not be audited: {error}"
+        found = audit(cohort, [], permutations=0)
+    write_json(file, found.to_dict())
+    failed = sum(check.passed is False for check in found.checks)
+    return (f"{failed} of {len(found.checks)} checks failed" if failed else "no leak found") + skipped
+
+
 class Stages:
-    """Four stages in one view: bars with the times gone and left on a terminal, a line per event elsewhere."""
+    """Five stages in one view: bars with the times gone and left on a terminal, a line per event elsewhere."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -22,6 +23,16 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 def print_json(content: Any) -> None:
     """Print one JSON document."""
     print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write what a command found where the report looks for it, with the command itself."""
+    from brainroam.evaluation.run_records import plain
+    from brainroam.evaluation.runs_folder import command_line
+    from brainroam.utils.files import write_text
+
+    text = json.dumps(plain({"command": command_line(), **content}), indent=1, ensure_ascii=False)
+    write_text(path, text + "\n")
 
 
 def show_check(report: "CheckReport") -> None:

@@ -28,7 +28,8 @@ def show_results(results: Results, out: Path, json: bool) -> None:
     """Print what a study found and where it is kept."""
     summary = summarise(results.scores, results.predictions)
     if json:
-        print_json(plain({"out": str(out), "methods": summary.to_dict("records"), "study": results.study}))
+        study = {name: value for name, value in results.study.items() if name != "participants"}
+        print_json(plain({"out": str(out), "methods": summary.to_dict("records"), "study": study}))
         return
     console = Console(highlight=False)
     _print_summary(console, summary)
@@ -40,10 +41,14 @@ def show_comparison(comparison: Comparison, json: bool) -> None:
     if json:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
         words = {"family": comparison.families, "sentences": comparison.sentences, "notes": comparison.notes}
-        print_json(plain({"methods": table, "pairs": paired, **words}))
+        confounding = comparison.confounding.to_dict("records")
+        print_json(plain({"methods": table, "pairs": paired, "confounding": confounding, **words}))
         return
     console = Console(highlight=False)
     _print_summary(console, comparison.table, explain=False)
+    if len(comparison.confounding):
+        console.print("\n[bold]Motion, age and sex[/bold], in points of 100")
+        console.print(_confounding_table(comparison.confounding))
     for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
         if lines:
             console.print()
@@ -118,6 +123,21 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     table.caption, table.caption_justify = "means and 95 % intervals; ACC accuracy, BAC balanced accuracy", "right"
     if next_site:
         table.caption += f"; * where the true AUC of the next {unit} is to be expected"
+    return table
+
+
+def _confounding_table(rows: "pd.DataFrame") -> Table:
+    table = _table("method", "AUC", "without motion", "without motion, age, sex", "r(score, motion)")
+    for row in rows.itertuples():
+        adjusted = _points(row.auc_without_motion), _points(row.auc_without_all)
+        correlation = "-" if math.isnan(row.r_motion) else f"{row.r_motion:+.2f}"
+        table.add_row(Text(visible(row.method)), _points(row.auc), *adjusted, correlation)
+    alone = rows.iloc[0]
+    table.caption, table.caption_justify = (
+        f"alone at held-out sites: motion {_points(alone['motion_alone'])}, age and sex "
+        f"{_points(alone['age_sex_alone'])}; taken out and correlated within site and class",
+        "right",
+    )
     return table
 
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.evaluation.runner import Results
 
-Runs = Annotated[Path, typer.Argument(help="A folder of runs.", metavar="RUNS")]
+
+Studies = Annotated[
+    list[Path], typer.Argument(help="A folder of runs; or two, of the same people, side by side.", metavar="RUNS...")
+]
 Methods = Annotated[
     str | None,
     typer.Option(
@@ -203,7 +206,7 @@ def sweep(
 
 
 def compare(
-    runs: Runs = Path("runs"),
+    runs: Studies = [Path("runs")],  # noqa: B006
     reference: Annotated[
         str | None,
         typer.Option(help="Compare all others with this method (champion, core, or the first name).", metavar="METHOD"),
@@ -215,6 +218,8 @@ def compare(
     json: Json = False,
 ) -> None:
     """Which method is better at the next site, how sure is that, and what can the data not decide?
+
+    Two folders of runs are compared person by person: two atlases, two pipelines, before and after.
 
     [bold]Example:[/bold] brainroam compare runs --reference tangent-ridge
     """

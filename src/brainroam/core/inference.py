@@ -27,13 +27,14 @@ from brainroam.core.site_folds import path_graph
 from brainroam.core.training import Episode, predict_logits
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, listed
+from brainroam.utils.estimator_verbs import EstimatorVerbs
 
 Series: TypeAlias = Sequence[np.ndarray]
 Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
 Times: TypeAlias = Sequence[float] | None
 
 
-class FrozenCore(TakesSeries, ClassifierMixin, BaseEstimator):
+class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
     """What a `CoreClassifier` does once it is fitted; parameters and attributes are described there."""
 
     # With scikit-learn's metadata routing switched on, pipelines and cross-validation pass these on unasked.

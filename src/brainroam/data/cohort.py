@@ -19,6 +19,7 @@ from brainroam.data.validation import common_width, frozen_series, validated_tab
 from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write
+from brainroam.utils.html import html_summary
 
 SCHEMA = 1
 COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
@@ -120,6 +121,20 @@ class Cohort:
             f"Cohort({len(self)} people, {len(self.sites)} sites, {cases} with the condition, "
             f"{self.n_rois} regions of {self.atlas.name!r})"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: people per site."""
+        sites = self._table.groupby("site")
+        columns = {
+            "people": sites.size(),
+            "cases": sites["label"].apply(lambda y: int((y == 1).sum())),
+            "controls": sites["label"].apply(lambda y: int((y == 0).sum())),
+            "age": sites["age"].mean(),
+            "share male": sites["sex"].mean(),
+            "mean FD": sites["mean_fd"].mean(),
+            "volumes": sites["n_timepoints"].median(),
+        }
+        return html_summary(repr(self), pd.DataFrame(columns).dropna(axis=1, how="all").reset_index())
 
     @property
     def series(self) -> list[np.ndarray]:

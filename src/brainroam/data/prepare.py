@@ -16,7 +16,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import USUAL
-from brainroam.data.readers.tables import is_empty
+from brainroam.data.readers.values import is_empty
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
 

@@ -5,14 +5,16 @@ file is said at once, with the line, the key, what was expected and, for an unkn
 """
 
 import difflib
+import inspect
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from brainroam.errors import UsageError
+from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds"
 
 SUFFIXES = (".yaml", ".yml")
 SYNTHETIC = "synthetic"
+PREPARING = ("crop", "exclude", "max_fd", "covariates")
+RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool", *PREPARING})
 OPENING = (
     yaml.BlockMappingStartToken,
     yaml.BlockSequenceStartToken,
@@ -42,6 +46,8 @@ class Study(BaseModel):
     ----------
     data : str
         A file or folder of any known layout, or ``synthetic``.
+    name : str, optional
+        What the study is called in its report.
     reader, atlas, sites, preset, max_missing_rois, crop, exclude, max_fd, covariates, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     methods : list of str
@@ -64,6 +70,7 @@ class Study(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
     data: str
+    name: str | None = None
     reader: str = "auto"
     atlas: str | None = None
     sites: list[str] | None = None
@@ -89,24 +96,39 @@ class Study(BaseModel):
 
         return Preparation(self.crop, self.exclude, self.max_fd, self.covariates)
 
-    def load(self) -> "Cohort":
-        """Read the data, leaving out who lacks signal in too many regions."""
-        if self.data == SYNTHETIC:
-            from brainroam.data.synthetic import make_cohort
+    def load(self, everybody: bool = False, require_label: bool = True, spool: "str | Path | None" = None) -> "Cohort":
+        """Read and prepare the data; ``everybody`` keeps those who lack signal in too many regions."""
+        for name in RESERVED.intersection(self.options):
+            raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
+        cohort = self._make() if self.data == SYNTHETIC else self._read(require_label, spool)
+        return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
 
-            return self.preparation.apply(make_cohort(**self.options)).exclude_missing(self.max_missing_rois)
-        from brainroam.data.readers import load_cohort
+    def _read(self, require_label: bool, spool: "str | Path | None") -> "Cohort":
+        from brainroam.data.readers import read_cohort
 
-        return load_cohort(
+        return read_cohort(
             self.data,
             self.reader,
             self.atlas,
             self.sites,
             preset=self.preset,
-            max_missing_rois=self.max_missing_rois,
-            **vars(self.preparation),
-            **self.options,
+            spool=spool,
+            **{"require_label": require_label, **self.options},
         )
+
+    def _make(self) -> "Cohort":
+        from brainroam.data.synthetic import make_cohort
+
+        if self.reader != "auto" or self.atlas or self.preset:
+            raise UsageError("synthetic data are not read: --reader, --atlas and --preset do not apply")
+        known = inspect.signature(make_cohort).parameters
+        for name, value in self.options.items():
+            if name not in known:
+                raise unknown("option of synthetic data", name, known)
+            if not isinstance(value, known[name].annotation | int) or isinstance(value, bool):
+                raise UsageError(f"--option {name}={value}: expected a number")
+        cohort = make_cohort(**self.options)
+        return cohort.select(self.sites) if self.sites else cohort
 
 
 def is_study(path: str | Path) -> bool:
@@ -116,6 +138,18 @@ def is_study(path: str | Path) -> bool:
     (True, False)
     """
     return Path(path).suffix.lower() in SUFFIXES
+
+
+def plan_of(data: str | Path, given: Mapping[str, Any]) -> Study:
+    """How to load data: by a study file, or by a bare path; what is given (not None) goes before what is written.
+
+    >>> plan_of("ABIDE_pcp", {"atlas": "aal", "reader": None}).atlas
+    'aal'
+    """
+    written = read_study(data) if is_study(data) else Study(data=str(data))
+    changed = {name: value for name, value in given.items() if value is not None}
+    changed["options"] = {**written.options, **changed.get("options", {})}
+    return written.model_copy(update=changed)  # an `Atlas` is welcome here, though no file can hold one
 
 
 def read_study(path: str | Path) -> Study:
@@ -132,7 +166,11 @@ def read_study(path: str | Path) -> Study:
     """
     path = expanded(path)
     if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
+        if os.path.isdir(path):
+            raise UsageError(f"{path} is a folder, not a study file; write one with: brainroam init {path}")
         raise UsageError(f"{path} does not exist; brainroam init FOLDER writes one")
+    if not is_study(path):
+        raise UsageError(f"{path} is no study file (study.yaml); write one with: brainroam init {path.parent}")
     content, lines = read_yaml(path, "lines of 'key: value', beginning with data: FOLDER")
     try:
         study = Study.model_validate(content)
@@ -200,5 +238,7 @@ def _resolved(study: Study, home: Path) -> dict[str, Any]:
     if isinstance(study.exclude, str):
         update["exclude"] = str(home / expanded(study.exclude))
     if "participants" in study.options:
-        update["options"] = {**study.options, "participants": str(home / str(study.options["participants"]))}
+        given = study.options["participants"]
+        tables = [str(home / str(table)) for table in (given if isinstance(given, list) else [given])]
+        update["options"] = {**study.options, "participants": tables if isinstance(given, list) else tables[0]}
     return update

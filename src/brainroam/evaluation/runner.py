@@ -5,7 +5,8 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -19,15 +20,17 @@ from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
-from brainroam.evaluation.runs_folder import RunsFolder, mixed_versions
+from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, Fold, folds
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
-from brainroam.evaluation.stats.metrics import site_metrics
+from brainroam.evaluation.stats.confounding import confounding
+from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.tuning import Selected
+from brainroam.utils.html import html_summary
 
 PACKAGES = ("brainroam", "nilearn", "numpy", "pandas", "scikit-learn", "scipy", "torch")
 
@@ -45,13 +48,35 @@ class Results:
     predictions : DataFrame
         One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability``.
     study : dict
-        The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``), the ``commands``, and in words the runs that
-        are ``missing`` and ``failed``.
+        The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``, ``participants``), the ``commands``, and in
+        words the runs that are ``missing`` and ``failed``.
+    records : tuple of (RunSpec, dict)
+        The finished runs themselves, with what they keep of pathways and gates.
+    path : Path or None
+        The folder of runs, where there is one.
     """
 
     scores: pd.DataFrame
     predictions: pd.DataFrame
     study: dict[str, Any]
+    records: tuple[tuple[RunSpec, dict[str, Any]], ...] = field(default=(), repr=False)
+    path: Path | None = None
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the mean AUC of every method."""
+        rows = [
+            {"method": method, "protocol": protocol, **over_sites(sites)}
+            for (protocol, method), sites in average_seeds(self.scores).groupby(["protocol", "method"])
+        ]
+        columns = ["method", "protocol", "n_sites", "auc", "auc_sd", "worst_auc", "worst_site", "balanced_acc"]
+        table = pd.DataFrame(rows, columns=columns).sort_values("auc", ascending=False)
+        runs = f"{len(self.scores)} runs of {len(table)} methods"
+        return html_summary(runs, table, ["brainroam.compare(results) adds intervals and tests."])
+
+    @property
+    def participants(self) -> pd.DataFrame:
+        """Subject, site, label, age, sex, motion, scan length and TR; empty where an older version kept none."""
+        return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
 
 
 def evaluate(
@@ -140,7 +165,8 @@ def evaluate(
                 folder.keep(task.spec, outcome)
                 advance(_line(task.spec, outcome))
         everything = RunsFolder.settled(folder.path)  # also what other commands have finished there meanwhile
-        return _results(everything, [task.spec for task in tasks], partial)
+        results = _results(everything, [task.spec for task in tasks], partial)
+        return replace(results, path=None if out is None else everything.path)
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
@@ -152,11 +178,50 @@ def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
 
 
 def compare(
-    runs: str | Path | Results, reference: str | None = None, partial: bool = False, all_pairs: bool = False
+    runs: str | Path | Results | Sequence[str | Path],
+    reference: str | None = None,
+    partial: bool = False,
+    all_pairs: bool = False,
 ) -> Comparison:
-    """Compare the methods of a folder of runs, or of results; see `compare.compare_methods`."""
-    results = runs if isinstance(runs, Results) else load_runs(runs, partial)
-    return compare_methods(results.scores, results.predictions, reference, all_pairs)
+    """Compare the methods of a folder of runs, of several folders, or of results; see `compare.compare_methods`."""
+    results = runs if isinstance(runs, Results) else load_studies(runs, partial)
+    found = compare_methods(results.scores, results.predictions, reference, all_pairs)
+    gone = results.study.get("not_shared", 0)
+    notes = [f"{gone} people are not in every study: they are left out here."] if gone else []
+    return replace(found, confounding=_confounding(results), notes=[*notes, *found.notes])
+
+
+def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False) -> Results:
+    """A folder of runs, or several as one, see `brainroam.evaluation.joined`."""
+    folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(folder) for folder in runs]
+    if len(folders) == 1:
+        return load_runs(folders[0], partial)
+    from brainroam.evaluation.joined import join_results
+
+    return join_results(dict(zip(study_labels(folders), (load_runs(f, partial) for f in folders), strict=True)))
+
+
+def study_labels(folders: Sequence[Path]) -> list[str]:
+    """A short name for each folder of runs: the part of its path that tells it from the others.
+
+    >>> study_labels([Path("aal/runs"), Path("cc200/runs")]), study_labels([Path("a"), Path("b")])
+    (['aal', 'cc200'], ['a', 'b'])
+    """
+    parts = [folder.absolute().parts for folder in folders]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = [part[-depth] if depth <= len(part) else "" for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise RunsError("the same folder of runs is named twice; name two studies")
+
+
+def _confounding(results: Results) -> pd.DataFrame:
+    """What motion, age and sex have to do with the scores, for each protocol that holds out whole sites."""
+    protocols = [name for name in ("loso", "loio") if name in set(results.predictions["protocol"])]
+    if results.participants.empty or not protocols:
+        return pd.DataFrame()
+    tables = [confounding(results.predictions, results.participants, name) for name in protocols]
+    return pd.concat([table.assign(protocol=name) for table, name in zip(tables, protocols, strict=True)])
 
 
 def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
@@ -189,6 +254,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             "notes": [*filter(None, [task.fold.note]), *model.notes_],
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
+            "date": date.today().isoformat(),
             "versions": {"python": python_version(), **{name: version(name) for name in PACKAGES}},
         }
     )
@@ -237,6 +303,8 @@ def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Re
         frame(SCORES, (row for run in done for row in score_rows(*run))),
         frame(PREDICTIONS, (row for run in done for row in prediction_rows(*run))),
         {**folder.study, "commands": folder.commands, "missing": missing, "failed": failed},
+        tuple(done),
+        folder.path,
     )
 
 

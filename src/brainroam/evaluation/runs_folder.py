@@ -2,7 +2,7 @@
 
 ::
 
-    RUNS/study.json         the cohort: manifest hash, atlas, sites, who was left out
+    RUNS/study.json         the cohort: manifest hash, atlas, sites, participants, who was left out
     RUNS/plans/<hash>.json  a command and the runs it asked for
     RUNS/runs/<hash>.json   a run: its spec, and its result or its error
     RUNS/scores.csv         one row per finished run and held-out site
@@ -24,7 +24,7 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.data.cohort import Cohort
+from brainroam.data.cohort import Cohort, to_columns
 from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.code_version import package_of
@@ -43,6 +43,9 @@ from brainroam.evaluation.run_records import (
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, prediction_rows, require_types, score_rows
 from brainroam.utils.csv_text import csv_lines
 from brainroam.utils.files import write_text
+
+#: What is kept of everybody, so that results can be told by age, sex and motion without reading the data again.
+PARTICIPANTS = ("subject", "site", "label", "age", "sex", "mean_fd", "n_timepoints", "tr")
 
 
 class RunsFolder:
@@ -234,6 +237,7 @@ def _read_study(file: Path) -> dict[str, Any]:
         texts = [content[name] for name in ("manifest_hash", "table_hash", "cohort", "atlas")]
         texts += [site["site"] for site in content["sites"]]
         numbers = [site[name] for site in content["sites"] for name in ("n", "n_cases")]
+        texts += content.get("participants", {}).get("subject", [])
         if not (all(isinstance(x, str) for x in texts) and all(isinstance(x, int) for x in numbers)):
             raise TypeError("names are text, counts are numbers")
     return content
@@ -278,6 +282,8 @@ def _describe(cohort: Cohort) -> dict[str, Any]:
         "n_rois": cohort.n_rois,
         "sites": plain([_describe_site(str(site), people) for site, people in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
+        "participants": plain(to_columns(cohort.table.reindex(columns=list(PARTICIPANTS)))),
+        "synthetic": cohort.truth is not None,
         "covariates": _describe_covariates(cohort),
         "prepared": list(cohort.prepared),
     }

@@ -36,6 +36,7 @@ from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.methods.tuning import inner_folds
+from brainroam.utils.estimator_verbs import EstimatorVerbs
 from brainroam.utils.model_files import part
 
 INNER_GROUPS = 5
@@ -115,7 +116,7 @@ class Champion(Method):
         return {name: EdgeRidge(**settings, covariates=self.covariates) for name, settings in READERS.items()}
 
 
-class ChampionClassifier(TakesSeries, ClassifierMixin, BaseEstimator):
+class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
     """The champion as a scikit-learn classifier: the model to start with, and the default of ``brainroam fit``.
 
     Use it to predict at sites never seen; use `CoreClassifier` to see which pathways are reproducible across sites.

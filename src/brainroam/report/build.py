@@ -1,9 +1,12 @@
-"""Put the report together: sections in page order, one self-contained file, nothing fetched from anywhere."""
+"""Put the report together: the reader's questions in order, one self-contained file, nothing fetched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 from brainroam import __version__
+from brainroam.evaluation.runner import Results
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
 from brainroam.report.data import ReportData, read_data
@@ -12,7 +15,12 @@ from brainroam.report.section import Section
 from brainroam.report.sections.ablation import ablation_section
 from brainroam.report.sections.audit import audit_section
 from brainroam.report.sections.calibration import calibration_section
+from brainroam.report.sections.check import check_section
 from brainroam.report.sections.comparison import comparison_section
+from brainroam.report.sections.confounding import confounding_section
+from brainroam.report.sections.controls import controls_section
+from brainroam.report.sections.first import first_section
+from brainroam.report.sections.next_site import next_site_section
 from brainroam.report.sections.people import people_section
 from brainroam.report.sections.provenance import provenance_section
 from brainroam.report.sections.sensitivity import sensitivity_section
@@ -21,45 +29,57 @@ from brainroam.report.sections.verdict import verdict_section
 from brainroam.report.sections.writing import checklist_section, methods_section, model_card_section
 from brainroam.utils.files import write_text
 
-SECTIONS: tuple[Callable[[ReportData], Section], ...] = (
-    verdict_section,
-    people_section,
-    sites_section,
-    comparison_section,
-    calibration_section,
-    ablation_section,
-    sensitivity_section,
-    brain.scaffold_section,
-    brain.gates_section,
-    brain.embedding_section,
-    audit_section,
-    methods_section,
-    checklist_section,
-    model_card_section,
-    provenance_section,
+Maker = Callable[[ReportData], Section]
+
+#: The reader's questions, in the order they are asked, and the sections that answer them.
+CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
+    ("work", "Did it work?", (verdict_section, comparison_section)),
+    ("fail", "Where did it fail?", (sites_section,)),
+    ("confounds", "Is it motion, age, sex or site?", (confounding_section, controls_section, brain.embedding_section)),
+    ("connections", "Which connections?", (brain.scaffold_section, brain.gates_section)),
+    ("mine", "How would it do at my site?", (next_site_section, calibration_section)),
+    (
+        "trust",
+        "Can I trust the numbers?",
+        (check_section, audit_section, people_section, ablation_section, sensitivity_section, provenance_section),
+    ),
+    ("write", "How do I write it up?", (methods_section, checklist_section, model_card_section)),
 )
 
 
+@dataclass(frozen=True)
+class Chapter:
+    """A question of the reader and the sections that answer it."""
+
+    id: str
+    question: str
+    sections: tuple[Section, ...]
+
+
 def report(
-    runs: str | Path,
+    runs: str | Path | Sequence[str | Path] | Results,
     out: str | Path = "report.html",
     figures: str | Path | None = None,
     method: str | None = None,
+    name: str | None = None,
 ) -> Path:
     """Write what a reader of the study wants to see as one HTML file.
 
-    Runs that are missing or failed are listed in it; sections whose runs do not exist name the command that adds them.
+    Runs that are missing or failed are listed in it; its end names the commands that would add more.
 
     Parameters
     ----------
-    runs : path
-        A folder of runs, as `brainroam.evaluate` writes it.
+    runs : path, sequence of paths, or Results
+        A folder of runs, as `brainroam.evaluate` writes it, or what it returned; several folders of the same people
+        (two atlases, two pipelines) are reported side by side.
     out : path
         The HTML file; it needs nothing but itself.
     figures : path, optional
         A folder for the figures as PNG (300 dpi) and SVG.
     method : str, optional
         The method the report is about; by default the champion, or core, or the first that is no control.
+    name : str, optional
+        What the study is called; by default the name of its data or of the folder of its study file.
 
     Returns
     -------
@@ -76,12 +96,18 @@ def report(
     'report.html'
     """
     data = read_data(runs, method)
-    sections = [make(data) for make in SECTIONS]
+    first = first_section(data)
+    chapters = [Chapter(id, question, tuple(make(data) for make in makers)) for id, question, makers in CHAPTERS]
+    sections = [first, *(section for chapter in chapters for section in chapter.sections)]
     html = render(
         "page.html",
-        title=f"{data.method} at {len(data.study['sites'])} sites",
+        title=name or data.name,
         subtitle=_subtitle(data),
-        sections=sections,
+        first=first,
+        chapters=[
+            replace(c, sections=shown) for c in chapters if (shown := tuple(s for s in c.sections if s.html.strip()))
+        ],
+        gaps=list(dict.fromkeys(gap for section in sections for gap in section.missing)),
         data=data,
         version=__version__,
     )
@@ -92,8 +118,16 @@ def report(
 
 def _subtitle(data: ReportData) -> str:
     people, cases = (sum(site[key] for site in data.study["sites"]) for key in ("n", "n_cases"))
-    title = TITLES[data.protocol].capitalize()
-    return f"{title}: {people} people, {cases} with the condition; atlas {data.study['atlas']}"
+    day = f"{_day(data.date)}. " if data.date else ""
+    return (
+        f"{day}{data.method}, {TITLES[data.protocol]}: {people} people ({cases} with the condition) at "
+        f"{len(data.study['sites'])} sites, atlas {data.study['atlas']}"
+    )
+
+
+def _day(iso: str) -> str:
+    day = date.fromisoformat(iso)
+    return f"{day.day} {day:%B %Y}"
 
 
 def write_figures(sections: list[Section], folder: str | Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What a report is made from: the runs of a folder, and what `brainroam audit` left beside them."""
+"""What a report and its displays are made from: results, and what `check` and `audit` left beside them."""
 
 import json
 import shlex
@@ -7,21 +7,53 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from brainroam.errors import RunsError, unknown
+from brainroam.evaluation.joined import bare_name
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.evaluation.runner import Results, load_runs
-from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
-from brainroam.evaluation.stats.families import compared, subject
+from brainroam.evaluation.stats.confounding import auc_by_group, confounding_by_site
+from brainroam.evaluation.stats.families import CONTROLS, OURS, compared
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
+from brainroam.evaluation.stats.verdict import site_intervals
+from brainroam.report.source import data_words, study_name
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
+PLAIN = "fc-ridge"  # the reference a new method has to beat
+
+#: Anything a display can be made from.
+Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the sites say together about one method: one place for every interval that is shown.
+
+    Attributes
+    ----------
+    mean, low, high : float
+        Mean AUC over held-out sites and its 95 % interval.
+    next_low, next_high : float
+        Where the AUC of the next site is expected (95 % prediction interval); NaN for in-distribution folds.
+    """
+
+    mean: float
+    low: float
+    high: float
+    next_low: float
+    next_high: float
+
+    @classmethod
+    def of_row(cls, row: Any) -> "Summary":
+        """From a row of the table of a `Comparison`."""
+        return cls(*(float(row[name]) for name in ("auc", "auc_low", "auc_high", "next_low", "next_high")))
 
 
 @dataclass(frozen=True)
@@ -30,30 +62,39 @@ class ReportData:
 
     Attributes
     ----------
-    folder : RunsFolder
-        The run files themselves.
     results : Results
-        The finished runs as tables.
+        The finished runs.
     method : str
         The method the report is about.
     protocol : str
         The protocol it is judged under.
     """
 
-    folder: RunsFolder
     results: Results
     method: str
     protocol: str
 
     @property
-    def path(self) -> Path:
-        """The folder of runs."""
-        return self.folder.path
+    def path(self) -> Path | None:
+        """The folder of runs; None for results that were never written."""
+        return self.results.path
 
     @property
     def study(self) -> dict[str, Any]:
         """The cohort, the commands, and what is missing, see `Results`."""
         return self.results.study
+
+    @property
+    def name(self) -> str:
+        """What the study is called."""
+        if "joined" in self.study:
+            return " and ".join(self.study["joined"])
+        return study_name(self.study["commands"]) or f"Study of {len(self.study['sites'])} sites"
+
+    @property
+    def date(self) -> str:
+        """The day on which the last run was done; empty for runs of older versions."""
+        return max((result.get("date", "") for _, result in self.finished), default="")
 
     @cached_property
     def names(self) -> list[str]:
@@ -94,11 +135,66 @@ class ReportData:
         averaged = average_seeds(self.results.scores)
         return averaged[averaged["protocol"] == self.protocol].reset_index(drop=True)
 
+    @cached_property
+    def site_aucs(self) -> pd.DataFrame:
+        """AUC and 95 % interval of the method of the report at each site that has both classes, best first."""
+        found = self.gathered
+        auc = found.auc[:, found.methods.index(self.method)]
+        return auc_intervals(found.sites, auc, found.n_cases, found.n_controls)
+
     @property
     def headline(self) -> dict[str, Any]:
         """The row of the report's method in the comparison."""
+        return self.row_of(self.method)
+
+    def row_of(self, method: str) -> dict[str, Any]:
+        """The row of a compared method."""
         table = self.comparison.table
-        return table[table["method"] == self.method].iloc[0].to_dict()
+        return table[table["method"] == method].iloc[0].to_dict()
+
+    @property
+    def summary(self) -> Summary:
+        """Mean, interval and next site of the method of the report."""
+        return Summary.of_row(self.headline)
+
+    @property
+    def references(self) -> dict[str, float]:
+        """The mean AUC of the plain ridge, where it was run and is not the method of the report itself."""
+        plain = self.method.removesuffix(bare_name(self.method)) + PLAIN  # of the same study
+        if plain not in self.compared or self.method == plain:
+            return {}
+        mean = float(self.row_of(plain)["auc"])
+        return {PLAIN: mean} if np.isfinite(mean) else {}
+
+    @cached_property
+    def people(self) -> pd.DataFrame:
+        """Held-out people of the method of the report, one row each: site, subject, label, score, probability.
+
+        Scores and probabilities are averaged over seeds.
+        """
+        rows = self.results.predictions
+        rows = rows[(rows["method"] == self.method) & (rows["protocol"] == self.protocol)]
+        return rows.groupby(["site", "subject"])[["label", "score", "probability"]].mean().reset_index()
+
+    @cached_property
+    def participants(self) -> pd.DataFrame:
+        """Age, sex, motion and scan length of everybody; empty for runs of older versions."""
+        return self.results.participants
+
+    @cached_property
+    def confounding(self) -> pd.DataFrame:
+        """`confounding_by_site` of the compared methods; empty for folds, or where no covariate is known."""
+        if self.protocol == "cv" or self.participants[["age", "sex", "mean_fd"]].isna().all(axis=None):
+            return pd.DataFrame()
+        rows = self.results.predictions
+        return confounding_by_site(rows[rows["method"].isin(self.compared)], self.participants, self.protocol)
+
+    @cached_property
+    def groups(self) -> pd.DataFrame:
+        """`auc_by_group` of the method of the report; empty where no covariate is known."""
+        if self.confounding.empty:
+            return pd.DataFrame()
+        return auc_by_group(self.results.predictions, self.participants, self.method, self.protocol)
 
     @property
     def unit(self) -> str:
@@ -108,19 +204,23 @@ class ReportData:
     @property
     def shell_path(self) -> str:
         """The folder of runs as one types it."""
-        return shlex.quote(str(self.path))
+        return shlex.quote(str(self.path)) if self.path else "RUNS"
+
+    def command(self, verb: str, options: str = "", out: str | None = None) -> str:
+        """A command on the data of this study, as one types it."""
+        data = shlex.join(data_words(self.study["commands"])) or "DATA"
+        return " ".join(part for part in ("brainroam", verb, data, options, f"--out {out or self.shell_path}") if part)
 
     @cached_property
     def finished(self) -> list[tuple[RunSpec, dict[str, Any]]]:
         """Every finished run, whatever its protocol, in the order of the tables."""
-        done = [run for run in self.folder.runs.values() if run[1]["status"] == "done"]
-        return sorted(done, key=lambda run: run[0].key)
+        return sorted(self.results.records, key=lambda run: run[0].key)
 
     def explanations(self, method: str, protocol: str | None = None) -> list[tuple[RunSpec, dict[str, Any]]]:
         """What the runs of a method say of their pathways, gates and embeddings; only runs that say it."""
         wanted = (protocol or self.protocol, method)
         return [
-            (spec, result["explanation"])
+            (spec, result)
             for spec, result in self.finished
             if (spec.protocol, spec.name) == wanted and result.get("explanation")
         ]
@@ -128,33 +228,73 @@ class ReportData:
     @cached_property
     def audit(self) -> dict[str, Any] | None:
         """What ``brainroam audit DATA --out RUNS/audit.json`` found, or None."""
-        file = self.path / "audit.json"
-        if not file.is_file():
+        return self._left_beside("audit", "checks")
+
+    @cached_property
+    def check(self) -> dict[str, Any] | None:
+        """What ``brainroam check DATA --out RUNS/check.json`` found, or None."""
+        return self._left_beside("check", "findings")
+
+    def _left_beside(self, name: str, key: str) -> dict[str, Any] | None:
+        file = self.path / f"{name}.json" if self.path else None
+        if file is None or not file.is_file():
             return None
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            checks = content["checks"]
+            items = content[key]
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                raise TypeError(f"{key} is no list")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise RunsError(f"{file} is not an audit of brainroam; write it again with brainroam audit") from error
-        if not isinstance(checks, list) or not all(isinstance(check, dict) for check in checks):
-            raise RunsError(f"{file} is not an audit of brainroam; write it again with brainroam audit")
+            article = "an" if name == "audit" else "a"
+            raise RunsError(
+                f"{file} is not {article} {name} of brainroam; write it again with brainroam {name}"
+            ) from error
         return content
 
 
-def read_data(runs: str | Path, method: str | None = None) -> ReportData:
-    """Read a folder of runs; ``method`` is chosen by its name where it is not given, never by its result."""
-    folder = RunsFolder(runs)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* runs are not finished")
-        results = load_runs(folder, partial=True)
-    unfinished = len(results.study["missing"]) + len(results.study["failed"])
-    if unfinished:
-        warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=3)
+def auc_intervals(sites: Sequence[str], auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> pd.DataFrame:
+    """Sites that have an AUC, best first: ``site``, ``n_cases``, ``n``, ``auc``, ``low`` and ``high``."""
+    frame = pd.DataFrame({"site": sites, "n_cases": n_cases, "n": n_cases + n_controls, "auc": auc})
+    known = frame["auc"].notna().to_numpy()
+    low, high = site_intervals(auc[known], n_cases[known], n_controls[known])
+    frame = frame[known].assign(low=low, high=high)
+    return frame.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
+
+
+def read_data(runs: Source, method: str | None = None) -> ReportData:
+    """Results, or a folder of runs; ``method`` is chosen by its name where it is not given, never by its result."""
+    if isinstance(runs, ReportData):
+        if method is None or method == runs.method:
+            return runs
+        results = runs.results
+    elif isinstance(runs, Results):
+        results = runs
+    else:
+        results = _loaded(runs)
     found = set(results.scores["protocol"])
     if not found:
         raise RunsError(f"{runs} holds no finished runs yet; brainroam loso writes them")
     protocol = next(name for name in PROTOCOLS if name in found)
-    data = ReportData(folder, results, "", protocol)
-    if method is not None and method not in data.names:
-        raise unknown("method of these runs", method, data.names)
-    return ReportData(folder, results, method or subject(data.names), protocol)
+    names = ReportData(results, "", protocol).names
+    if method is not None and method not in names:
+        raise unknown("method of these runs", method, names)
+    return ReportData(results, method or _subject(names), protocol)
+
+
+def _loaded(runs: str | Path | Sequence[str | Path]) -> Results:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* runs are not finished")
+        results = load_studies(runs, partial=True)
+    unfinished = len(results.study["missing"]) + len(results.study["failed"])
+    if unfinished:
+        warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=4)
+    return results
+
+
+def _subject(names: Sequence[str]) -> str:
+    """Our method if it was run, else the first that is no control."""
+    for ours in OURS:
+        for name in names:
+            if bare_name(name) == ours:
+                return name
+    return next((name for name in names if bare_name(name) not in CONTROLS), names[0])

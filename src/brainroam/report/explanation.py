@@ -17,6 +17,7 @@ from brainroam.data.atlas.lobes import Parts, parts_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import Method
+from brainroam.utils.html import html_summary
 
 STRONGEST = 200  # edges that stand for a method that weighs all of them
 KINDS = {
@@ -72,6 +73,12 @@ class Explanation:
                 f"the model is a {type(method).__name__}, which has no pathways; core, champion and linear methods have"
             )
         return cls([found], [cohort.table[["subject", "site"]]])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the largest pathways."""
+        hidden = ["edge", *(name for name in self.pathways if name[:2] in ("x_", "y_", "z_"))]
+        table = self.pathways.head(10).drop(columns=hidden)
+        return html_summary(f"{len(self.pathways)} pathways, ranked by {KINDS[self.kind]}", table)
 
     @cached_property
     def pathways(self) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brainroam.data.cohort import COVARIATES
+from brainroam.evaluation.joined import bare_name
 from brainroam.methods.controls import confounds_of
 from brainroam.methods.naming import parse_name
 from brainroam.methods.registry import method_info, method_names
@@ -95,7 +96,7 @@ def _method(data: ReportData, name: str) -> MethodFact:
     scores = data.results.scores
     rows = scores[(scores["method"] == name) & (scores["protocol"] == data.protocol)]
     seeds = tuple(sorted(int(seed) for seed in rows["seed"].unique()))
-    registered, fixed = parse_name(name)
+    registered, fixed = parse_name(bare_name(name))
     if registered not in method_names():  # made by somebody else's plug-in, or an older version
         return MethodFact(name, "not a method of this version of brainroam", "", (), seeds, ())
     covariates = _covariates_of(registered, fixed, data)

@@ -46,6 +46,7 @@ STYLE: dict[Any, Any] = {
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 DPI = 300
+REM_PER_INCH = 6.4  # so that the text of every figure is about as large as that of a table
 
 
 def canvas(width: float, height: float, **options) -> tuple[Figure, Axes]:
@@ -66,8 +67,10 @@ def shortened(name: str, limit: int) -> str:
 def inline(drawing: Drawing) -> Markup:
     """The drawing as a ``<figure>`` whose lines and text follow the page's theme."""
     with _style(drawing.name):
-        svg = _themed(drawing.name, _save(drawing.draw(), "svg"))
-    return render("figure.html", name=drawing.name, caption=drawing.caption, svg=Markup(svg))
+        figure = drawing.draw()
+        svg = _themed(drawing.name, _save(figure, "svg"))
+    width = round(REM_PER_INCH * float(figure.get_size_inches()[0]), 1)
+    return render("figure.html", name=drawing.name, caption=drawing.caption, svg=Markup(svg), width=width)
 
 
 def write(drawing: Drawing, folder: str | Path) -> list[Path]:

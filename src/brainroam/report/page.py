@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from brainroam.report.section import Section
+from brainroam.report.section import Missing, Section
 
 HERE = Path(__file__).parent
 
@@ -17,15 +17,15 @@ def render(template: str, **values: Any) -> Markup:
 
     Inside a ``<script>`` pass values through the filter ``tojson``, which keeps ``</script>`` from ending it.
 
-    >>> render("missing.html", what="No runs of <b>core</b>.", command="brainroam loso DATA")[:43]
-    Markup('<p class="missing">No runs of &lt;b&gt;core')
+    >>> render("sweep.html", title="No runs of <b>core</b>", figure="")[:31]
+    Markup('<h4>No runs of &lt;b&gt;core&lt')
     """
     return Markup(_environment().get_template(template).render(values))
 
 
 def missing(id: str, title: str, what: str, command: str) -> Section:
-    """A section whose runs do not exist: what it would show, and the command that adds it."""
-    return Section(id, title, render("missing.html", what=what, command=command))
+    """A section whose runs do not exist: it is not shown, and the end of the page says how to add it."""
+    return Section(id, title, Markup(), missing=(Missing(what, command),))
 
 
 @cache

@@ -27,6 +27,14 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """What could be added to the report, and the command that adds it."""
+
+    what: str
+    command: str
+
+
+@dataclass(frozen=True)
 class Section:
     """One part of the page.
 
@@ -35,12 +43,16 @@ class Section:
     id, title : str
         Anchor and heading.
     html : Markup
-        Escaped already: made by a template with autoescape, never by joining strings.
+        Escaped already: made by a template with autoescape, never by joining strings. A section that says nothing is
+        not shown.
     drawings : tuple of Drawing
         The static figures it shows, for ``--figures``.
+    missing : tuple of Missing
+        What it could show if it had been run; listed at the end of the page.
     """
 
     id: str
     title: str
     html: Markup
     drawings: tuple[Drawing, ...] = ()
+    missing: tuple[Missing, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from brainroam.report.glossary import MEANING
 from brainroam.report.page import render
 
 NOTHING = "\N{EN DASH}"
@@ -36,7 +37,8 @@ def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str
     """
     body = [[_cell(row, column) for column in columns] for row in rows.to_dict("records")]
     looks = [_look(rows[column.key], [row[i][1] for row in body]) for i, column in enumerate(columns)]
-    return render("table.html", columns=columns, looks=looks, body=body, name=name, caption=caption)
+    meanings = [MEANING.get(column.key, "") for column in columns]
+    return render("table.html", columns=columns, looks=looks, body=body, name=name, caption=caption, meanings=meanings)
 
 
 def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:

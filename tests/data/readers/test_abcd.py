@@ -130,7 +130,7 @@ def test_tables_that_are_missing_or_double(tree):
 def test_an_age_that_is_no_number_is_named_with_the_person(tree):
     table = next(p for name in ("abcd_lt01.txt", "abcd_y_lt.csv") for p in tree.rglob(name))
     table.write_text(table.read_text().replace("120", "ten", 1))
-    with pytest.raises(ReaderError, match=r"sub-NDARINVBBB, column 'interview_age' holds 'ten', which is no number"):
+    with pytest.raises(ReaderError, match=r"sub-NDARINVBBB, column 'interview_age' holds 'ten', which is not a number"):
         load_cohort(tree)
 
 

@@ -63,6 +63,7 @@ def test_columns_and_codes_by_name(tmp_path, write, signal):
         label_col="dx code",
         age_col="years",
         sex_col="g",
+        sex_codes="1=male,2=female",
         case=3,
         control=["7"],
     )
@@ -226,13 +227,12 @@ def test_a_bad_cell_names_subject_file_line_and_column(study, write):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("005\tB", "001\tB", r"participants\.tsv lists 001 more than once"),
         ("005\tB", "\tB", "line 6 has no subject id"),
-        ("12\tF", "twelve\tF", r"line 6, column 'age' holds 'twelve', which is no number"),
+        ("12\tF", "twelve\tF", r"line 6, column 'age' holds 'twelve', which is not a number"),
         ("participant_id", "name", r"no column named participant_id or .*subject_col"),
-        ("\tiq", "", r"more cells in its rows than in its header"),
+        ("\tiq", "", r"more cells than the header"),
         (TABLE, "", r"participants\.tsv is empty"),
-        (TABLE, TABLE.split("\n")[0] + "\n", "no series below"),
+        (TABLE, TABLE.split("\n")[0] + "\n", "has no rows"),
         ("005\tB", "sub-001\tB", "ids 001 and sub-001 differ only in 'sub-'"),
     ],
 )
@@ -280,6 +280,9 @@ def test_templates_with_folders_and_repeated_ids(study, signal):
     cohort = load_cohort(study, template="out/**/{participant_id}/{participant_id}_*.npy")
     assert cohort.table["subject"].tolist() == ["001"]
     np.save(deep / "sub-001_ses-2_aal.npy", signal(1))
+    with pytest.warns(UserWarning, match="several sessions: the first is taken"):
+        assert len(load_cohort(study, template="out/**/{participant_id}/{participant_id}_*.npy")) == 1
+    np.save(deep / "sub-001_ses-2_ho.npy", signal(1))
     with pytest.raises(ReaderError, match="two series for subject 001"):
         load_cohort(study, template="out/**/{participant_id}/{participant_id}_*.npy")
     with pytest.raises(ReaderError, match=r"no series below .* say where they are with template"):
@@ -304,7 +307,7 @@ def test_a_longer_number_is_another_person(tmp_path, write, signal):
 
 def test_nobody_left_says_why(study):
     (study / "participants.tsv").write_text(TABLE.replace("control", "").replace("ASD", ""))
-    with pytest.raises(ReaderError, match=r"nobody is left to read: diagnosis is empty.*\(4 people\)"):
+    with pytest.raises(ReaderError, match=r"no participants remain after exclusions: diagnosis is empty.*\(4 people\)"):
         load_cohort(study)
 
 

@@ -54,7 +54,7 @@ class _Bomb:
         ({"site": None}, "holds timeseires, corr, label; needed are"),
         ({"label": np.zeros(3)}, "3 labels and 4 sites"),
         ({"timeseires": np.zeros((4, 60))}, r"series of shape \(4, 60\)"),
-        ({"timeseires": np.array([["a"]])}, "no numbers"),
+        ({"timeseires": np.array([["a"]])}, "not numbers"),
     ],
 )
 def test_what_is_refused(tmp_path, changes, message):

@@ -19,10 +19,10 @@ import brainroam
 from brainroam.cli import app
 from brainroam.errors import BrainroamError, RunsError, UsageError
 from brainroam.evaluation.tables import read_table
-from brainroam.report.build import SECTIONS
 
-IDS = ["verdict", "people", "sites", "comparison", "calibration", "ablation", "sensitivity", "scaffold", "gates",
-       "embedding", "audit", "methods", "checklist", "model-card", "provenance"]  # fmt: skip
+QUESTIONS = ["work", "fail", "confounds", "mine", "trust", "write", "add"]  # these runs keep no pathways
+IDS = ["verdict", "figures", "comparison", "sites", "confounding", "controls", "next-site", "calibration", "check",
+       "people", "ablation", "sensitivity", "provenance", "methods", "checklist", "model-card"]  # fmt: skip
 
 
 def parse(path):
@@ -43,8 +43,11 @@ def rows_of(page, name):
 
 def test_every_section_is_there_and_reachable(full_report):
     page = parse(full_report)
-    assert [section.get("id") for section in page.xpath("//main/section")] == IDS and len(SECTIONS) == len(IDS)
-    assert [link.get("href") for link in page.xpath("//nav//a")] == [f"#{id}" for id in IDS]
+    assert [section.get("id") for section in page.xpath("//main//section")] == IDS
+    assert page.xpath("//div[@class='chapter']/@id") == QUESTIONS
+    linked = [link.get("href")[1:] for link in page.xpath("//nav//a")]
+    assert sorted(linked) == sorted([*IDS[1:], *QUESTIONS])
+    assert all(page.get_element_by_id(link[1:]) is not None for link in page.xpath("//a/@href"))
     assert page.xpath("//a[@class='skip']/@href") == ["#content"] and page.get("lang") == "en"
     assert not page.xpath("//th[not(@scope)]") and not page.xpath("//table[not(caption)]")
     labels = page.xpath("//figure//*[local-name()='svg']/@aria-labelledby")
@@ -56,10 +59,15 @@ def test_every_section_is_there_and_reachable(full_report):
 def test_the_verdict_is_that_of_compare(full_report, full_runs):
     table = brainroam.compare(full_runs, reference="champion").table
     row = table[(table["method"] == "champion") & (table["protocol"] == "loso")].iloc[0]
-    verdict = text_of(parse(full_report), "verdict")
-    assert f"champion has a mean AUC of {row['auc']:.2f}" in verdict
-    assert f"next site is expected between {row['next_low']:.2f} and {row['next_high']:.2f}" in verdict
-    assert f"{row['worst_auc']:.2f} {row['worst_site']}" in verdict
+    page = parse(full_report)
+    first, figures = text_of(page, "verdict"), text_of(page, "figures")
+    assert f"champion ranks the right one higher {100 * row['auc']:.0f} times out of 100" in first
+    assert f"expect between {100 * row['next_low']:.0f} and {100 * row['next_high']:.0f}" in first
+    plain = table[(table["method"] == "fc-ridge") & (table["protocol"] == "loso")].iloc[0]
+    assert f"plain ridge regression on the same connectivity reaches {100 * plain['auc']:.0f}" in first
+    assert f"champion has a mean AUC of {row['auc']:.2f}" in figures
+    assert f"next site is expected between {row['next_low']:.2f} and {row['next_high']:.2f}" in figures
+    assert f"{row['worst_auc']:.2f} {row['worst_site']}" in figures
 
 
 def test_aucs_are_those_of_the_predictions(full_report, full_runs):
@@ -79,7 +87,7 @@ def test_ablations_and_sweeps_stand_apart(full_report):
     assert sorted(rows_of(page, "ablation")["Method"]) == ["core-no-cd", "core-no-pg", "core-no-sg", "core-no-tp"]
     assert page.xpath("//figure[@id='figure-sweep-budget']") and page.xpath("//figure[@id='figure-sweep-window']")
     assert "site-only" in rows_of(page, "methods-cv")["Method"].tolist()
-    assert "in in-distribution folds" in text_of(page, "audit")
+    assert "in in-distribution folds" in text_of(page, "controls")
 
 
 def test_site_table_has_what_the_cohort_has(full_report):
@@ -90,13 +98,27 @@ def test_site_table_has_what_the_cohort_has(full_report):
     assert rows["People"].astype(int).tolist() == [16] * 6
 
 
-def test_missing_sections_name_the_command(hostile_report, hostile_runs):
+def test_what_is_missing_does_not_stand_in_the_way(hostile_report, hostile_runs):
     page = parse(hostile_report)
-    assert f"brainroam ablate DATA --out {hostile_runs}" in text_of(page, "ablation")
-    assert "brainroam sweep DATA --over budget" in text_of(page, "sensitivity")
-    assert "brainroam sweep DATA --over window" in text_of(page, "sensitivity")
-    assert "brainroam audit DATA --out" in text_of(page, "audit")
-    assert "brainroam cv DATA --methods site-only" in text_of(page, "audit")
+    shown = page.xpath("//main//section/@id")
+    assert not {"ablation", "sensitivity", "scaffold", "gates", "audit"} & set(shown)
+    added = text_of(page, "add")
+    assert f"brainroam ablate DATA --out {hostile_runs}" in added  # runs begun from Python name no data
+    assert "brainroam sweep DATA --over budget" in added and "brainroam sweep DATA --over window" in added
+    assert f"brainroam audit DATA --out {hostile_runs}/audit.json" in added
+    assert "brainroam cv DATA --methods site-only" in added
+    assert "neither checked nor audited" in text_of(page, "verdict")
+
+
+def test_every_column_that_needs_it_is_explained(full_report):
+    page = parse(full_report)
+    for name in ("methods", "paired", "auc-by-site", "calibration", "confounding"):
+        (found,) = page.xpath("//table[@data-name=$name]", name=name)
+        titles = [cell.get("title") for cell in found.xpath("./thead/tr/th")][1:]
+        legend = found.getparent().getnext().text_content()
+        unexplained = [cell.text_content() for cell in found.xpath("./thead/tr/th")[1:] if not cell.get("title")]
+        assert set(unexplained) <= {"Sites", "Folds"}, unexplained
+        assert all(title in legend for title in titles if title)
 
 
 def test_hostile_names_are_text(hostile_report):
@@ -117,7 +139,7 @@ def test_nothing_is_fetched_and_the_file_is_small(full_report, hostile_report):
         links = parse(path).xpath("//@src | //@href | //@*[local-name()='href']")
         assert all(link.startswith(("#", "data:")) for link in links), [x for x in links if x[:1] != "#"]
         assert not re.search(r"@import|url\(\s*['\"]?(?!#)", html)
-        assert path.stat().st_size < 8e6
+        assert path.stat().st_size < 3e6
 
 
 def test_the_same_runs_give_the_same_bytes(full_runs, full_report, tmp_path):
@@ -130,7 +152,7 @@ def test_figures_are_written_for_print(full_report, full_runs):
     assert {"forest", "methods", "calibration", "ablation", "sweep-budget", "sweep-window"} <= names
     for name in names:
         with Image.open(folder / f"{name}.png") as image:
-            assert round(image.info["dpi"][0]) == 300 and image.width > 1500
+            assert round(image.info["dpi"][0]) == 300 and image.width > 1100
         assert (folder / f"{name}.svg").read_text().startswith("<?xml")
 
 
@@ -145,7 +167,10 @@ def test_the_audit_is_shown(hostile_runs, tmp_path):
     others = [{"name": "duplicates", "passed": True, "evidence": {"pairs": []}}, {"name": "confounds", "passed": None}]
     content = {"checks": [check, *others], "command": "brainroam audit DATA", "manifest_hash": study["manifest_hash"]}
     (runs / "audit.json").write_text(json.dumps(content))
-    audit = text_of(parse(brainroam.report(runs, tmp_path / "r.html")), "audit")
+    page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    audit = text_of(page, "audit")
+    assert "The audit failed: site decodable <i> of fc-ridge" in text_of(page, "verdict")
+    assert page.xpath("//aside//a/@href")[0] == "#audit"
     assert "1 of 3 checks passed" in audit and "To note: confounds." in audit and "0.912" in audit
     assert "Failed: site decodable <i> (fc-ridge)." in audit and "brainroam audit DATA" in audit
     assert "Of other data" not in audit
@@ -174,7 +199,8 @@ def test_folds_alone_say_nothing_about_the_next_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8)
     runs = pretend(tmp_path / "runs", cohort, ["fc-ridge", "site-only"], protocol="cv", n_splits=3)
     page = parse(brainroam.report(runs, tmp_path / "r.html"))
-    assert "in-distribution folds say nothing about the next site" in text_of(page, "verdict")
+    assert "in-distribution folds say nothing about the next site" in text_of(page, "figures")
+    assert "expect between" not in text_of(page, "verdict")
     assert "Nadeau and Bengio" in text_of(page, "comparison")
 
 
@@ -182,7 +208,7 @@ def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=10, n_rois=8)
     brainroam.evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, budget="fast", out=tmp_path / "runs")
     page = parse(brainroam.report(tmp_path / "runs", tmp_path / "r.html"))
-    verdict = text_of(page, "verdict")
+    verdict = text_of(page, "figures")
     assert "trained on half of the sites, fc-ridge has a mean AUC of" in verdict
     assert "over 4 held-out sites); no prediction for the next site" in verdict
     assert "Holm over 1 comparison: fc-ridge against each other method (halves of the sites)" in text_of(
@@ -195,8 +221,8 @@ def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["majority"], budget="fast", sites=["S01"], out=tmp_path / "runs")
     page = parse(brainroam.report(tmp_path / "runs", tmp_path / "r.html"))
-    assert "over 1 held-out site; no intervals: fewer than 3 sites" in text_of(page, "verdict")
-    assert "Only one method was run" in text_of(page, "comparison")
+    assert "over 1 held-out site; no intervals: fewer than 3 sites" in text_of(page, "figures")
+    assert "Other methods to compare with" in text_of(page, "add") and not page.xpath("//section[@id='comparison']")
     assert "12 of these people were held out" in text_of(page, "people")
 
 
@@ -220,7 +246,7 @@ def test_the_command(hostile_runs, tmp_path):
     run = lambda *words: CliRunner().invoke(app, ["report", *map(str, words)])  # noqa: E731
     result = run(hostile_runs, "--out", tmp_path / "r.html", "--method", "confounds", "--figures", tmp_path / "figures")
     assert result.exit_code == 0 and str(tmp_path / "r.html") in result.stdout, result.output
-    assert "confounds has a mean AUC" in text_of(parse(tmp_path / "r.html"), "verdict")
+    assert "confounds has a mean AUC" in text_of(parse(tmp_path / "r.html"), "figures")
     assert (tmp_path / "figures" / "forest.png").is_file()
     assert "Example: brainroam report" in run("--help").output
     result = run(tmp_path / "nowhere")

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.readers.series import refusing
-from brainroam.data.readers.tables import is_empty, read_table
+from brainroam.data.readers.tables import read_table
+from brainroam.data.readers.values import is_empty
 from brainroam.errors import DataError, UsageError, listed
 
 INDEX = ("index", "id", "value", "number", "roi", "label")

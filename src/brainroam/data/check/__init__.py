@@ -47,6 +47,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.unusable(table[~over_limit]),
         series.copies(cohort),
         labels.unlabelled(table),
+        labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
         series.all_alike(cohort),
         series.missing_regions(cohort, over_limit, max_missing_rois),

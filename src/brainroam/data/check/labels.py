@@ -9,6 +9,7 @@ from scipy import stats
 from brainroam.data.check.report import Finding
 from brainroam.errors import listed
 
+LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
 MIN_MINORITY = 0.3
 COVARIATES = ("age", "sex", "mean_fd")
@@ -56,6 +57,15 @@ def unlabelled(table: pd.DataFrame) -> Iterator[Finding]:
     if 0 < len(people) < len(table):
         message = f"{len(people)} people have no label: {listed(people)}"
         yield Finding("warning", "unlabelled", message, "they can be predicted, not trained on", subjects=people)
+
+
+def listed_twice(excluded: pd.DataFrame) -> Iterator[Finding]:
+    """People with several rows in the table."""
+    twice = excluded[excluded["reason"].str.startswith(LISTED)]
+    for reason, part in twice.groupby("reason"):
+        people = tuple(part["subject"])
+        message = f"{len(people)} people are {reason}: {listed(people)}"
+        yield Finding("warning", "listed-twice", message, "give every person one row", subjects=people)
 
 
 def class_balance(table: pd.DataFrame) -> Iterator[Finding]:

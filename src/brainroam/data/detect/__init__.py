@@ -12,7 +12,7 @@ from brainroam.data.detect.files import look_at_series, series_files
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
 from brainroam.data.readers import detect
-from brainroam.data.readers.tables import read_table
+from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError
 from brainroam.utils.files import expanded
 
@@ -46,23 +46,25 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     """
     folder, given = expanded(folder), dict(given or {})
     if not folder.exists():
-        raise ReaderError(f"{folder} does not exist")
-    reader = given.pop("reader", None) or _reader(folder)
-    guess = Guess(reader, given.pop("atlas", None), {key: value for key, value in given.items() if value is not None})
+        raise ReaderError(f"{folder} does not exist; check the spelling, and the folder you are in ({Path.cwd()})")
+    told = given.pop("reader", None)
+    reader, data = (told, folder) if told else _reader(folder)
+    options = {key: value for key, value in given.items() if value is not None}
+    guess = Guess(reader, data, options.pop("atlas", None), options)
     if reader in WITH_COLUMNS:
-        files = [file.relative_to(folder).as_posix() for file in series_files(folder)]
-        table = look_at_people(folder, files, guess)
-        if table is not None and reader == "folder" and "subject_col" in guess.options:
-            ids = [name for name in read_table(table)[guess.options["subject_col"]] if name]
-            look_at_series(folder, ids, table, guess)
+        files = [file.relative_to(data).as_posix() for file in series_files(data)]
+        people = look_at_people(data, files, guess)
+        if people is not None and reader == "folder" and guess.options.get("subject_col") in people:
+            ids = [name for name in codes(people[guess.options["subject_col"]]) if name]
+            look_at_series(data, ids, guess)
     return guess
 
 
-def _reader(folder: Path) -> str:
-    """The layout that is recognised; a plain folder when none is, for the table may have any name."""
+def _reader(folder: Path) -> tuple[str, Path]:
+    """The layout that is recognised, and where; a plain folder when none is, for the table may have any name."""
     try:
         return detect(folder)
     except ReaderError:
         if folder.is_dir() and series_files(folder):
-            return "folder"
+            return "folder", folder
         raise

@@ -7,26 +7,26 @@ from pathlib import Path
 
 from brainroam.data.atlas import SHIPPED
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.readers.locate import ID, match_template, unpadded
+from brainroam.data.readers.locate import ID, SITE, match_template, unpadded
+from brainroam.data.readers.repeats import starred
 from brainroam.data.readers.series import read_series, suffix_of
+from brainroam.data.readers.walk import files_below
 
 LOOKED_AT = 12  # series that are read to learn their shape
 NEARLY_ALL = 0.9
 
 
 def series_files(folder: Path) -> list[Path]:
-    """Files below a folder that may hold series, nothing hidden among them."""
-    return [
-        file
-        for file in sorted(folder.rglob("*"))
-        if suffix_of(file) and file.is_file() and not any(p.startswith(".") for p in file.relative_to(folder).parts)
-    ]
+    """Files below a folder, through links too, that may hold series."""
+    return [file for file in files_below(folder) if suffix_of(file)]
 
 
-def look_at_series(folder: Path, ids: list[str], table: Path, guess: Guess) -> None:
+def look_at_series(folder: Path, ids: list[str], guess: Guess) -> None:
     """Add ``template``, ``transpose`` and the atlas to a guess."""
     if "template" not in guess.options:
-        others = [file for file in series_files(folder) if file.resolve() != table.resolve()]
+        given = guess.options["participants"]
+        tables = {Path(table).resolve() for table in ([given] if isinstance(given, str) else given)}
+        others = [file for file in series_files(folder) if file.resolve() not in tables]
         files = [file.relative_to(folder).as_posix() for file in others]
         template = template_of(files, ids)
         if template is None:
@@ -35,10 +35,30 @@ def look_at_series(folder: Path, ids: list[str], table: Path, guess: Guess) -> N
             guess.questions.append(Question("template", text))
             return
         guess.options["template"] = template
-    found = list(match_template(folder, str(guess.options["template"]), ids).values())[:LOOKED_AT]
-    series = [read_series(file, guess.options.get("mat_key")) for file in found]
+    scans = match_template(folder, str(guess.options["template"]), ids)
+    found = [scans[name][0].path for name in ids if name in scans]
+    _look_for_sites([path.relative_to(folder).parts for path in found], guess)
+    series = [read_series(file, guess.options.get("mat_key")) for file in found[:LOOKED_AT]]
     named = any(person.names is not None for person in series)
     _look_at_shapes([person.values.shape for person in series], named, guess)
+
+
+def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
+    """Where no column tells the site: a level of folders of which each holds several people."""
+    open_ = [question for question in guess.questions if question.option == "site_col"]
+    depths = {len(parts) for parts in places}
+    if not open_ or len(depths) != 1 or not str(guess.options["template"]).startswith("**/"):
+        return
+    levels = list(zip(*places, strict=True))[:-1]
+    sites = [k for k, names in enumerate(levels) if 1 < len(set(names)) <= len(names) / 2]
+    if len(sites) == 1:
+        above = "".join(
+            f"{SITE}/" if k == sites[0] else f"{names[0]}/" if len(set(names)) == 1 else "*/"
+            for k, names in enumerate(levels)
+        )
+        guess.options["template"] = above + str(guess.options["template"]).removeprefix("**/")
+        guess.remarks["template"] = "the folder's name is the site"
+        guess.questions.remove(open_[0])
 
 
 def _look_at_shapes(shapes: list[tuple[int, ...]], named: bool, guess: Guess) -> None:
@@ -103,9 +123,9 @@ def _around_id(file: str, wanted: set[str]) -> tuple[str, str, str, str] | None:
     if inside:
         word = max(inside, key=len)
         before, _, after = name.partition(word)
-        return folder + slash, before.removesuffix("sub-"), after, unpadded(word)
+        return folder + slash, before.removesuffix("sub-"), starred(after), unpadded(word)
     parts = file.split("/")
     for k, part in enumerate(parts[:-1]):
         if unpadded(part) in wanted:
-            return "".join(f"{p}/" for p in parts[:k]), "", "/" + "/".join(parts[k + 1 :]), unpadded(part)
+            return "".join(f"{p}/" for p in parts[:k]), "", "/" + starred("/".join(parts[k + 1 :])), unpadded(part)
     return None

@@ -1,6 +1,7 @@
 """What a guess is: the entries of a study file, remarks on them, and what has to be asked."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -20,6 +21,8 @@ class Guess:
     Attributes
     ----------
     reader : str
+    data : Path
+        The folder of that layout: the one looked at, or one below it.
     atlas : str or None
     options : dict
         Of the reader.
@@ -30,6 +33,7 @@ class Guess:
     """
 
     reader: str
+    data: Path
     atlas: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)

@@ -6,89 +6,141 @@ from pathlib import Path
 
 import pandas as pd
 
+from brainroam.data.classes import is_control
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.readers.encoding import head
+from brainroam.data.readers.joining import id_column, joined, same_id
 from brainroam.data.readers.locate import unpadded
-from brainroam.data.readers.participants_table import CONTROL_WORDS, USUAL, Columns, code_meaning
-from brainroam.data.readers.tables import codes, is_empty, read_table, sexes
+from brainroam.data.readers.participants_table import USUAL, Columns, code_meaning
+from brainroam.data.readers.sex import sex_meaning, sexes
+from brainroam.data.readers.tables import is_table, read_table, read_workbook
+from brainroam.data.readers.values import codes, is_empty, one_spelling
 from brainroam.errors import ReaderError, UsageError
 
 WORDS = {
-    "subject": {"participant", "subject", "subj", "sub", "id", "code", "pseudonym", "record"},
-    "age": {"age", "years"},
-    "sex": {"sex", "gender"},
+    "subject": {"participant", "subject", "subj", "sub", "id", "code", "pseudonym", "record", "proband"},
+    "age": {"age", "years", "alter"},
+    "sex": {"sex", "gender", "geschlecht", "sexe"},
     "site": {"site", "center", "centre", "scanner", "location", "hospital", "institution", "institute", "clinic"},
     "label": {"diagnosis", "dx", "diag", "label", "group", "grp", "patient", "status", "case", "condition", "disorder"},
 }
-TABLES = (".xlsx", ".tsv", ".csv", ".txt")
+WORDS["site"] |= {"zentrum", "standort", "klinik"}
+WORDS["label"] |= {"diagnose", "gruppe", "groupe"}
+MIN_IDS = 0.5
 
 
-def look_at_people(folder: Path, files: list[str], guess: Guess) -> Path | None:
-    """Add the table, its columns and the meaning of its codes to a guess; ``files`` are those that may be series."""
-    path = _table(folder, guess, files)
-    if path is None:
+def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame | None:
+    """Add the tables, their columns and the meaning of their codes to a guess; ``files`` are those that may be series.
+
+    Returns the tables as one.
+    """
+    paths = _tables_of_people(folder, guess, files)
+    if not paths:
         text = "Which file is the table of people (one row each, with their site and diagnosis)?"
         guess.questions.append(Question("participants", text))
         return None
-    table = read_table(path)
-    taken = {guess.options[f"{role}_col"] for role in WORDS if f"{role}_col" in guess.options}
-    for role in WORDS:
-        option = f"{role}_col"
-        if option in guess.options:
-            continue
-        fitting = [name for name in _fitting(table, role, files) if name not in taken]
-        if fitting:
-            guess.options[option] = fitting[0]
-            taken.add(fitting[0])
-            if len(fitting) > 1:
-                guess.remarks[option] = f"or is it {' or '.join(map(repr, fitting[1:]))}?"
-        elif role not in ("age", "sex"):
-            free = tuple(name for name in map(str, table.columns) if name not in taken)
-            guess.questions.append(Question(option, f"Which column of {path.name} holds the {role}?", free))
-        else:
-            guess.remarks[option] = f"no column of {path.name} looks like {role}"
+    path = paths[0]
+    table = read_table(path, guess.options.get("sheet"))
+    subject = _column(table, "subject", path, files, guess)
+    if subject is None:
+        return table
+    others = paths[1:] or _tables_beside(path, table, subject, guess, files)
+    table = joined(table, subject, [path, *others])
+    guess.options["participants"] = [str(item) for item in (path, *others)] if others else str(path)
+    for role in ("age", "sex", "site", "label"):
+        _column(table, role, path, files, guess)
     if guess.options.get("label_col") in table:
         _look_at_codes(table[guess.options["label_col"]], path, guess)
-    return path
+    if guess.options.get("sex_col") in table:
+        _look_at_sex(table, path, guess)
+    return table
 
 
-def _table(folder: Path, guess: Guess, files: list[str]) -> Path | None:
-    """The table of people: the one given, else the one whose ids are in the most names of files."""
-    if "participants" in guess.options:
-        path = Path(guess.options["participants"])
-        return path if path.is_file() or not (folder / path).is_file() else folder / path
-    places = [folder, *folder.resolve().parents[: 2 if guess.reader == "bids" else 1]]
-    for place in places:
-        best = max(_tables(place), key=lambda path: _ids_found(path, files), default=None)
-        if best is not None and (place == folder or _ids_found(best, files) > 0.5):
-            guess.options["participants"] = str(best)
-            return best
+def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess: Guess) -> str | None:
+    """The column of a role, as given or as it seems; a question where none does and one is needed."""
+    option = f"{role}_col"
+    if option in guess.options:
+        return guess.options[option] if guess.options[option] in table else None
+    taken = {guess.options.get(f"{other}_col") for other in WORDS}
+    fitting = [name for name in _fitting(table, role, files) if name not in taken]
+    if fitting:
+        guess.options[option] = fitting[0]
+        if len(fitting) > 1:
+            guess.remarks[option] = f"or is it {' or '.join(map(repr, fitting[1:]))}?"
+        return fitting[0]
+    if role in ("age", "sex"):
+        guess.remarks[option] = f"no column of {path.name} looks like {role}"
+    else:
+        free = tuple(name for name in map(str, table.columns) if name not in taken)
+        guess.questions.append(Question(option, f"Which column of {path.name} holds the {role}?", free))
     return None
+
+
+def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path]:
+    """The tables of people: those given, else the one whose ids are in the most names of files."""
+    given = guess.options.get("participants")
+    if given is not None:
+        paths = [Path(item) for item in ([given] if isinstance(given, str) else given)]
+        return [path if path.is_file() or not (folder / path).is_file() else folder / path for path in paths]
+    for place in [folder, *folder.resolve().parents[: 2 if guess.reader == "bids" else 1]]:
+        best = max(_tables(place), key=lambda path: _ids_found(path, files)[0], default=None)
+        if best is not None and (place == folder or _ids_found(best, files)[0] > MIN_IDS):
+            _, sheet = _ids_found(best, files)
+            if sheet is not None:
+                guess.options.setdefault("sheet", sheet)
+            return [best]
+    return []
+
+
+def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess, files: list[str]) -> list[Path]:
+    """Tables in the same folder that tell of the same people what this one does not."""
+    wanted = {role for role in WORDS if f"{role}_col" not in guess.options and not _fitting(table, role, files)}
+    ids, found = set(table[subject].map(same_id)), []
+    for other in _tables(path.parent):
+        if other == path or not wanted:
+            continue
+        content = read_table(other)
+        tells = {role for role in wanted if _fitting(content, role, files)}
+        if tells and id_column(content, ids, subject) is not None:
+            found.append(other)
+            wanted -= tells
+    return found
 
 
 def _tables(folder: Path) -> list[Path]:
     """Files in a folder that begin like a table of people."""
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in TABLES and file.name[0] not in ".~"]
+    files = [file for file in sorted(folder.iterdir()) if is_table(file) and file.name[0] not in ".~"]
     return [file for file in files if file.is_file() and _begins_like_a_table(file)]
 
 
 def _begins_like_a_table(path: Path) -> bool:
-    """Whether it is a spreadsheet, or its header has words for at least two of subject, site and label."""
+    """Whether it is a spreadsheet, or one of its first lines has words for at least two of the columns we look for."""
     if path.suffix.lower() == ".xlsx":
         return True
-    with path.open("rb") as file:
-        header = re.split("[\t,;]", file.readline(20_000).decode("utf-8-sig", "replace"))
-    found = [role for role in ("subject", "site", "label") if any(_words(name) & WORDS[role] for name in header)]
-    return len(found) >= 2
-
-
-def _ids_found(path: Path, files: list[str]) -> float:
-    """Share of the people in a table, by its likeliest column, who have a file."""
     try:
-        table = read_table(path)
+        lines = head(path).splitlines()[:10]
+    except OSError:
+        return False
+    return any(
+        sum(any(_words(name) & words for name in re.split("[\t,;]", line)) for words in WORDS.values()) >= 2
+        for line in lines
+    )
+
+
+def _ids_found(path: Path, files: list[str]) -> tuple[float, str | None]:
+    """Share of the people in a table, by its likeliest column, who have a file; and the sheet, if not the first."""
+    try:
+        sheets = read_workbook(path) if path.suffix.lower() == ".xlsx" else {"": read_table(path)}
     except ReaderError:
-        return 0.0
-    return max((_share_with_file(table[name], files) for name in table), default=0.0)
+        return 0.0, None
+    shares = {
+        name: max((_share_with_file(table[column], files) for column in table), default=0.0)
+        for name, table in sheets.items()
+        if len(table)
+    }
+    best = max(shares, key=lambda name: shares[name], default="")
+    return shares.get(best, 0.0), best if shares and best != next(iter(shares)) else None
 
 
 def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
@@ -110,9 +162,10 @@ def _holds(values: pd.Series, role: str) -> bool:
     if role == "subject":
         return len(known) > 0 and distinct > 0.9 * len(values)
     if role == "age":
-        return len(known) > 0 and pd.to_numeric(known.str.removesuffix("+"), errors="coerce").notna().mean() > 0.9
+        plain = known.str.removesuffix("+").str.replace(",", ".")
+        return len(known) > 0 and pd.to_numeric(plain, errors="coerce").notna().mean() > 0.9
     if role == "sex":
-        return 1 <= distinct <= 6 and sexes(known).notna().mean() > 0.5
+        return 1 <= distinct <= 6
     return 1 <= distinct <= max(2, len(known) // 2)
 
 
@@ -129,18 +182,18 @@ def _words(name: str) -> set[str]:
 def _share_with_file(ids: pd.Series, files: list[str]) -> float:
     """Share of ids that stand in the name of a file as a word of their own."""
     words = {unpadded(word) for file in files for word in id_words(file)}
-    known = ids[~is_empty(ids)]
+    known = codes(ids)[~is_empty(ids)]
     return sum(unpadded(name) in words for name in known) / len(known) if len(known) else 0.0
 
 
 def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
     """Which codes are the condition and the controls: as the column's own name says, or as is usual, or to be asked."""
-    known = codes(values)[~is_empty(values)]
+    known = one_spelling(values)[~is_empty(values)]
     present = sorted(known.unique())
     if "case" not in guess.options and "control" not in guess.options:
         for code, word in re.findall(r"(\w+)\s*[=:]\s*([A-Za-z]\w*)", str(values.name)):
             if code in present:
-                role = "control" if word.lower().rstrip("s") in CONTROL_WORDS else "case"
+                role = "control" if is_control(word) else "case"
                 guess.options.setdefault(role, code)
                 guess.remarks[role] = f"the column's name says {code} = {word}"
     columns = Columns(case=guess.options.get("case"), control=guess.options.get("control"))
@@ -159,3 +212,17 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
     unused = [code for code in present if code not in meaning]
     if unused:
         guess.remarks["control"] = f"people with {', '.join(unused)} are neither and will be left out"
+
+
+def _look_at_sex(table: pd.DataFrame, path: Path, guess: Guess) -> None:
+    """Ask what codes of sex mean, unless they are words or the meaning is known."""
+    values = table[guess.options["sex_col"]]
+    try:
+        sexes(values, path, sex_meaning(values, guess.options.get("sex_codes"), table, path))
+    except ReaderError:
+        counts = Counter(codes(values)[~is_empty(values)])
+        held = ", ".join(f"{code} ({n} people)" for code, n in sorted(counts.items()))
+        pair = sorted(counts)
+        choices = (f"{pair[0]}=male,{pair[1]}=female", f"{pair[0]}=female,{pair[1]}=male") if len(pair) == 2 else ()
+        text = f"What do the codes of {values.name!r} mean? It holds {held}; write it like 1=male,2=female,3=missing"
+        guess.questions.append(Question("sex_codes", text, choices))

@@ -1,14 +1,14 @@
 """Readers: one file per on-disk layout, each a function from a path to a `Cohort`.
 
 A reader module has three names: ``LOOKS_FOR`` (what it needs, in words), ``recognises(path)`` and
-``read(path, request, *, options...)``. Its keyword arguments are the options `load_cohort` passes on; one whose default
-is a dataclass stands for that class's fields, so that readers share groups of options without repeating them.
+``read(path, request, *, options...)``. Its keyword arguments are the options `brainroam.load_cohort` passes on; one
+whose default is a dataclass stands for that class's fields, so that readers share groups of options.
 """
 
 import inspect
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -19,12 +19,16 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.readers import abcd, abide, adhd200, bids, folder, npy, rest_meta_mdd, srpbs, store
 from brainroam.data.readers.fetch import fetch_abide
 from brainroam.data.readers.participants import Request
+from brainroam.data.readers.participants_table import NO_COLUMN
 from brainroam.data.readers.presets import PRESETS, Preset
 from brainroam.data.readers.scratch import Scratch
-from brainroam.errors import ReaderError, UsageError, unknown
+from brainroam.data.readers.series import suffix_of
+from brainroam.errors import ReaderError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
 
-__all__ = ["READERS", "fetch_abide", "load_cohort", "reader_options"]
+__all__ = ["READERS", "fetch_abide", "read_cohort", "reader_options"]
+
+MAX_FOLDERS = 500  # that are looked into; sites, not people, stand at these levels
 
 # In the order in which they are tried: a layout that only one project has comes before one that many share.
 READERS: dict[str, ModuleType] = {
@@ -40,7 +44,7 @@ READERS: dict[str, ModuleType] = {
 }
 
 
-def load_cohort(
+def read_cohort(
     path: str | Path,
     reader: str = "auto",
     atlas: str | Path | Atlas | None = None,
@@ -48,71 +52,18 @@ def load_cohort(
     *,
     preset: str | None = None,
     require_label: bool = True,
-    max_missing_rois: float = 0.2,
-    crop: str | int | None = None,
-    exclude: str | Path | Sequence[str] | None = None,
-    max_fd: float | None = None,
-    covariates: Sequence[str] | Mapping[str, str] | None = None,
     spool: str | Path | None = None,
     **options: Any,
 ) -> Cohort:
-    """Load people from any layout brainroam knows.
-
-    Parameters
-    ----------
-    path : str or Path
-        The dataset's folder, or a file that holds all of it.
-    reader : str
-        ``"auto"`` tries all; or one of ``store``, ``npy``, ``abide``, ``rest-meta-mdd``, ``adhd200``, ``abcd``,
-        ``srpbs``, ``bids``, ``folder``.
-    atlas : str, Path or Atlas, optional
-        Which ROI set to read where there are several (default ``"aal"``), and what its regions are called: a name such
-        as ``"aal"`` or ``"cc400"``, the path of a table, or an `Atlas`.
-    sites : iterable of str, optional
-        The sites to keep; all by default.
-    preset : str, optional
-        ``"paper"`` keeps the sites of the paper's cohort (abide, rest-meta-mdd, srpbs, abcd), unless ``sites`` says
-        otherwise, and sets the options that belong to it.
-    require_label : bool
-        Leave out people without a known label; False keeps them, with a missing label, for prediction.
-    max_missing_rois : float
-        Leave out people with more than this share of regions without signal.
-    crop, exclude, max_fd, covariates
-        What is done before any method sees the data, see `brainroam.data.prepare.Preparation`.
-    spool : str or Path, optional
-        A folder for series that memory cannot hold: each person's goes to a scratch file there as it is read, and
-        must stay there as long as the cohort is used.
-    **options
-        What the reader itself takes, see `reader_options`. None stands for its default.
-
-    Returns
-    -------
-    Cohort
-        Everybody who was left out stands in its ``excluded``, with the reason.
-
-    Examples
-    --------
-    >>> import tempfile, numpy as np
-    >>> study = Path(tempfile.mkdtemp())
-    >>> _ = (study / "participants.tsv").write_text(
-    ...     "participant_id\\tsite\\tdiagnosis\\n01\\tA\\tcontrol\\n02\\tB\\tASD\\n03\\tB\\tASD\\n")
-    >>> for name in ("01", "02"):
-    ...     np.save(study / f"{name}.npy", np.random.default_rng(0).normal(size=(50, 4)))
-    >>> cohort = load_cohort(study)
-    >>> cohort
-    Cohort(2 people, 2 sites, 1 with the condition, 4 regions of 'custom')
-    >>> cohort.excluded["subject"].tolist()
-    ['03']
-    """
-    from brainroam.data.prepare import Preparation  # which reads lists of ids as the readers do
-
+    """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
     path = expanded(path)
     if not os.path.exists(path):  # unlike the path's own method it never raises, however long the name
-        raise ReaderError(f"{path} does not exist")
-    name = detect(path) if reader == "auto" else reader
+        raise ReaderError(f"{path} does not exist; check the spelling, and the folder you are in ({Path.cwd()})")
+    given = {key: value for key, value in options.items() if value is not None}
+    require_label = require_label and str(given.get("label_col", "")).lower() != NO_COLUMN
+    name, path = _located(path, series_only=not require_label) if reader == "auto" else (reader, path)
     if name not in READERS:
         raise unknown("reader", name, ["auto", *READERS])
-    given = {key: value for key, value in options.items() if value is not None}
     chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
     kept_in = None if spool is None else Scratch(Path(spool))
     request = Request(atlas, chosen, require_label=require_label, spool=kept_in)
@@ -121,8 +72,7 @@ def load_cohort(
         given = {**published.options, **given}
         if chosen is None:
             request = replace(request, sites=published.sites, all_sites=False)
-    cohort = READERS[name].read(path, request, **_keywords(name, given))
-    return Preparation(crop, exclude, max_fd, covariates).apply(cohort).exclude_missing(max_missing_rois)
+    return READERS[name].read(path, request, **_keywords(name, given))
 
 
 def reader_options(name: str) -> list[str]:
@@ -164,13 +114,36 @@ def _keywords(name: str, given: dict[str, Any]) -> dict[str, Any]:
     return keywords
 
 
-def detect(path: Path) -> str:
-    """The name of the first reader that recognises a path."""
-    for name, module in READERS.items():
-        if module.recognises(path):
-            return name
+def detect(path: Path) -> tuple[str, Path]:
+    """The first reader that recognises a path, or the only folder one or two levels below it, and that path."""
+    name = _recognised(path)
+    if name is not None:
+        return name, path
+    for level in ("*", "*/*"):
+        folders = [folder for folder in sorted(path.glob(level)) if folder.is_dir() and folder.name[0] != "."]
+        found = [(name, folder) for folder in folders[:MAX_FOLDERS] if (name := _recognised(folder))]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            places = listed(f"{folder} ({name})" for name, folder in found)
+            raise UsageError(f"{path} holds several datasets: {places}; give the path of one of them")
     tried = "".join(f"\n  {name}: {module.LOOKS_FOR}" for name, module in READERS.items())
-    raise ReaderError(f"{path} is no layout brainroam knows. Tried, and looked for:{tried}")
+    remedy = f"\nbrainroam init {path} looks at any other folder and asks what it cannot see" if path.is_dir() else ""
+    raise ReaderError(f"{path} is no layout brainroam knows. Tried, and looked for:{tried}{remedy}")
+
+
+def _recognised(path: Path) -> str | None:
+    return next((name for name, module in READERS.items() if module.recognises(path)), None)
+
+
+def _located(path: Path, series_only: bool) -> tuple[str, Path]:
+    """As `detect`; people who are only to be predicted may be a folder of series without a table."""
+    try:
+        return detect(path)
+    except ReaderError:
+        if series_only and path.is_dir() and any(suffix_of(file) for file in path.iterdir()):
+            return "folder", path
+        raise
 
 
 def _preset(preset: str, reader: str) -> Preset:

@@ -24,17 +24,21 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.bids import read_with_tr
-from brainroam.data.readers.entities import Selection, choose_series, parcellated_files
+from brainroam.data.readers.entities import Selection, find_series, parcellated_files
 from brainroam.data.readers.locate import USUAL_FILES, Files
 from brainroam.data.readers.participants import Participants, Request
-from brainroam.data.readers.tables import ages, codes, column, read_table, sexes
+from brainroam.data.readers.repeats import Repeats, choose, read_joined
+from brainroam.data.readers.sex import MISSING, ONE_IS_MALE, sexes
+from brainroam.data.readers.tables import column, read_table
 from brainroam.data.readers.text import Series
+from brainroam.data.readers.values import ages, codes
 from brainroam.errors import ReaderError, listed
 
 TRACKING = ("abcd_lt01.txt", "abcd_y_lt.csv")
 INTERVIEW = ("abcd_ksad01.txt", "mh_p_ksads_ss.csv")
 FAMILY = ("acspsw03.txt", "abcd_y_lt.csv")
 SEX = {"abcd_lt01.txt": "sex", "abcd_p_demo.csv": "demo_sex_v2", "gish_p_gi.csv": "demo_sex_v2"}
+SEX_CODES = {**ONE_IS_MALE, "3": MISSING, "4": MISSING}  # intersex
 LOOKS_FOR = f"{' or '.join(TRACKING)} and {' or '.join(INTERVIEW)}, here, one folder below, or in core/*"
 BASELINE = "baseline_year_1_arm_1"
 BASELINE_SERIES = Selection(session="baselineYear1Arm1")
@@ -53,23 +57,26 @@ def read(
     participants: str | Path | None = None,
     selection: Selection = BASELINE_SERIES,
     volumes: int | None = None,
+    runs: str = "concatenate",
     files: Files = USUAL_FILES,
 ) -> Cohort:
     """Read ABCD.
 
     ``participants`` is the folder of tables when it is not ``path``; ``volumes`` keeps only the first so many (one run
-    has 383; the collection's files hold all runs in a row).
+    has 383; the collection's files hold all runs in a row); ``runs`` is ``concatenate`` or ``first``.
     """
+    repeats = Repeats(runs=runs)
     roster = _roster(Path(participants) if participants else path, request)
     if files.template is not None:
         found, roi_set, sought, read_one = files.find(path, roster.known), None, files.sought, files.read
     else:
-        found, roi_set = choose_series(_all_series(path), selection, request, path)
+        found, roi_set = find_series(_all_series(path), selection, request, path)
         sought, read_one = f"a series of {roi_set} below {path}", read_with_tr
-    roster.require_files(found, sought)
+    chosen = choose(found, repeats)
+    roster.require_files(chosen.first_files, sought)
 
     def first_volumes(subject: str) -> Series:
-        series = read_one(found[subject])
+        series = read_joined(chosen.files[subject], read_one)
         return replace(series, values=series.values[:volumes])
 
     made_by_user = files.template is not None and files.transpose is None
@@ -119,7 +126,7 @@ def _sex(folder: Path) -> pd.Series:
     for name, variable in SEX.items():
         if _find(folder, [name]) is not None:
             source, table = _baseline(folder, [name])
-            return sexes(column(table, variable, source))
+            return sexes(column(table, variable, source), source, SEX_CODES, "correct the table")
     return pd.Series(dtype=float)
 
 

@@ -19,7 +19,9 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
 from brainroam.data.readers.series import read_series
-from brainroam.data.readers.tables import ages, codes, column, labels, nearest, numbers, read_table, sexes
+from brainroam.data.readers.sex import ONE_IS_MALE, sexes
+from brainroam.data.readers.tables import column, nearest, read_table
+from brainroam.data.readers.values import ages, codes, labels, numbers
 from brainroam.errors import ReaderError, UsageError
 
 PHENOTYPES = "Phenotypic_V1_0b*.csv"
@@ -124,7 +126,7 @@ def _roster(source: Path, request: Request, quality_checked: bool) -> Participan
             "site": site,
             **labels(diagnosis, {"1": 1, "2": 0}),
             "age": ages(column(raw, "AGE_AT_SCAN", source), source),
-            "sex": sexes(column(raw, "SEX", source)),
+            "sex": sexes(column(raw, "SEX", source), source, ONE_IS_MALE, "correct the table"),
             "mean_fd": numbers(column(raw, "func_mean_fd", source), source),
             "tr": site.map(TR).astype(float),
             "fiq": numbers(column(raw, "FIQ", source), source),

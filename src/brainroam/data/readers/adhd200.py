@@ -9,11 +9,13 @@
 
 The table's ``ScanDir ID`` lacks leading zeros; ``DX`` is 0 = control, 1 to 3 = ADHD, ``pending`` = withheld;
 ``Gender`` is 1 = male, 0 = female; ``QC_Athena`` is 1 = passed; -999 is unknown. The site is the folder, which is finer
-than the table's code (Peking_1 to Peking_3). Of several sessions and runs the first counts. The cc200 files hold 190
+than the table's code (Peking_1 to Peking_3). Of several sessions and runs the first counts, unless
+``sessions`` and ``runs`` say otherwise. The cc200 files hold 190
 columns, not 200, and are named ``adhd200_cc200`` so that nobody takes them for ABIDE's.
 """
 
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pandas as pd
@@ -21,8 +23,11 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
+from brainroam.data.readers.repeats import Chosen, Repeats, Scan, choose, read_joined, rows_of_scans
 from brainroam.data.readers.series import read_series
-from brainroam.data.readers.tables import ages, codes, column, labels, nearest, read_table, sexes
+from brainroam.data.readers.sex import sexes
+from brainroam.data.readers.tables import column, nearest, read_table
+from brainroam.data.readers.values import ages, codes, labels
 from brainroam.errors import ReaderError
 
 PHENOTYPES = "adhd200_preprocessed_phenotypics.tsv"
@@ -31,6 +36,7 @@ SERIES = re.compile(
     r"(?P<kind>sfn|sn)wmrda(?P<id>\d{7})_session_(?P<session>\d+)_rest_(?P<rest>\d+)_(?P<roi_set>\w+)_TCs\.1D"
 )
 
+FIRST_SCAN = Repeats(runs="first")
 SITES = {
     "1": "Peking",
     "2": "Brown",
@@ -55,6 +61,7 @@ def read(
     filtered: bool = True,
     quality_checked: bool = False,
     participants: str | Path | None = None,
+    repeats: Repeats = FIRST_SCAN,
 ) -> Cohort:
     """Read ADHD-200.
 
@@ -71,29 +78,32 @@ def read(
         if (match := SERIES.fullmatch(file.name)) and match["kind"] == kind
     ]
     roi_set = choose_roi_set(request, (match["roi_set"] for match, _ in scans), path)
-    chosen = [(m["id"], int(m["session"]), int(m["rest"]), file) for m, file in scans if m["roi_set"] == roi_set]
-    files = {subject: file for subject, _, _, file in sorted(chosen, reverse=True)}  # the first session and run win
-    roster = _roster(source, files, request, quality_checked)
-    roster.require_files(files, f"{kind}wmrda<id>_session_*_rest_*_{roi_set}_TCs.1D below {path}")
+    found: dict[str, list[Scan]] = defaultdict(list)
+    for match, file in scans:
+        if match["roi_set"] == roi_set:
+            found[match["id"]].append(Scan(file, match["session"], match["rest"]))
+    chosen = choose(found, repeats)
+    roster = _roster(source, chosen, request, quality_checked)
+    roster.require_files(chosen.first_files, f"{kind}wmrda<id>_session_*_rest_*_{roi_set}_TCs.1D below {path}")
     name = f"adhd200_{roi_set}" if roi_set in SHIPPED and roi_set != "aal" else roi_set
-    return roster.cohort(lambda subject: read_series(files[subject]), name)
+    return roster.cohort(lambda subject: read_joined(chosen.files[subject], read_series), name)
 
 
-def _roster(source: Path, files: dict[str, Path], request: Request, quality_checked: bool) -> Participants:
+def _roster(source: Path, chosen: Chosen, request: Request, quality_checked: bool) -> Participants:
     raw = read_table(source)
     subject = codes(column(raw, "ScanDir ID", source)).str.zfill(7)
-    folders = {name: file.parent.parent.name for name, file in files.items()}
+    folders = {chosen.person[name]: file.parent.parent.name for name, file in chosen.first_files.items()}
     table = pd.DataFrame(
         {
             "subject": subject,
             "site": subject.map(folders).fillna(codes(column(raw, "Site", source)).map(SITES)).fillna(""),
             **labels(column(raw, "DX", source), {"0": 0, "1": 1, "2": 1, "3": 1}),
             "age": ages(column(raw, "Age", source), source),
-            "sex": sexes(column(raw, "Gender", source)),
+            "sex": sexes(column(raw, "Gender", source), source, {"1": 1, "0": 0}, "correct the table"),
             "passed": codes(column(raw, "QC_Athena", source)) == "1" if quality_checked else True,
         }
     )
-    roster = Participants(table, request, source)
+    roster = Participants(rows_of_scans(table, chosen), request, source)
     roster.exclude(~roster.table["passed"], "QC_Athena is not 1 (quality_checked)")
     roster.table = roster.table.drop(columns="passed")
     return roster

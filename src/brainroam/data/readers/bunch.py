@@ -9,7 +9,7 @@ import pandas as pd
 from brainroam.data.atlas import load_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.abide import TR
-from brainroam.data.readers.tables import SENTINELS
+from brainroam.data.readers.values import SENTINELS
 from brainroam.errors import DataError, listed
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brainroam.data.readers.participants import Request, choose_roi_set
+from brainroam.data.readers.repeats import Scan
 from brainroam.data.readers.series import PARCELLATED
 from brainroam.errors import UsageError, listed, unknown
 
@@ -24,8 +25,8 @@ PARTS = ("run", "dir", "acq")  # what a concatenation of runs no longer has
 class Selection:
     """Which series of a person to take.
 
-    None means the only ``task`` there is, or rest; the first ``session``; the concatenation of runs, or the first
-    ``run``; and the only ``space`` and ``desc`` there are.
+    None means the only ``task`` there is, or rest; any ``session`` and ``run``, among which `Repeats` chooses; and the
+    only ``space`` and ``desc`` there are.
     """
 
     task: str | None = None
@@ -61,13 +62,12 @@ def parcellated_files(root: Path) -> list[Path]:
     )
 
 
-def choose_series(
+def find_series(
     paths: Iterable[Path], selection: Selection, request: Request, root: Path
-) -> tuple[dict[str, Path], str]:
-    """One file per person (by ``sub-`` id), and the name of the ROI set.
+) -> tuple[dict[str, list[Scan]], str]:
+    """The scans of each person (by ``sub-`` id), and the name of the ROI set.
 
-    A file without ``run`` beside files with one is their concatenation: it is taken and they are not. Without it the
-    first run is. Of twins that differ only in file type the text file is taken.
+    Of twins that differ only in file type the text file is taken.
     """
     paths = list(paths)
     roi_set = choose_roi_set(request, (str(roi_set_of(path)) for path in paths), root)
@@ -80,7 +80,7 @@ def choose_series(
     people: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
         people[f"sub-{entities(path)['sub']}"].append(path)
-    return {subject: _one_of(files, subject) for subject, files in people.items()}, roi_set
+    return {subject: _scans(files, subject) for subject, files in people.items()}, roi_set
 
 
 def _filtered(paths: list[Path], entity: str, value: str | None) -> list[Path]:
@@ -93,8 +93,8 @@ def _filtered(paths: list[Path], entity: str, value: str | None) -> list[Path]:
     return [path for path in paths if entities(path).get(entity) == wanted]
 
 
-def _one_of(files: list[Path], subject: str) -> Path:
-    """The one series of a person; an error when the files differ in more than session, run and file type."""
+def _scans(files: list[Path], subject: str) -> list[Scan]:
+    """The scans of a person; an error when the files differ in more than session, run and file type."""
     for entity in ("task", "space", "desc"):
         values = sorted({entities(file).get(entity, "none") for file in files})
         if len(values) > 1:
@@ -102,13 +102,12 @@ def _one_of(files: list[Path], subject: str) -> Path:
                 f"subject {subject} has series of several kinds, {entity} {listed(values)}; "
                 f"choose one with {entity} (--option {entity}=NAME)"
             )
-
-    def rank(file: Path) -> tuple:
+    scans: dict[tuple[str, str], Scan] = {}
+    for file in sorted(files, key=lambda file: (not file.name.endswith(".tsv"), file.name)):
         found = entities(file)
-        n_parts = sum(part in found for part in PARTS)
-        return found.get("ses", ""), n_parts, not file.name.endswith(".tsv"), file.name
-
-    return min(files, key=rank)
+        run = "_".join(found[part] for part in PARTS if part in found)
+        scans.setdefault((found.get("ses", ""), run), Scan(file, found.get("ses", ""), run))
+    return list(scans.values())
 
 
 def sidecar_tr(path: Path) -> float:

@@ -5,25 +5,33 @@
     study/participants.tsv                 participant_id, site, diagnosis, age, sex (other names: say which)
     study/timeseries/<participant_id>.npy  or .csv .tsv .txt .1D .mat .ptseries.nii, also side by side
 
-Series are time x regions. The files may stand elsewhere (``template``), and so may the table (``participants``).
+Series are time x regions. The files may stand elsewhere (``template``), and so may the table (``participants``). People
+who are only to be predicted need no table: their ids are the names of the files.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.locate import USUAL, USUAL_FILES, Files
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     PATTERNS,
+    UNKNOWN_SITE,
     USUAL_COLUMNS,
     Columns,
     find_participants,
     read_participants,
 )
+from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, choose, rows_of_scans
 from brainroam.data.readers.series import suffix_of
 from brainroam.data.readers.tables import nearest
+from brainroam.data.readers.walk import files_below
+from brainroam.errors import ReaderError
 
-LOOKS_FOR = f"participants.tsv beside series files ({' or '.join(USUAL)})"
+LOOKS_FOR = f"participants.tsv beside series files ({' or '.join(USUAL[:2])})"
 
 
 def recognises(path: Path) -> bool:
@@ -39,11 +47,32 @@ def read(
     path: Path,
     request: Request,
     *,
-    participants: str | Path | None = None,
+    participants: str | Path | Sequence[str] | None = None,
     columns: Columns = USUAL_COLUMNS,
     files: Files = USUAL_FILES,
+    repeats: Repeats = USUAL_REPEATS,
 ) -> Cohort:
-    """Read a plain folder. ``participants`` is the table of people when it is not in the folder."""
-    table_path = find_participants(path, participants)
-    roster = Participants(read_participants(table_path, columns, request.require_label), request, table_path)
-    return files.cohort(roster, path, table_path)
+    """Read a plain folder.
+
+    ``participants`` is the table of people when it is not in the folder, or several tables to be joined by their ids.
+    """
+    if participants is None and not request.require_label and nearest(path, PATTERNS, levels=0) is None:
+        table, sources = _people_without_a_table(path, files), [path]
+    else:
+        sources = find_participants(path, participants)
+        table = read_participants(sources, columns, request.require_label, files.tells_site)
+    found = files.find(path, set(table["subject"]), [source for source in sources if source.is_file()])
+    if files.tells_site:
+        table["site"] = [next((scan.site for scan in found.get(name, ())), "") for name in table["subject"]]
+    chosen = choose(found, repeats)
+    return files.cohort(Participants(rows_of_scans(table, chosen), request, sources[0]), chosen)
+
+
+def _people_without_a_table(path: Path, files: Files) -> pd.DataFrame:
+    """Everybody who has a file of the usual name, with nothing known about them."""
+    if files.template is not None:
+        raise ReaderError(f"no participants.tsv in {path}; a template needs the ids of a table (participants)")
+    places = [path / "timeseries", path]
+    names = [file.name for place in places for file in files_below(place, 0) if (suffix_of(file))]
+    ids = list(dict.fromkeys(name.split("_")[0] if name.startswith("sub-") else name.split(".")[0] for name in names))
+    return pd.DataFrame({"subject": ids, "site": UNKNOWN_SITE, "label": float("nan"), "unlabelled": ""}, dtype=object)

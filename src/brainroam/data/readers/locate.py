@@ -1,25 +1,37 @@
 """Where users keep series they made themselves: one file per person, found by a template.
 
 A template is a path below the data folder with ``{participant_id}`` in it and, if need be, ``*`` (any text) and
-``**`` (any folders): ``timeseries/{participant_id}.*``, ``{participant_id}/ses-1/*_aal.csv``. The files on disk are
-matched against the ids of the table, never a path made from an id: no id can point outside the folder.
+``**`` (any folders): ``timeseries/{participant_id}.*``, ``{participant_id}/ses-1/*_aal.csv``; ``{site}`` in it is the
+site, as in ``{site}/{participant_id}.csv``. The files on disk are matched against the ids of the table, never a path
+made from an id: no id can point outside the folder.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants
+from brainroam.data.readers.repeats import Chosen, Scan, read_joined
 from brainroam.data.readers.series import read_series, suffix_of
 from brainroam.data.readers.text import Series
+from brainroam.data.readers.walk import files_below
 from brainroam.errors import ReaderError, UsageError, listed
 
 ID = "{participant_id}"
-USUAL = (f"timeseries/{ID}.*", f"{ID}.*")
+SITE = "{site}"
+USUAL = (
+    f"timeseries/{ID}.*",
+    f"{ID}.*",
+    f"timeseries/{ID}_*",
+    f"{ID}_*",
+    f"derivatives/timeseries/{ID}.*",
+    f"derivatives/timeseries/{ID}_*",
+)
 
 
 @dataclass(frozen=True)
@@ -37,18 +49,26 @@ class Files:
     @property
     def sought(self) -> str:
         """Where series are looked for, in words."""
-        return self.template or " or ".join(USUAL)
+        return self.template or " or ".join(USUAL[:2])
 
-    def find(self, root: Path, ids: Set[str], table: Path | None = None) -> dict[str, Path]:
-        """Map ids to files; a file that belongs to no id is listed under its own path. ``table`` is no series."""
+    @property
+    def tells_site(self) -> bool:
+        """Whether the site is part of the path."""
+        return SITE in (self.template or "")
+
+    def find(self, root: Path, ids: Set[str], tables: Iterable[Path] = ()) -> dict[str, list[Scan]]:
+        """Map ids to scans; a file that belongs to no id is listed under its own path. ``tables`` are no series."""
+        skipped = {table.resolve() for table in tables}
         strays: list[Path] = []
         for template in USUAL if self.template is None else (self.template,):
-            found = match_template(root, template, ids)
-            if table is not None:
-                found = {subject: path for subject, path in found.items() if path.resolve() != table.resolve()}
+            found = {
+                subject: kept
+                for subject, scans in match_template(root, template, ids).items()
+                if (kept := [scan for scan in scans if scan.path.resolve() not in skipped])
+            }
             if not found.keys().isdisjoint(ids):
                 return found
-            strays += found.values()
+            strays += [scan.path for scans in found.values() for scan in scans]
         seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
         raise ReaderError(
             f"no series below {root} match {self.sought} for any id of the table of people{seen}; "
@@ -58,21 +78,24 @@ class Files:
     def read(self, path: Path) -> Series:
         """Read one file, time first."""
         series = read_series(path, self.mat_key)
-        return Series(np.ascontiguousarray(series.values.T)) if self.transpose else series
+        return replace(series, values=np.ascontiguousarray(series.values.T), names=None) if self.transpose else series
 
-    def cohort(self, roster: Participants, root: Path, table: Path) -> Cohort:
-        """The cohort of a roster whose series are found this way."""
-        found = self.find(root, roster.known, table)
-        roster.require_files(found, self.sought)
-        hint = str(next(iter(found.values())))
-        return roster.cohort(lambda subject: self.read(found[subject]), hint=hint, check_axes=self.transpose is None)
+    def cohort(self, roster: Participants, chosen: Chosen) -> Cohort:
+        """The cohort of participants whose series were found this way."""
+        roster.require_files(chosen.first_files, self.sought)
+        hint = str(next(iter(chosen.files.values()))[0])
+        return roster.cohort(
+            lambda subject: read_joined(chosen.files[subject], self.read),
+            hint=hint,
+            check_axes=self.transpose is None,
+        )
 
 
 USUAL_FILES = Files()
 
 
-def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, Path]:
-    """Files below ``root`` that fit the template, by id.
+def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, list[Scan]]:
+    """Files below ``root`` that fit the template, by id, or by their own path where no id fits.
 
     ``sub-`` and, as spreadsheets drop them, leading zeros may be written on either side or on neither.
     """
@@ -89,18 +112,20 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, P
     known = "|".join(
         ("0*" if name.isdecimal() else "") + re.escape(name) for name in sorted(by_key, key=len, reverse=True)
     )
-    pattern = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})"))
-    found: dict[str, Path] = {}
-    for path in sorted(root.glob(_as_glob(template))):
-        if not path.is_file() or not suffix_of(path):
+    of_person = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})")) if known else None
+    of_anybody = re.compile(_as_regex(template, "(?P<id>[^/]+)"))
+    found: dict[str, list[Scan]] = defaultdict(list)
+    for path in files_below(root, None if "**" in template else template.count("/")):
+        if not suffix_of(path):
             continue
         place = path.relative_to(root).as_posix()
-        match = pattern.fullmatch(place) if known else None
-        subject = by_key.get(key(match["id"]), place) if match else place
-        if subject in found:
-            raise ReaderError(f"two series for subject {subject}: {found[subject]} and {path}; narrow the template")
-        found[subject] = path
-    return found
+        match = of_person.fullmatch(place) if of_person else None
+        name = by_key.get(key(match["id"])) if match else None
+        if match and name is not None:
+            found[name].append(Scan.of(path, place, match.groupdict().get("site") or ""))
+        elif of_anybody.fullmatch(place):
+            found[place].append(Scan(path))
+    return dict(found)
 
 
 def bare_id(subject: str) -> str:
@@ -122,19 +147,14 @@ def unpadded(subject: str) -> str:
     return (bare.lstrip("0") or "0") if bare.isdecimal() else bare
 
 
-def _as_glob(template: str) -> str:
-    """The template with a star for the id; stars in a row are one, unless they stand for folders."""
-    parts = template.split("/")
-    return "/".join(part if part == "**" else re.sub(r"\*+", "*", part.replace(ID, "*")) for part in parts)
-
-
 def _as_regex(template: str, identity: str) -> str:
     """A glob as a regular expression; the first id is captured and further ones must repeat it.
 
     A star beside an id matches no further letter or digit of it: 10 is not the beginning of 100.
     """
-    marks = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
-    parts = [part for part in re.split(rf"({re.escape(ID)}|\*\*/|\*|\?)", template) if part]
+    marks = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]", SITE: "(?P<site>[^/]+)"}
+    template = re.sub(r"\*{2,}(?!/)|\*{3,}", "*", template)  # stars in a row are one, unless they stand for folders
+    parts = [part for part in re.split(rf"({re.escape(ID)}|{re.escape(SITE)}|\*\*/|\*|\?)", template) if part]
     regex, same = "", identity
     for before, part, after in zip(["", *parts], parts, [*parts[1:], ""], strict=False):
         if part == ID:

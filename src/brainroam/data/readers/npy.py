@@ -17,8 +17,8 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.series import as_floats, refusing
-from brainroam.data.readers.tables import labels
 from brainroam.data.readers.text import Series
+from brainroam.data.readers.values import labels
 from brainroam.errors import ReaderError
 
 LOOKS_FOR = "a .npy file with a pickled dictionary of timeseires, label and site"

@@ -17,8 +17,8 @@ from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.scratch import Scratch
-from brainroam.data.readers.tables import is_empty
 from brainroam.data.readers.text import Series
+from brainroam.data.readers.values import is_empty
 from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
 
 
@@ -45,6 +45,9 @@ class Request:
         return self.atlas.name if isinstance(self.atlas, Atlas) else Path(self.atlas).stem
 
 
+MUST_AGREE = ("site", "label", "age", "sex")
+
+
 class NotInFile(ReaderError):
     """This person's file lacks what was asked for; the person is left out, the others are read."""
 
@@ -66,13 +69,11 @@ class Participants:
         nameless = is_empty(table["subject"])
         if nameless.any():
             raise ReaderError(f"{source}, line {int(nameless.idxmax()) + 2} has no subject id; every row needs one")
-        twice = table.loc[table["subject"].duplicated(), "subject"].unique()
-        if len(twice):
-            raise ReaderError(f"{source} lists {listed(twice)} more than once; every person needs an id of their own")
         self.request = request
         self.known = set(table["subject"])
+        table, twice = one_row_each(table)
         self.table = table[_chosen(table, request)].reset_index(drop=True)
-        self.excluded: list[tuple[str, str]] = []
+        self.excluded: list[tuple[str, str]] = twice
         self.exclude(is_empty(self.table["site"]), f"no site in {source}")
 
     def exclude(self, mask: Sequence[bool] | pd.Series, reason: str | pd.Series) -> None:
@@ -103,6 +104,8 @@ class Participants:
         if self.request.require_label:
             self.exclude(self.table["label"].isna(), self.table["unlabelled"])
         series = self._read(read)
+        for note, n in Counter(note for person in series for note in person.notes).items():
+            warnings.warn(f"{n} of {len(series)} series: {note}", stacklevel=2)
         self._check_names(series)
         if check_axes:
             _check_axes(series, self.table["subject"], known_atlas(self.request, roi_set))
@@ -128,7 +131,7 @@ class Participants:
         if not series:
             reasons = Counter(reason for _, reason in self.excluded).most_common(3)
             told = "; ".join(f"{reason} ({n} people)" for reason, n in reasons)
-            raise ReaderError(f"nobody is left to read: {told or 'the table of people is empty'}")
+            raise ReaderError(f"no participants remain after exclusions: {told or 'the table of people is empty'}")
         return series
 
     def _check_names(self, series: list[Series]) -> None:
@@ -142,6 +145,28 @@ class Participants:
                     f"subject {subject}: column {place + 1} is named {names[place]!r} but {expected[place]!r} for "
                     f"subject {other}; all series need the same regions in the same order"
                 )
+
+
+def one_row_each(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
+    """One row for each id, and what was left out: the same row again; everybody whose rows contradict each other.
+
+    >>> table = pd.DataFrame({"subject": ["1", "1", "2", "2"], "site": ["A", "A", "A", "B"], "label": [0, 0, 1, 1]})
+    >>> kept, left_out = one_row_each(table)
+    >>> kept["subject"].tolist(), [subject for subject, _ in left_out]
+    (['1'], ['1 (again)', '2'])
+    """
+    left_out, contradictory = [], set()
+    for subject, rows in table[table["subject"].duplicated(keep=False)].groupby("subject", sort=False):
+        differ = [name for name in MUST_AGREE if name in rows and rows[name].nunique(dropna=False) > 1]
+        if differ:
+            contradictory.add(subject)
+            told = f"listed {len(rows)} times in the table with different {' and '.join(differ)}; keep the right row"
+            left_out.append((str(subject), told))
+        else:
+            told = f"listed {len(rows)} times in the table; the first row is used"
+            left_out.append((f"{subject} (again)", told))
+    kept = table[~table["subject"].duplicated() & ~table["subject"].isin(contradictory)]
+    return kept, left_out
 
 
 def _chosen(table: pd.DataFrame, request: Request) -> pd.Series:

@@ -1,13 +1,18 @@
-"""A ``participants.tsv`` as people write it: columns of any name, codes of any kind, found or told."""
+"""A table of people as they write it: columns of any name, codes of any kind, one or several files, found or told."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from brainroam.data.readers.tables import ages, codes, is_empty, labels, nearest, numbers, read_table, sexes
+from brainroam.data.classes import is_control
+from brainroam.data.readers.joining import joined
+from brainroam.data.readers.sex import sex_meaning, sexes
+from brainroam.data.readers.tables import nearest, read_table
+from brainroam.data.readers.values import ages, codes, folded, is_empty, labels, numbers, one_spelling
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 
 USUAL = {
@@ -18,18 +23,24 @@ USUAL = {
     "sex": ("sex", "gender"),
     "mean_fd": ("mean_fd", "func_mean_fd"),
     "tr": ("tr", "repetition_time"),
+    "group": ("family_id", "rel_family_id", "family", "group"),
+    "session": ("session_id", "session", "ses", "visit", "eventname"),
 }
-CONTROL_WORDS = {"0", "control", "controls", "hc", "td", "tc", "nc", "cn", "healthy", "typical"}
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
+NO_COLUMN = "none"
+UNKNOWN_SITE = "unknown"
 
 
 @dataclass(frozen=True)
 class Columns:
     """Which column is what, and what its codes mean.
 
-    ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col`` and ``mean_fd_col`` are names of columns
-    (None: look for the usual ones); ``case`` and ``control`` are the codes, one or several, of the condition and of the
+    ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col``, ``mean_fd_col`` and ``group_col`` (families:
+    who shares a value stays on one side of every split) are column names; None looks for the usual ones, ``none`` is
+    for a table without one. ``case`` and ``control`` are the codes, one or several, of the condition and of the
     controls (None: 0 and words such as HC or control stand for controls, and a single other code for the condition).
+    ``sex_codes`` says what codes of sex mean: ``1=male,2=female``. ``sheet`` is the name or number of the sheet of a
+    workbook.
     """
 
     subject_col: str | None = None
@@ -38,28 +49,53 @@ class Columns:
     age_col: str | None = None
     sex_col: str | None = None
     mean_fd_col: str | None = None
+    group_col: str | None = None
     case: str | Sequence[str] | None = None
     control: str | Sequence[str] | None = None
+    sex_codes: str | dict[str, str] | None = None
+    sheet: str | int | None = None
 
 
 USUAL_COLUMNS = Columns()
 
 
-def find_participants(folder: Path, given: str | Path | None, levels: int = 0) -> Path:
-    """The table of people: the one given, else the one in the folder or up to ``levels`` above it."""
-    path = nearest(folder, PATTERNS, levels) if given is None else Path(given)
-    if path is None or not path.is_file():
-        where = f"{given} does not exist" if given else f"no participants.tsv in {folder}"
-        raise ReaderError(f"{where}; give the table of people with participants (--option participants=FILE)")
-    return path
+def find_participants(folder: Path, given: Any, levels: int = 0) -> list[Path]:
+    """The tables of people: those given, else the one in the folder or up to ``levels`` above it."""
+    if given is None:
+        path = nearest(folder, PATTERNS, levels)
+        paths = [] if path is None else [path]
+    else:
+        paths = [Path(item) for item in ([given] if isinstance(given, (str, Path)) else given)]
+    absent = [path for path in paths if not path.is_file()]
+    if absent or not paths:
+        where = f"{absent[0]} does not exist" if absent else f"no participants.tsv in {folder}"
+        raise ReaderError(
+            f"{where}; give the table of people with participants (--option participants=FILE), "
+            f"or let brainroam init {folder} look for it"
+        )
+    return paths
 
 
-def read_participants(path: Path, columns: Columns, require_label: bool = True) -> pd.DataFrame:
-    """The table of people as a roster needs it, with every further column kept as text."""
-    raw = read_table(path)
-    needed = {"subject", "site", *(["label"] if require_label else [])}
+def read_participants(
+    paths: Sequence[Path], columns: Columns, require_label: bool = True, site_known: bool = False
+) -> pd.DataFrame:
+    """The table of people as `Participants` needs it, with every further column kept as text.
+
+    People whose label is not required need no site either; with ``site_known`` it comes from elsewhere.
+    """
+    path = paths[0]
+    raw = read_table(path, columns.sheet)
+    if raw.empty:
+        raise ReaderError(f"{path} has no rows; a table of people needs a header and one row per person")
+    subject = str(_find(raw, "subject", columns.subject_col, True, path))
+    raw = joined(raw, subject, paths)
+    needed = {"subject"} | ({"site", "label"} if require_label else set())
+    needed -= {"site"} if site_known else set()
     named = {role: _find(raw, role, getattr(columns, f"{role}_col", None), role in needed, path) for role in USUAL}
-    table = pd.DataFrame({"subject": raw[named["subject"]], "site": raw[named["site"]]})
+    if named["group"] == named["label"]:
+        named["group"] = None
+    table = pd.DataFrame({"subject": codes(raw[subject])})
+    table["site"] = UNKNOWN_SITE if named["site"] is None else codes(raw[named["site"]])
     if named["label"] is None:
         table = table.assign(label=float("nan"), unlabelled="")
     else:
@@ -68,7 +104,13 @@ def read_participants(path: Path, columns: Columns, require_label: bool = True) 
         if named[role] is not None:
             table[role] = convert(raw[named[role]], path)
     if named["sex"] is not None:
-        table["sex"] = sexes(raw[named["sex"]])
+        values = raw[named["sex"]]
+        table["sex"] = sexes(values, path, sex_meaning(values, columns.sex_codes, raw, path))
+    if named["group"] is not None:
+        family = codes(raw[named["group"]])
+        table["group"] = family.where(~is_empty(family))
+    if named["session"] is not None:
+        table["session"] = raw[named["session"]]
     rest = raw.drop(columns=[name for name in named.values() if name is not None])
     return table.join(rest[[name for name in rest.columns if name not in table]])
 
@@ -86,30 +128,42 @@ def is_motion(name: str) -> bool:
 
 
 def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path: Path) -> str | None:
+    by_lower = {folded(str(name)): str(name) for name in reversed(table.columns)}
     if given is not None:
-        if given not in table:
+        if folded(given) == NO_COLUMN and NO_COLUMN not in by_lower:
+            return None
+        if folded(given) not in by_lower:
             raise unknown(f"column in {path}:", given, table.columns)
-        return given
-    by_lower = {str(name).lower(): str(name) for name in reversed(table.columns)}
+        return given if given in table else by_lower[folded(given)]
     found = next((by_lower[name] for name in USUAL[role] if name in by_lower), None)
     if found is None and role == "mean_fd":
         found = next((str(name) for name in table.columns if is_motion(str(name))), None)
+    twin = f"{found}.1"
+    if twin in table and (table[found] != table[twin]).any():
+        raise ReaderError(
+            f"{path} has two columns named {found!r} with different values; rename one of them, "
+            f"or name the column with {role}_col (the second is called {twin!r})"
+        )
     if found is None and needed:
+        elsewhere = ", or put {site} into the template where a folder names it" if role == "site" else ""
+        elsewhere += "; another sheet is read with sheet (--option sheet=NAME)" if path.suffix == ".xlsx" else ""
         raise ReaderError(
             f"{path} has no column named {' or '.join(USUAL[role])}; it has {listed(table.columns, limit=20)}: "
-            f"say which holds the {role} with {role}_col (--option {role}_col=NAME)"
+            f"say which holds the {role} with {role}_col (--option {role}_col=NAME){elsewhere}"
         )
     return found
 
 
 def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, int]:
     """What each code stands for; without a known word for the controls nothing is guessed."""
-    present = sorted(set(codes(values)[~is_empty(values)]))
-    case, control = _as_codes(columns.case), _as_codes(columns.control)
-    for code in [*case, *control]:
-        if code not in present:
+    present = sorted(set(one_spelling(values)[~is_empty(values)]))
+    by_word = {folded(code): code for code in present}
+    asked = {"case": as_codes(columns.case), "control": as_codes(columns.control)}
+    for code in [*asked["case"], *asked["control"]]:
+        if folded(code) not in by_word:
             raise unknown(f"code in column {values.name!r} of {path}:", code, present)
-    control = control or [code for code in present if code.lower() in CONTROL_WORDS and code not in case]
+    case, control = ([by_word[folded(code)] for code in asked[role]] for role in ("case", "control"))
+    control = control or [code for code in present if (code == "0" or is_control(code)) and code not in case]
     others = [code for code in present if code not in control and code not in case]
     if case and not control and len(others) == 1:
         control = others
@@ -123,7 +177,7 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, i
     return {**dict.fromkeys(control, 0), **dict.fromkeys(case, 1)}
 
 
-def _as_codes(given: object) -> list[str]:
+def as_codes(given: object) -> list[str]:
     """Codes given as one text with commas, as a number, or one by one."""
     if given is None:
         return []

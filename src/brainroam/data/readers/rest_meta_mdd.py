@@ -22,8 +22,10 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import NotInFile, Participants, Request
 from brainroam.data.readers.series import read_mat
-from brainroam.data.readers.tables import ages, column, nearest, read_workbook, sexes
+from brainroam.data.readers.sex import FEMALE, MALE, MISSING, sexes
+from brainroam.data.readers.tables import column, nearest, read_workbook
 from brainroam.data.readers.text import Series
+from brainroam.data.readers.values import ages
 from brainroam.errors import ReaderError, unknown
 
 LOOKS_FOR = "[Results/]ROISignals_FunImgARCWF/ROISignals_S<site>-<1 or 2>-<number>.mat"
@@ -40,6 +42,7 @@ SLICES = {
     "schaefer400": slice(1833, 2233),
 }
 WIDTHS = (1568, 1833, 2233)
+SEX = {"1": MALE, "2": FEMALE, "0": MISSING}
 
 
 def recognises(path: Path) -> bool:
@@ -88,7 +91,7 @@ def _people(source: Path) -> pd.DataFrame:
             {
                 "subject": column(sheets[name], "ID", source),
                 "age": ages(column(sheets[name], "Age", source), f"{source}, sheet {name}"),
-                "sex": sexes(column(sheets[name], "Sex", source), {"1": 1, "2": 0}),
+                "sex": sexes(column(sheets[name], "Sex", source), source, SEX, "correct the table"),
             }
         )
         for name in ("MDD", "Controls")

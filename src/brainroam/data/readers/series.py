@@ -10,9 +10,10 @@ import numpy as np
 
 from brainroam.data.readers.cifti import read_ptseries
 from brainroam.data.readers.text import Series, read_text
+from brainroam.data.readers.time_column import without_time
 from brainroam.errors import BrainroamError, ReaderError, listed
 
-TEXT = (".csv", ".tsv", ".txt", ".1d")
+TEXT = (".csv", ".tsv", ".txt", ".1d", ".csv.gz", ".tsv.gz", ".txt.gz", ".1d.gz")
 PARCELLATED = ".ptseries.nii"
 SUFFIXES = (*TEXT, ".npy", ".mat", PARCELLATED)
 MAX_VALUES = 250_000_000  # 2 GB of float64: a hundred times the longest scan of the finest atlas
@@ -58,13 +59,13 @@ def read_series(path: Path, mat_key: str | None = None) -> Series:
             series = read_ptseries(path)
     if series.values.ndim != 2 or min(series.values.shape) < 2:
         raise ReaderError(f"{path} holds an array of shape {series.values.shape}; a series is time x regions")
-    return series
+    return series if suffix == PARCELLATED else without_time(series)
 
 
 def as_floats(array: np.ndarray, source: object) -> np.ndarray:
     """The array as floats; complex numbers, text and Python objects are refused."""
     if array.dtype.kind not in "fiub":
-        raise ReaderError(f"{source} holds values of type {array.dtype}, which are no numbers")
+        raise ReaderError(f"{source} holds values of type {array.dtype}, which are not numbers")
     return np.array(array, dtype=float)
 
 
@@ -80,7 +81,7 @@ def read_mat(path: Path, key: str | None = None) -> np.ndarray:
             raise ReaderError(f"{path} is a MATLAB v7.3 file; save it again in MATLAB with save(..., '-v7')") from error
         key = _mat_key(path, shapes, key)
         if np.prod(shapes[key], dtype=float) > MAX_VALUES:
-            raise ReaderError(f"{path}: {key!r} claims to be of size {shapes[key]}, which no series is")
+            raise ReaderError(f"{path}: {key!r} declares shape {shapes[key]}, too large for a time series")
         return as_floats(loadmat(content, variable_names=[key])[key], f"{path}: {key!r}")
 
 

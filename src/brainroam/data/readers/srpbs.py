@@ -20,7 +20,10 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.readers.locate import USUAL_FILES, Files
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import find_participants
-from brainroam.data.readers.tables import ages, codes, column, labels, nearest, read_table, sexes
+from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, choose, rows_of_scans
+from brainroam.data.readers.sex import ONE_IS_MALE, sexes
+from brainroam.data.readers.tables import column, nearest, read_table
+from brainroam.data.readers.values import ages, codes, labels
 from brainroam.errors import UsageError
 
 LOOKS_FOR = "participants.tsv with the columns site, protocol and diag"
@@ -50,6 +53,7 @@ def read(
     participants: str | Path | None = None,
     case: str = "mdd",
     files: Files = USUAL_FILES,
+    repeats: Repeats = USUAL_REPEATS,
 ) -> Cohort:
     """Read SRPBS.
 
@@ -59,7 +63,7 @@ def read(
     code = DISORDERS.get(str(case).lower(), str(case))
     if code not in DISORDERS.values():
         raise UsageError(f"case {case!r} is no disorder of SRPBS; those are {', '.join(DISORDERS)}")
-    table_path = find_participants(path, participants)
+    (table_path,) = find_participants(path, participants)
     raw = read_table(table_path)
     protocol = codes(column(raw, "protocol", table_path))
     table = pd.DataFrame(
@@ -69,12 +73,12 @@ def read(
             "institution": raw["site"],
             **labels(column(raw, "diag", table_path), {"0": 0, code: 1}),
             "age": ages(column(raw, "age", table_path), table_path),
-            "sex": sexes(column(raw, "sex", table_path)),
+            "sex": sexes(column(raw, "sex", table_path), table_path, ONE_IS_MALE, "correct the table"),
             "tr": protocol.map(_repetition_times(table_path.parent)).astype(float),
         }
     )
-    roster = Participants(table, request, table_path)
-    return files.cohort(roster, path, table_path)
+    chosen = choose(files.find(path, set(table["subject"]), [table_path]), repeats)
+    return files.cohort(Participants(rows_of_scans(table, chosen), request, table_path), chosen)
 
 
 def _repetition_times(folder: Path) -> dict[str, float]:

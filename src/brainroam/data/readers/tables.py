@@ -1,63 +1,160 @@
-"""Tables of people: read as text, so that ids keep their zeros; a number only where one is asked for."""
+"""Tables of people as they come: any delimiter and encoding, titles above the header, blank rows, several sheets.
 
-from collections.abc import Iterable, Mapping
+Every cell is read as text, so that ids keep their zeros; `brainroam.data.readers.values` makes numbers of it.
+"""
+
+import csv
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from pandas.api.types import is_integer
 
+from brainroam.data.readers.encoding import decoded
 from brainroam.data.readers.series import check_archive, refusing
-from brainroam.errors import ReaderError, listed
+from brainroam.errors import ReaderError, listed, unknown
 
-SENTINELS = (-9999, -999, 999, 555, 888, 777)
+TABLES = (".xlsx", ".tsv", ".csv", ".txt", ".tsv.gz", ".csv.gz", ".txt.gz")
+OTHER_SHEETS = (".xls", ".ods", ".numbers", ".sav", ".rds")
 MAX_COLUMNS = 10_000  # the widest tables of ABCD have a few thousand
-EMPTY = ("", "n/a", "na", "nan", "[]", "none", "null")
+LOOKED_AT = 50  # lines that tell the delimiter and where the header is
+INVISIBLE = "\u200b\u200c\u200d\ufeff"
+FORMULA_WITHOUT_VALUE = re.compile(
+    rb'<c r="([A-Z]+[0-9]+)"(?![^>]*t="str")[^>]*>\s*<f[^>]*?(?:/>|>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>'
+)
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a csv, tsv, txt or xlsx table (its first sheet) with every cell as text.
+def is_table(path: Path) -> bool:
+    """Whether a file has the suffix of a table.
 
-    The index keeps counting the rows of the file, whatever is filtered later, so that messages can name the line.
+    >>> is_table(Path("people.CSV.gz")), is_table(Path("scan.nii.gz"))
+    (True, False)
+    """
+    return path.name.lower().endswith(TABLES)
+
+
+def read_table(path: Path, sheet: str | int | None = None) -> pd.DataFrame:
+    """Read a csv, tsv, txt (also .gz) or xlsx table with every cell as text.
+
+    ``sheet`` is the name or the number of a sheet; the first that holds something by default. The index tells the line
+    of the file, whatever is filtered later: it is the line minus 2.
     """
     if path.suffix.lower() == ".xlsx":
-        return next(iter(read_workbook(path).values()))
+        return _sheet(read_workbook(path), sheet, path)
+    if path.suffix.lower() in OTHER_SHEETS:
+        raise ReaderError(f"{path} is not a format brainroam reads; save it as .xlsx, .csv or .tsv")
     with refusing(path):
-        text = _decode(path.read_bytes())
+        text = decoded(path)
+        if "\0" in text:
+            raise ReaderError(f"{path} is not a text file; save the table as .csv, .tsv or .xlsx")
         if not text.strip():
             raise ReaderError(f"{path} is empty; a table of people needs a header and one row per person")
-        header = text.lstrip().split("\n", 1)[0]
-        separator = max("\t,;", key=header.count)
-        widest = 1 + max(line.count(separator) for line in text.split("\n"))
-        if widest > MAX_COLUMNS:
-            raise ReaderError(f"{path} has {widest} columns; is it really a table of people?")
-        table = pd.read_csv(StringIO(text), sep=separator, dtype=str, keep_default_na=False)
-    if not isinstance(table.index, pd.RangeIndex):
-        raise ReaderError(f"{path} has more cells in its rows than in its header; correct the header line")
-    return _clean(table)
+        rows = _rows(text)
+    return _with_header(rows, path)
 
 
 def read_workbook(path: Path) -> dict[str, pd.DataFrame]:
     """All sheets of an Excel file, every cell as text."""
     check_archive(path)
     with refusing(path, "save it again as .xlsx, or as .csv or .tsv"):
-        sheets = pd.read_excel(path, sheet_name=None, dtype=str, keep_default_na=False, engine="openpyxl")
-    return {str(name): _clean(sheet) for name, sheet in sheets.items()}
+        _refuse_formulas_without_values(path)
+        sheets = pd.read_excel(path, sheet_name=None, header=None, dtype=str, keep_default_na=False, engine="openpyxl")
+    cells = {
+        str(name): [["" if cell != cell else str(cell) for cell in row] for row in sheet.to_numpy(dtype=object)]
+        for name, sheet in sheets.items()
+    }
+    return {name: _with_header(list(enumerate(rows, start=1)), f"{path}, sheet {name}") for name, rows in cells.items()}
 
 
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")  # what Excel on Windows writes; ids and codes are ASCII either way
+def _sheet(sheets: dict[str, pd.DataFrame], wanted: str | int | None, path: Path) -> pd.DataFrame:
+    if wanted is None:
+        return next((sheet for sheet in sheets.values() if len(sheet)), next(iter(sheets.values())))
+    by_name = {name.strip().lower(): name for name in sheets}
+    name = by_name.get(str(wanted).strip().lower())
+    if name is None and str(wanted).isdecimal() and 1 <= int(wanted) <= len(sheets):
+        name = list(sheets)[int(wanted) - 1]
+    if name is None:
+        raise unknown(f"sheet of {path}:", wanted, sheets)
+    return sheets[name]
 
 
-def _clean(table: pd.DataFrame) -> pd.DataFrame:
-    # Cell by cell: pandas takes a millisecond for each column, and a bad header may have very many.
-    cells = [["" if cell != cell else str(cell).strip() for cell in row] for row in table.to_numpy(dtype=object)]
-    names = [str(name).strip() for name in table.columns]
-    return pd.DataFrame(cells, index=table.index, columns=names, dtype=str)
+def _refuse_formulas_without_values(path: Path) -> None:
+    """Programs that write formulas do not compute them: such cells would be read as empty."""
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.startswith("xl/worksheets/") and name.endswith(".xml"):
+                found = FORMULA_WITHOUT_VALUE.search(archive.read(name))
+                if found:
+                    raise ReaderError(
+                        f"{path}: cell {found[1].decode()} holds a formula whose value was never saved; "
+                        "open the file in Excel or LibreOffice and save it, or save it as .csv"
+                    )
+
+
+def _rows(text: str) -> list[tuple[int, list[str]]]:
+    """The rows with the number of their last line; ``sep=;`` on the first line names the delimiter, as for Excel."""
+    told = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
+    delimiter = told[1] if told else _delimiter(text)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+    return [(reader.line_num, row) for row in reader][1 if told else 0 :]
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter that cuts most lines into the same number of cells.
+
+    >>> _delimiter("id;age\\n1;23,5\\n2;24,5")
+    ';'
+    """
+    lines = text.splitlines()[:LOOKED_AT]
+
+    def regularity(mark: str) -> int:
+        widths = Counter(len(row) for row in csv.reader(lines, delimiter=mark) if len(row) > 1)
+        return max((width * n for width, n in widths.items()), default=0)
+
+    return max("\t;,", key=regularity)
+
+
+def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.DataFrame:
+    """Name the columns by the first row that is filled like the others, below whatever title stands above it."""
+    cells = [(line, [cell.strip().strip(INVISIBLE).strip() for cell in row]) for line, row in rows]
+    cells = [(line, row) for line, row in cells if any(row)]
+    if not cells:
+        return pd.DataFrame()
+    filled = [sum(map(bool, row)) for _, row in cells[:LOOKED_AT]]
+    top = next(k for k, n in enumerate(filled) if 2 * n > max(filled))
+    (_, header), body = cells[top], cells[top + 1 :]
+    widest = max(len(row) for _, row in cells)
+    if widest > MAX_COLUMNS:
+        raise ReaderError(f"{source} has {widest} columns; is it really a table of people?")
+    if body and all(len(row) == len(header) + 1 for _, row in body) and _counts([row[0] for _, row in body]):
+        body = [(line, row[1:]) for line, row in body]  # the row numbers of R
+    for line, row in body:
+        if any(row[len(header) :]):
+            raise ReaderError(f"{source}, line {line} has more cells than the header; correct the header line")
+    width = len(header)
+    table = pd.DataFrame(
+        [(row + [""] * width)[:width] for _, row in body], index=[line - 2 for line, _ in body], dtype=str
+    )
+    keep = [k for k in range(width) if header[k] or (len(body) and (table[k] != "").any())]
+    names = _unique([header[k] or f"Unnamed: {k}" for k in keep])
+    return table[keep].set_axis(names, axis=1) if len(body) else pd.DataFrame(columns=names, dtype=str)
+
+
+def _counts(cells: Sequence[str]) -> bool:
+    return any(list(cells) == [str(k) for k in range(start, start + len(cells))] for start in (0, 1))
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Names of which none stands twice: the second ``age`` is ``age.1``, as pandas does it."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        found.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
 
 
 def column(table: pd.DataFrame, name: str, source: object) -> pd.Series:
@@ -65,56 +162,6 @@ def column(table: pd.DataFrame, name: str, source: object) -> pd.Series:
     if name not in table:
         raise ReaderError(f"{source} has no column {name!r}; it has {listed(table.columns, limit=20)}")
     return table[name]
-
-
-def is_empty(values: pd.Series) -> pd.Series:
-    """Which cells hold nothing, in any of the ways people write that."""
-    return values.str.lower().isin(EMPTY)
-
-
-def numbers(values: pd.Series, source: object) -> pd.Series:
-    """Text to floats; empty cells and the datasets' codes for "unknown" become NaN, anything else is an error.
-
-    >>> numbers(pd.Series(["12.5", "-9999", "n/a", "89+"], name="age"), "table").tolist()
-    [12.5, nan, nan, 89.0]
-    """
-    parsed = pd.to_numeric(values.str.removesuffix("+"), errors="coerce").astype(float)
-    strange = parsed.isna() & ~is_empty(values)
-    if strange.any():
-        row = strange.idxmax()
-        where = f"line {row + 2}" if is_integer(row) else row  # some tables are by person
-        raise ReaderError(
-            f"{source}, {where}, column {values.name!r} holds {values[row]!r}, which is no number; "
-            "correct it, or leave the cell empty if it is unknown"
-        )
-    return parsed.mask(parsed.isin(SENTINELS) | ~np.isfinite(parsed))
-
-
-def ages(values: pd.Series, source: object) -> pd.Series:
-    """Ages in years; 0 stands for unknown."""
-    return numbers(values, source).replace(0.0, np.nan)
-
-
-def codes(values: pd.Series) -> pd.Series:
-    """Codes as text in one spelling: a spreadsheet's ``1.0`` is ``1``."""
-    return values.str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
-
-
-def sexes(values: pd.Series, meaning: Mapping[str, int] | None = None) -> pd.Series:
-    """1 = male, 0 = female, NaN for anything else. Codes are 1 = male and 2 (or 0) = female unless told otherwise.
-
-    >>> sexes(pd.Series(["M", "female", "2", "0", "9"])).tolist()
-    [1.0, 0.0, 0.0, 0.0, nan]
-    """
-    words = {"m": 1, "male": 1, "f": 0, "female": 0}
-    return codes(values).str.lower().map(words | dict(meaning or {"1": 1, "2": 0, "0": 0})).astype(float)
-
-
-def labels(values: pd.Series, meaning: Mapping[str, int]) -> dict[str, pd.Series]:
-    """The two columns every roster has: ``label``, and for people without one the reason ``unlabelled``."""
-    known = codes(values)
-    reason = f"{values.name} is " + known.map(repr).where(~is_empty(known), "empty")
-    return {"label": known.map(dict(meaning)).astype(float), "unlabelled": reason + ": neither condition nor control"}
 
 
 def nearest(start: Path, patterns: Iterable[str], levels: int = 2) -> Path | None:

@@ -5,10 +5,10 @@ A file is an optional header and one row per volume. What the header may look li
 - ``#2001<TAB>#2002`` (AFNI, ABIDE), or a first line that is not all numbers (most tables): the region names;
 - ``0<TAB>1<TAB>2`` (``DataFrame.to_csv``, giga_connectome): numbers, yet a header, and never a volume;
 - ``File<TAB>Sub-brick<TAB>Mean_2001`` (AFNI ``3dROIstats``) or an empty first cell (a saved index): columns that
-  are no data and are dropped.
+  are no data and are dropped;
+- one name fewer than there are columns (``write.table`` of R): the first column counts the rows and is dropped.
 
-``n/a`` and empty cells become NaN. Plain decimals such as ``-12.345678`` take a short cut several times faster than
-`numpy.loadtxt` with bit-for-bit the same result; everything else goes through `numpy.loadtxt` itself.
+``n/a`` and empty cells become NaN. Decimal commas are read where another delimiter stands between the cells.
 """
 
 import re
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from brainroam.data.readers.encoding import utf8
 from brainroam.errors import ReaderError
 
 NOT_DATA = {"", "file", "sub-brick", "index", "unnamed: 0"}
@@ -27,16 +28,21 @@ NOT_DATA = {"", "file", "sub-brick", "index", "unnamed: 0"}
 
 @dataclass(frozen=True)
 class Series:
-    """One person's series: ``values`` (T, P), the region ``names`` if the file told them, ``tr`` in seconds or NaN."""
+    """One person's series.
+
+    ``values`` (T, P), the region ``names`` if the file told them, ``tr`` in seconds or NaN, and ``notes`` on what was
+    done to them that people should know.
+    """
 
     values: np.ndarray
     names: tuple[str, ...] | None = None
     tr: float = float("nan")
+    notes: tuple[str, ...] = ()
 
 
 def read_text(path: Path) -> Series:
     """Read one text file of time x regions."""
-    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    data = utf8(path)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\0" in data:
@@ -49,14 +55,19 @@ def read_text(path: Path) -> Series:
     delimiter = _delimiter(body)
     cells = _cells(header, delimiter)
     body, cells = _without_trailing_delimiter(body, cells, delimiter)
+    n_columns = len(_first_line(body).split(delimiter))
     n_leading = _n_leading(cells)
+    counts_rows = len(cells) == n_columns - 1 and not header.startswith(b"#") and _counts_rows(body, delimiter)
+    if counts_rows:
+        n_leading, cells = 1, ("", *cells)
+    elif header and not header.startswith(b"#") and len(cells) != n_columns:
+        raise ReaderError(
+            f"{path}: the header names {len(cells)} columns but the first row has {n_columns} cells; "
+            "correct the header, and use one delimiter in the whole file"
+        )
     if n_leading:
         body = b"\n".join(line.split(delimiter, n_leading)[-1] for line in body.splitlines())
-    if not body.endswith(b"\n"):
-        body += b"\n"
-    values = parse_decimals(body, delimiter)
-    if values is None:
-        values = _parse_carefully(body.decode("utf-8", "replace"), delimiter, path, first_line, n_leading)
+    values = _parse(body.decode("utf-8", "replace"), delimiter, path, first_line, n_leading)
     return Series(values, _names(cells[n_leading:], values.shape[1]))
 
 
@@ -82,7 +93,7 @@ def _is_header(line: bytes, comment: bytes) -> bool:
         return False  # the comment names the columns already
     cells = _cells(line, delimiter)
     cells = cells[_n_leading(cells) :]
-    n_words = sum(_number(cell) is None for cell in cells)
+    n_words = sum(_number(cell.replace(",", ".")) is None for cell in cells)
     codes = [int(cell) for cell in cells if cell.isdecimal()]
     counts = codes in _counts(len(cells))
     goes_up = len(codes) == len(cells) >= 10 and all(a < b for a, b in pairwise(codes))
@@ -102,7 +113,7 @@ def _n_leading(cells: Sequence[str]) -> int:
 def _delimiter(text: bytes) -> bytes | None:
     """The delimiter of the first line; None stands for any run of blanks."""
     line = _first_line(text)
-    return next((mark for mark in (b"\t", b",", b";") if mark in line), None)
+    return next((mark for mark in (b"\t", b";", b",") if mark in line), None)
 
 
 def _first_line(text: bytes) -> bytes:
@@ -150,78 +161,30 @@ def _names(cells: tuple[str, ...], n_columns: int) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-# Eight ASCII digits sit in one 64-bit word; KEEP[n] leaves the values of the last n of them.
-_KEEP = np.array([0x0F0F0F0F0F0F0F0F << 8 * (8 - n) & 0x0F0F0F0F0F0F0F0F for n in range(9)], dtype=np.uint64)
-_POWERS = 10.0 ** np.arange(8)
+def _counts_rows(body: bytes, delimiter: bytes | None) -> bool:
+    """Whether the first cells are 1, 2, 3, ... or 0, 1, 2, ..., with or without quotes."""
+    first = [line.split(delimiter)[0].strip(b' "') for line in body.split(b"\n") if line.strip()]
+    return any(first == [b"%d" % k for k in range(start, start + len(first))] for start in (0, 1))
 
 
-def parse_decimals(body: bytes, delimiter: bytes | None) -> np.ndarray | None:
-    r"""Parse rows of plain decimals all at once; None when a cell is anything else.
-
-    With at most 8 digits before the point and 7 behind it, both the digits read as one integer and the power of ten
-    below are exact floats, so one division rounds exactly as ``strtod`` does.
-
-    >>> parse_decimals(b"1.50\t-0.25\n10.0\t.5\n", b"\t")
-    array([[ 1.5 , -0.25],
-           [10.  ,  0.5 ]])
-    >>> parse_decimals(b"1.5\t2e3\n", b"\t") is None
-    True
-    """
-    separator = delimiter or b" "
-    n_columns = body.count(separator, 0, body.index(b"\n")) + 1
-    text = np.frombuffer(b" " * 8 + body, dtype=np.uint8)
-    chars = text[8:]
-    marks = np.flatnonzero((chars < ord("/")) & (chars != ord("-")))  # points and separators must take turns
-    if len(marks) % (2 * n_columns):
-        return None
-    points, ends = marks[0::2], marks[1::2]
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    negative = chars[starts] == ord("-")
-    whole, decimals = points - starts - negative, ends - points - 1
-    separators = chars[ends].reshape(-1, n_columns)
-    n_digits = np.count_nonzero(chars - np.uint8(ord("0")) < 10)
-    plain = (
-        (chars[points] == ord(".")).all()
-        and (separators[:, :-1] == ord(separator)).all()
-        and (separators[:, -1] == ord("\n")).all()
-        and whole.min() >= 0
-        and whole.max() <= 8
-        and decimals.min() >= 1
-        and decimals.max() <= 7
-        and n_digits == len(chars) - len(marks) - np.count_nonzero(negative)
-    )
-    if not plain:
-        return None
-    words = np.ndarray((len(chars) + 1,), dtype="<u8", buffer=text, strides=(1,))  # word i: the 8 bytes before chars[i]
-    scale = _POWERS[decimals]
-    values = _digits(words[points], whole)
-    values *= scale  # in place throughout: fresh memory costs more than the arithmetic
-    values += _digits(words[ends], decimals)
-    values /= scale
-    values *= 1.0 - 2.0 * negative
-    return values.reshape(-1, n_columns)
-
-
-def _digits(words: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The last ``count`` ASCII digits of each word as a number: pairs are joined, then fours, then all eight."""
-    words &= _KEEP[count]
-    for tens, bits, lanes in (10, 8, 0x00FF00FF00FF00FF), (100, 16, 0x0000FFFF0000FFFF), (10_000, 32, 0xFFFFFFFF):
-        words *= np.uint64(tens << bits | 1)
-        words >>= np.uint64(bits)
-        words &= np.uint64(lanes)
-    return words.astype(float)
-
-
-def _parse_carefully(text: str, delimiter: bytes | None, path: Path, first_line: int, n_leading: int) -> np.ndarray:
+def _parse(text: str, delimiter: bytes | None, path: Path, first_line: int, n_leading: int) -> np.ndarray:
     mark = delimiter.decode() if delimiter else None
-    edge = re.escape(mark) if mark else r"\s"
-    rows = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
-    missing = re.compile(rf"(?<![^{edge}])(?:n/a|N/A|NA{'|' if mark else ''})(?![^{edge}])")
+    if mark != "," and "," in text and "." not in text:
+        text = text.replace(",", ".")
+    rows = [row for row in text.split("\n") if row.strip(f"{mark or ''} ") and not row.startswith("#")]
+    if "n" in text or "N" in text or (mark and _has_empty_cells(text, mark)):
+        edge = re.escape(mark) if mark else r"\s"
+        missing = re.compile(rf"(?<![^{edge}])(?:n/a|N/A|NA{'|' if mark else ''})(?![^{edge}])")
+        rows = [missing.sub("nan", row) for row in rows]
     try:
-        return np.loadtxt([missing.sub("nan", row) for row in rows], delimiter=mark, ndmin=2, comments=None)
+        return np.loadtxt(rows, delimiter=mark, ndmin=2, comments=None, quotechar='"')
     except ValueError as error:
         problem = _first_problem(text, mark, first_line, n_leading) or str(error)
         raise ReaderError(f"{path}, {problem}") from error
+
+
+def _has_empty_cells(text: str, mark: str) -> bool:
+    return mark * 2 in text or f"{mark}\n" in text or f"\n{mark}" in text or text.startswith(mark)
 
 
 def _first_problem(text: str, mark: str | None, first_line: int, n_leading: int) -> str | None:
@@ -236,5 +199,5 @@ def _first_problem(text: str, mark: str | None, first_line: int, n_leading: int)
             return f"line {line} has {len(cells)} cells where the first row has {width}: truncated, or two files in one"
         for column, cell in enumerate(cells, start=1 + n_leading):
             if _number(cell.strip()) is None:
-                return f"line {line}, column {column} holds {cell.strip()!r}, which is no number; correct or delete it"
+                return f"line {line}, column {column} holds {cell.strip()!r}, not a number; correct or delete it"
     return None

@@ -11,7 +11,7 @@ In-distribution folds share training people and get Nadeau and Bengio's correcte
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from brainroam.evaluation.stats.metrics import average_seeds, over_sites
 from brainroam.evaluation.stats.paired import holm, nadeau_bengio
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
+from brainroam.utils.html import html_summary
 
 ALPHA = 0.05
 LEADING = (
@@ -79,6 +80,9 @@ class Comparison:
         What the data cannot decide or do not contain.
     families : list of str
         What Holm's correction goes over, one sentence per family.
+    confounding : DataFrame
+        Per protocol and method what motion, age and sex have to do with the scores, see `confounding.confounding`;
+        empty where the covariates are not known.
     """
 
     table: pd.DataFrame
@@ -86,6 +90,13 @@ class Comparison:
     sentences: list[str]
     notes: list[str]
     families: list[str]
+    confounding: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table and the sentences."""
+        columns = [name for name in (*LEADING, "balanced_acc") if name in self.table]
+        lines = [*self.sentences, *self.families, *self.notes]
+        return html_summary(f"{len(self.table)} methods", self.table[columns], lines)
 
 
 def compare_methods(

@@ -13,7 +13,7 @@ from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section
 
-BESIDE = ("brainood", "brainnettf", "gcn", "fc-ridge", "tangent-ridge")
+BESIDE = ("brainood", "brainnettf", "gcn", "champion", "tangent-ridge")
 NEIGHBOURS = 10
 MARKERS = "osD^vP*X"
 
@@ -24,9 +24,8 @@ def embedding_section(data: ReportData) -> Section:
     found = {name: spaces for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name))}
     shown = {name: found[name] for name in list(found)[:1] + [n for n in found if n in BESIDE or n != "core"][:1]}
     if not shown:
-        what = "No run in this folder kept the embedding of its people."
-        command = f"brainroam loso DATA --methods core,fc-ridge --out {data.path}"
-        return missing("embedding", "Embedding", what, command)
+        what = "Whether people group by diagnosis or by site"
+        return missing("embedding", "Embedding", what, data.command("loso", "--methods core,champion"))
     maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
     caption = (
         "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that "

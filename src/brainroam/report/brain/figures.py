@@ -8,11 +8,13 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from brainroam.data.atlas.lobes import Parts
+from brainroam.report.displays.axes import drawing
+from brainroam.report.displays.gates import GateDisplay
+from brainroam.report.displays.scaffold import SHOWN, ScaffoldDisplay
 from brainroam.report.explanation import Explanation
-from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, canvas
+from brainroam.report.figures import BLUE, GREY, RULE, VERMILION, canvas
 from brainroam.report.section import Drawing
 
-SHOWN = 20  # pathways of each sign on the glass brain
 SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
 COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
 WORDS = {"d_com": "contrast d_com", "effect": "effect on the score"}
@@ -20,8 +22,8 @@ WORDS = {"d_com": "contrast d_com", "effect": "effect on the score"}
 
 def drawings(explanation: Explanation) -> Iterator[Drawing]:
     """Every picture this explanation can give."""
-    makers = (connectome_drawing, lobes_drawing, sites_drawing, gates_drawing)
-    yield from (drawing for make in makers if (drawing := make(explanation)) is not None)
+    makers = (connectome_drawing, chord_drawing, lobes_drawing, sites_drawing, gates_drawing)
+    yield from (made for make in makers if (made := make(explanation)) is not None)
 
 
 def connectome_drawing(explanation: Explanation) -> Drawing | None:
@@ -36,43 +38,28 @@ def connectome_drawing(explanation: Explanation) -> Drawing | None:
         if explanation.kind == "scaffold"
         else f"The {len(positive) + len(negative)} largest pathways by {_measure(explanation)}."
     )
-    table = pd.concat([positive, negative])
-    return Drawing("connectome", caption, lambda: glass_brain(table, table[explanation.measure].to_numpy()))
+    display = ScaffoldDisplay.from_explanation(explanation, SHOWN)
+    return Drawing("connectome", caption, lambda: _glass(display))
 
 
-def glass_brain(table: pd.DataFrame, values: np.ndarray) -> Figure:
-    """Pathways of a table with coordinates, coloured by the sign of their values, seen from four sides."""
-    from nilearn.plotting import plot_connectome
-
-    ends = np.concatenate([table[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float) for k in (1, 2)])
-    nodes, which = np.unique(ends, axis=0, return_inverse=True)
-    first, second = which.reshape(2, -1)
-    matrix = np.zeros((len(nodes), len(nodes)))
-    matrix[first, second] = matrix[second, first] = values
+def _glass(display: ScaffoldDisplay) -> Figure:
     figure = Figure((9.4, 2.9))
-    bound = max(float(np.abs(values).max()), 1e-12) if len(values) else 1.0
-    display = plot_connectome(
-        matrix,
-        nodes,
-        node_color=INK,
-        node_size=9,
-        edge_cmap=LinearSegmentedColormap.from_list("two", [BLUE, BLUE, VERMILION, VERMILION]),
-        edge_vmin=-bound,
-        edge_vmax=bound,
-        edge_kwargs={"linewidth": 1.6, "alpha": 0.85},
-        display_mode="lyrz",
-        figure=figure,
-        axes=(0, 0, 1, 0.93),
-        annotate=False,
-        colorbar=False,
-    )
-    for title, axes in zip(("left", "back", "right", "top"), display.axes.values(), strict=True):
-        axes.ax.set_title(title, color=GREY, fontsize=9)
-    for axes in figure.axes:
-        axes.patch.set_alpha(0)
-        for outline in axes.patches:  # black on black in a dark page
-            outline.set_edgecolor(GREY)
+    display.plot(figure.add_axes((0, 0, 1, 0.93)), kind="glass")
     return figure
+
+
+def chord_drawing(explanation: Explanation) -> Drawing | None:
+    """The largest pathways of both signs on a circle of regions; None where nothing is signed."""
+    display = ScaffoldDisplay.from_explanation(explanation, SHOWN)
+    if explanation.kind != "scaffold" or not len(display.values):
+        return None
+    parts = explanation.parts
+    lobes = f" Dots of one colour lie in one {parts.kind}." if parts else ""
+    caption = (
+        f"The same {len(display.values)} pathways between named regions; vermilion: stronger in people with the "
+        f"condition, blue: weaker. Thicker lines stand for larger contrasts.{lobes}"
+    )
+    return drawing("chord", caption, display)
 
 
 def lobes_drawing(explanation: Explanation) -> Drawing | None:
@@ -156,29 +143,13 @@ def gates_drawing(explanation: Explanation) -> Drawing | None:
         "95 % quantile of a person's gates, bar: the middle half, both averaged over people; points: each person's "
         "median." + (" Everybody of a fold has the same gates." if alike(explanation) else "")
     )
-    return Drawing("gates", caption, lambda: _gates(gates))
+    return drawing("gates", caption, GateDisplay(gates))
 
 
 def alike(explanation: Explanation) -> bool:
     """Whether the gates do not differ between the people of a fold, because only the prior sets them."""
     spread = explanation.gates.groupby("site")[["q05", "median", "q95"]].std().fillna(0)
     return bool((spread < 1e-4).all(axis=None))
-
-
-def _gates(gates: pd.DataFrame) -> Figure:
-    sites = sorted(gates["site"].unique())
-    figure, axes = canvas(7.6, 0.34 * len(sites) + 0.9)
-    for y, site in enumerate(reversed(sites)):
-        here = gates[gates["site"] == site]
-        mean = here[["q05", "q25", "median", "q75", "q95"]].mean()
-        axes.hlines(y, mean["q05"], mean["q95"], color=INK, linewidth=1)
-        axes.hlines(y, mean["q25"], mean["q75"], color=BLUE, linewidth=9, alpha=0.45)
-        axes.scatter(here["median"], np.full(len(here), y), s=9, color=BLUE, zorder=3)
-    axes.set_yticks(range(len(sites)), sites[::-1])
-    axes.set_xlim(0, 1)
-    axes.set_ylim(-0.6, len(sites) - 0.4)
-    axes.set_xlabel("gate")
-    return figure
 
 
 def _measure(explanation: Explanation) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from brainroam.report.brain.figures import alike, gates_drawing
-from brainroam.report.brain.scaffold import COMMAND
 from brainroam.report.brain.study_explanations import Explained, explained
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
@@ -20,7 +19,8 @@ def gates_section(data: ReportData) -> Section:
     found = explained(data)
     drawing = found and gates_drawing(found.explanation)
     if not found or not drawing:
-        return missing("gates", "Gates", "No run kept the gates of its people.", COMMAND.format(data.path))
+        what = "How open the gates are, and which pathways moved whom"
+        return missing("gates", "Gates", what, data.command("loso", "--methods core"))
     sentence = f"How {found.method} (seed {found.seed}) reads the people it was not trained on."
     if alike(found.explanation):
         sentence += (

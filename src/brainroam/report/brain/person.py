@@ -5,13 +5,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
 from brainroam.methods.tuning import Selected
-from brainroam.report.brain.figures import glass_brain
+from brainroam.report.brain.glass import glass_brain
 from brainroam.report.explanation import Explanation
 from brainroam.report.figures import inline
 from brainroam.report.page import render
@@ -92,4 +94,11 @@ def _drawing(lists: list[tuple[str, str, pd.DataFrame]]) -> Drawing | None:
         if "contribution" in rows
         else "What the method attends to most in this person."
     )
-    return Drawing("person", caption, lambda: glass_brain(rows, values.to_numpy(dtype=float)))
+    return Drawing("person", caption, lambda: _glass(rows, values.to_numpy(dtype=float)))
+
+
+def _glass(rows: pd.DataFrame, values: np.ndarray) -> Figure:
+    figure = Figure((9.4, 2.9))
+    first, second = (rows[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float) for k in (1, 2))
+    glass_brain(first, second, values, figure.add_axes((0, 0, 1, 0.93)))
+    return figure

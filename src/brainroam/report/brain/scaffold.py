@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from brainroam.report.brain.figures import connectome_drawing, lobes_drawing, sites_drawing
+from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.outline import outline
 from brainroam.report.brain.study_explanations import explained
 from brainroam.report.data import ReportData
@@ -16,7 +16,6 @@ from brainroam.report.page import missing, render
 from brainroam.report.section import Section
 from brainroam.report.tables import Column, fixed, table
 
-COMMAND = "brainroam loso DATA --methods core --out {}"
 IN_VIEW = 120  # pathways the 3-D view can show
 LISTED = 300
 HEADINGS = {
@@ -34,16 +33,17 @@ def scaffold_section(data: ReportData) -> Section:
     """Which pathways all sites agree on."""
     found = explained(data)
     if found is None:
-        what = "No run in this folder says which pathways it read."
-        return missing("scaffold", "Scaffold", what, COMMAND.format(data.path))
+        what = "Which pathways the sites agree on"
+        return missing("scaffold", "Scaffold", what, data.command("loso", "--methods core"))
     explanation = found.explanation
-    brain = [drawing for drawing in [connectome_drawing(explanation)] if drawing]
+    brain = [made for make in (connectome_drawing, chord_drawing) if (made := make(explanation))]
     after = [drawing for make in (sites_drawing, lobes_drawing) if (drawing := make(explanation))]
     positive, negative = explanation.signed(10)
     shown = explanation.pathways.head(LISTED)
     html = render(
         "scaffold.html",
         sentence=_sentence(explanation, found.method, found.seed),
+        caveat=_caveat(data, found.method),
         figures=[inline(drawing) for drawing in brain],
         scene=scene(explanation),
         positive=pathway_table(positive, "positive-pathways", "Stronger in people with the condition: the ten largest"),
@@ -119,6 +119,18 @@ def _sentence(explanation: Explanation, method: str, seed: int) -> str:
         "condition, kappa the share of sites with its sign, pi its stability when sites are resampled; the gate and "
         "the size of the contribution to the logit are means over held-out people. The folds share most of their "
         "training sites, so a high nu is not independent evidence."
+    )
+
+
+def _caveat(data: ReportData, method: str) -> str:
+    """A model that is no better than guessing has pathways all the same; they then mean nothing."""
+    rows = data.comparison.table
+    rows = rows[rows["method"] == method]
+    if rows.empty or not np.isfinite(rows["auc_low"].iloc[0]) or rows["auc_low"].iloc[0] > 0.5:
+        return ""
+    return (
+        f"These data do not show that {method} is better than guessing. It has pathways all the same, because it must "
+        "select some; do not read them as a finding."
     )
 
 

@@ -24,28 +24,28 @@ class Explained:
 def explained(data: ReportData) -> Explained | None:
     """The scaffold of the report's method or else of core or a variant of it; None where no run kept one."""
     for name in dict.fromkeys([data.method, "core", *data.names]):
-        runs = [(spec, found) for spec, found in runs_of(data, name) if found.get("kind") == "scaffold"]
+        runs = [run for run in runs_of(data, name) if run[1]["explanation"].get("kind") == "scaffold"]
         if runs:
-            people = [held_out(data, spec) for spec, _ in runs]
-            explanation = Explanation([found for _, found in runs], people)
+            people = [held_out(*run) for run in runs]
+            explanation = Explanation([result["explanation"] for _, result in runs], people)
             return Explained(name, runs[0][0].seed, explanation, pd.concat(people, ignore_index=True))
     return None
 
 
 def runs_of(data: ReportData, method: str) -> list[tuple[RunSpec, dict[str, Any]]]:
-    """What the runs of a method kept, of its first seed and repeat: others would show everybody several times."""
+    """Runs of a method that kept an explanation, of its first seed and repeat: others would show people repeatedly."""
     runs = data.explanations(method)
     if data.protocol == "halves":
         repeat = min((spec.fold for spec, _ in runs), default="")[:-1]
         runs = [(spec, found) for spec, found in runs if spec.fold.startswith(repeat)]
     first = min((spec.seed for spec, _ in runs), default=0)
-    return [(spec, found) for spec, found in runs if spec.seed == first]
+    return [run for run in runs if run[0].seed == first]
 
 
-def held_out(data: ReportData, spec: RunSpec) -> pd.DataFrame:
-    """Subject, site (or fold), label, score and probability of the people a run held out, in its order."""
-    predictions = data.folder.runs[spec.hash][1]["predictions"]
-    return pd.DataFrame({"site": spec.fold, **predictions})[["subject", "site", "label", "score", "probability"]]
+def held_out(spec: RunSpec, result: dict[str, Any]) -> pd.DataFrame:
+    """Subject, fold (as site), label, score and probability of the people a run held out, in its order."""
+    table = pd.DataFrame({"site": spec.fold, **result["predictions"]})
+    return table[["subject", "site", "label", "score", "probability"]]
 
 
 def embeddings(data: ReportData, method: str) -> tuple[np.ndarray, pd.DataFrame] | None:
@@ -54,12 +54,13 @@ def embeddings(data: ReportData, method: str) -> tuple[np.ndarray, pd.DataFrame]
     Every fold has axes of its own. Within a fold they are centred, divided by one common spread, and turned so that
     each rises with the fold's score; k is the smallest number of axes any fold has.
     """
-    runs = [(spec, found["embedding"]) for spec, found in runs_of(data, method) if found.get("embedding")]
+    runs = [run for run in runs_of(data, method) if run[1]["explanation"].get("embedding")]
     if not runs:
         return None
-    k = min(len(rows[0]) for _, rows in runs)
-    people = [held_out(data, spec) for spec, _ in runs]
-    points = [_oriented(np.array(rows)[:, :k], table["score"]) for (_, rows), table in zip(runs, people, strict=True)]
+    spaces = [result["explanation"]["embedding"] for _, result in runs]
+    k = min(len(rows[0]) for rows in spaces)
+    people = [held_out(*run) for run in runs]
+    points = [_oriented(np.array(rows)[:, :k], table["score"]) for rows, table in zip(spaces, people, strict=True)]
     return np.concatenate(points), pd.concat(people, ignore_index=True)
 
 

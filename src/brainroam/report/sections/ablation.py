@@ -25,8 +25,7 @@ def ablation_section(data: ReportData) -> Section:
     """CORE against itself with one part taken away."""
     families = ablations(data.names)
     if not families:
-        command = f"brainroam ablate DATA --out {data.shell_path}"
-        return missing("ablation", "Ablation", "CORE was not run with its parts taken away.", command)
+        return missing("ablation", "Ablation", "What each part of CORE is worth", data.command("ablate"))
     drawings, studies = [], []
     for number, family in enumerate(families, 1):
         found = data.compare(list(family.values()), family["core"])

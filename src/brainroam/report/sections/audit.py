@@ -1,37 +1,29 @@
-"""Can the result be trusted: leaks, shortcuts, duplicates, and what the confounds alone can do."""
+"""Can the result be trusted: leaks, shortcuts and duplicates."""
 
 import pandas as pd
+from markupsafe import Markup
 
-from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import Column, table
 
-CONTROL_MEANING = {
-    "majority": "The same score for everybody: what an empty method gets",
-    "confounds": "Age, sex and motion only: what can be had without looking at the brain",
-    "site-only": "The share of cases at each site: what knowing the site alone gives",
-}
-
-
 RESULTS = {True: "passed", None: "to note", False: "failed"}
 
 
 def audit_section(data: ReportData) -> Section:
-    """Checks of ``brainroam audit`` where they exist, and the controls among the runs."""
+    """Checks of ``brainroam audit``, where they exist."""
     audit = data.audit
-    html = render(
-        "audit.html",
-        checks=None if audit is None else _checks(audit["checks"]),
-        command=None if audit is None else audit.get("command"),
-        **_counts([] if audit is None else audit["checks"]),
-        other_data=audit is not None and audit.get("manifest_hash") != data.study["manifest_hash"],
-        controls=_controls(data),
-        path=data.shell_path,
-        method=data.method,
-    )
-    return Section("audit", "Audit", html)
+    html = Markup()
+    if audit is not None:
+        html = render(
+            "audit.html",
+            checks=_checks(audit["checks"]),
+            command=audit.get("command"),
+            **_counts(audit["checks"]),
+            other_data=audit.get("manifest_hash") != data.study["manifest_hash"],
+        )
+    return Section("audit", "Audit: leaks and shortcuts", html)
 
 
 def _counts(checks: list[dict]) -> dict:
@@ -81,19 +73,3 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{key}: {_text(item)}" for key, item in value.items())
     return str(value)
-
-
-def _controls(data: ReportData) -> list[dict]:
-    """Each control: what it means, its sentence against the method, or how to run it."""
-    sentences = dict(zip(data.comparison.paired["method"], data.comparison.sentences, strict=True))
-    found = []
-    for name in CONTROLS:
-        protocol = "cv" if name == "site-only" else "loso"
-        command = f"brainroam {protocol} DATA --methods {name} --out {data.shell_path}"
-        sentence = sentences.get(name, "")
-        if not sentence and name in data.names_under("cv"):
-            scores = data.results.scores
-            cv = scores[(scores["protocol"] == "cv") & (scores["method"] == name)]
-            sentence = f"Mean AUC {cv['auc'].mean():.3f} in in-distribution folds"
-        found.append({"name": name, "meaning": CONTROL_MEANING[name], "sentence": sentence, "command": command})
-    return found

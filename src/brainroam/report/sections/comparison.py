@@ -15,8 +15,8 @@ from brainroam.report.tables import Column, fixed, interval, number, p_value, ta
 def comparison_section(data: ReportData) -> Section:
     """Every method against the method of the report."""
     if len(data.compared) == 1:
-        command = f"brainroam loso DATA --methods fc-ridge,confounds,majority --out {data.shell_path}"
-        return missing("comparison", "Comparison of methods", "Only one method was run.", command)
+        command = data.command("loso", "--methods fc-ridge,confounds,majority")
+        return missing("comparison", "Comparison of methods", "Other methods to compare with", command)
     drawing = Drawing(
         "methods",
         f"Mean AUC over held-out {data.unit}s: dot and thick line with its 95 % interval"

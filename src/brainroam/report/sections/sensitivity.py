@@ -9,14 +9,15 @@ from brainroam.evaluation.stats.compare import summarise
 from brainroam.evaluation.stats.families import BUDGET, WINDOW, sweeps
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, canvas, inline
-from brainroam.report.page import missing, render
-from brainroam.report.section import Drawing, Section
+from brainroam.report.page import render
+from brainroam.report.section import Drawing, Missing, Section
 
 
 def sensitivity_section(data: ReportData) -> Section:
     """The two sweeps of the paper, each where it was run."""
     parts: list[Markup] = []
     drawings: list[Drawing] = []
+    gaps: list[Missing] = []
     for over, name, title, caption, draw in (
         (BUDGET, "budget", "Gate budget K", "Mean AUC over the gate budget K, with 95 % intervals.", _curve),
         (WINDOW, "window", "Window and stride", "Mean AUC for every window length W and stride S (volumes).", _map),
@@ -32,10 +33,9 @@ def sensitivity_section(data: ReportData) -> Section:
             drawings.append(drawing)
             parts.append(render("sweep.html", title=title, figure=inline(drawing)))
         if not families:
-            command = f"brainroam sweep DATA --over {name} --out {data.shell_path}"
-            gap = missing(name, title, f"CORE was not run over {title[0].lower() + title[1:]}.", command)
-            parts.append(render("sweep.html", title=title, figure=gap.html))
-    return Section("sensitivity", "Sensitivity to settings", Markup("").join(parts), tuple(drawings))
+            what = f"How much {title[0].lower() + title[1:]} of CORE matters"
+            gaps.append(Missing(what, data.command("sweep", f"--over {name}")))
+    return Section("sensitivity", "Sensitivity to settings", Markup("").join(parts), tuple(drawings), tuple(gaps))
 
 
 def _summary(data: ReportData, names: list[str]) -> pd.DataFrame:

@@ -1,27 +1,24 @@
-"""Did it work, and what will happen at the next site: in one sentence, then in five figures."""
+"""The verdict in the words of the field: one sentence, five figures, and the comparisons a reader asks for first."""
 
 import math
 
 from brainroam.evaluation.stats.families import CONTROLS
-from brainroam.report.data import ReportData
+from brainroam.report.data import PLAIN, ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import number, span
 
 
 def verdict_section(data: ReportData) -> Section:
-    """The first thing on the page."""
-    row = data.headline
+    """The result in figures."""
     html = render(
         "verdict.html",
         sentence=verdict_sentence(data),
-        judgement=_judgement(data, row),
         against=_against(data),
-        facts=list(_facts(data, row)),
+        facts=list(_facts(data, data.headline)),
         chosen=_chosen(data),
-        unfinished=len(data.study["missing"]) + len(data.study["failed"]),
     )
-    return Section("verdict", "Verdict", html)
+    return Section("figures", "In figures", html)
 
 
 def verdict_sentence(data: ReportData) -> str:
@@ -47,27 +44,28 @@ def verdict_sentence(data: ReportData) -> str:
     return f"{text}; its true AUC at the next {data.unit} is expected between {expected} (95 % prediction interval)."
 
 
-def _judgement(data: ReportData, row: dict) -> str:
+def judgement(data: ReportData) -> str:
     """What the interval allows to be said, no more."""
+    row = data.headline
     if math.isnan(row["auc_low"]):
         return ""
     if row["auc_low"] <= 0.5:
-        return "These data do not show that it is better than chance (AUC 0.50)."
+        return "These data do not show that it is better than guessing."
     if math.isnan(row["next_low"]):
-        return "It is better than chance (AUC 0.50) on average."
+        return "It is better than guessing on average."
     if row["next_low"] <= 0.5:
         return (
-            "It is better than chance (AUC 0.50) on average, but chance lies within what is to be expected of the "
+            "It is better than guessing on average, but guessing lies within what is to be expected of the "
             f"next {data.unit}."
         )
-    return f"It is better than chance (AUC 0.50) on average, and is expected to be so at the next {data.unit}."
+    return f"It is better than guessing on average, and is expected to be so at the next {data.unit}."
 
 
 def _against(data: ReportData) -> list[str]:
-    """The comparisons a doubtful reader asks for first: the best other method, and the confounds alone."""
+    """Default comparisons: the best other method, the plain ridge, and the controls that see no brain."""
     others = data.comparison.paired
     real = [name for name in data.comparison.table["method"] if name not in (data.method, *CONTROLS)]
-    wanted = [*real[:1], *(name for name in ("confounds", "site-only") if name in data.compared)]
+    wanted = dict.fromkeys([*real[:1], *(name for name in (PLAIN, "confounds", "site-only") if name in data.compared)])
     sentences = dict(zip(others["method"], data.comparison.sentences, strict=True))
     return [sentences[name] + "." for name in wanted if name in sentences]
 

@@ -116,7 +116,8 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "12f", "None: calibration is learned on the training sites and not updated on the held-out one."
     yield "12g", "Scores, calibrated probabilities and thresholds come from the training sites alone."
     yield "13", f"{facts.cases} cases and {controls} controls; balanced accuracy and AUC do not depend on the balance."
-    yield "14", f"Performance is given per {unit}; not by sex or age group."
+    by_group = " and by sex, age and motion" if len(data.groups) else "; not by sex or age group"
+    yield "14", f"Performance is given per {unit}{by_group}."
     yield "15", "A score, a calibrated probability, and a class at the threshold learned on the training sites."
     yield "16", f"Every {unit} is evaluation data once and training data otherwise; site table under Participants."
     yield (
@@ -130,12 +131,12 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "23a", verdict_sentence(data)
     yield (
         "23b",
-        f"Worst {unit}: AUC {number(row['worst_auc'])} {row['worst_site']}; heterogeneity under AUC by site.",
+        f"Worst {unit}: AUC {number(row['worst_auc'])} {row['worst_site']}; heterogeneity under Site by site.",
     )
     yield "24", "The model was not updated."
     yield (
         "26",
-        "Limits that the data themselves show: notes under Comparison of methods, Audit, missing and failed runs.",
+        "Limits that the data themselves show: first screen, notes under Comparison of methods, Checks of the data.",
     )
     yield (
         "27a",

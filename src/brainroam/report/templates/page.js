@@ -53,6 +53,7 @@
       const heading = document.createElement("button");
       heading.type = "button";
       heading.textContent = cell.textContent;
+      heading.title = cell.title;
       heading.addEventListener("click", () => sort(table, column));
       cell.replaceChildren(heading);
     });
@@ -91,7 +92,7 @@
       links.get(entry.target.id)?.setAttribute("aria-current", "true");
     }
   }, { rootMargin: "0px 0px -80% 0px" });
-  for (const section of document.querySelectorAll("main > section")) seen.observe(section);
+  for (const section of document.querySelectorAll("main .layout section, #add")) seen.observe(section);
   // A printed page shows what is folded.
   addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("main details")) fold.open = true; });
 })();

@@ -1,0 +1,194 @@
+"""Several scans of one person: which sessions and runs are taken, how runs are joined, and who belongs together.
+
+Runs that are joined are standardised first, region by region: otherwise a shift between runs would look like
+correlation. The correlations of joined runs are then the mean of the runs' correlations, weighted by their lengths.
+"""
+
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.readers.text import Series
+from brainroam.errors import ReaderError, unknown
+
+SESSIONS = ("first", "all", "average")
+RUNS = ("concatenate", "first")
+SESSION = re.compile(r"(?:^|[_/.])(?:ses|session|visit|wave|timepoint)(?:-([A-Za-z0-9]+)|_?(\d+))(?=[_/.]|$)", re.I)
+RUN = re.compile(r"(?:^|[_/.-])(?:run|rest)[-_]?(\d+)(?=[_/.]|$)", re.I)
+EARLY = ("baseline", "bl", "pre", "screening")
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """What to do with several scans of one person.
+
+    ``sessions`` is ``first`` (the others are left out), ``all`` (each is a row of its own, and column ``group`` keeps
+    those of one person together), or ``average`` (joined, so that correlations are averaged); ``runs`` is
+    ``concatenate`` (each standardised, then joined) or ``first``.
+    """
+
+    sessions: str = "first"
+    runs: str = "concatenate"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("sessions", self.sessions, SESSIONS), ("runs", self.runs, RUNS)):
+            if value not in known:
+                raise unknown(name, value, known)
+
+
+USUAL_REPEATS = Repeats()
+
+
+class Scan(NamedTuple):
+    """A file, and the session, run and site that its path tells."""
+
+    path: Path
+    session: str = ""
+    run: str = ""
+    site: str = ""
+
+    @classmethod
+    def of(cls, path: Path, place: str, site: str = "") -> "Scan":
+        """Look for session and run in a path.
+
+        >>> Scan.of(Path("x"), "sub-01_ses-2_task-rest_run-1_bold.csv")[1:3]
+        ('2', '1')
+        """
+        session, run = SESSION.search(place), RUN.search(place)
+        return cls(path, (session[1] or session[2]) if session else "", run[1] if run else "", site)
+
+
+def starred(place: str) -> str:
+    """A path with a star for its session and its run.
+
+    >>> starred("_ses-2_task-rest_run-1_bold.csv")
+    '_ses-*_task-rest_run-*_bold.csv'
+    """
+    for pattern in (SESSION, RUN):
+        place = pattern.sub(lambda found: found[0].removesuffix(next(filter(None, found.groups()))) + "*", place)
+    return place
+
+
+@dataclass
+class Chosen:
+    """The files of each row of the cohort, by the id it will have, and the person and session they are of."""
+
+    files: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+    person: dict[str, str] = field(default_factory=dict)
+    session: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def first_files(self) -> dict[str, Path]:
+        """One file of each row."""
+        return {name: paths[0] for name, paths in self.files.items()}
+
+
+def choose(found: Mapping[str, Sequence[Scan]], repeats: Repeats) -> Chosen:
+    """Choose among the scans of each person, and say what was left out or joined."""
+    chosen, n_sessions, n_runs = Chosen(), 0, 0
+    for person, scans in found.items():
+        by_session: dict[str, list[Scan]] = defaultdict(list)
+        for scan in scans:
+            by_session[scan.session].append(scan)
+        sessions = sorted(by_session, key=_order)
+        runs = {session: _runs(by_session[session], person) for session in sessions}
+        n_sessions += len(sessions) > 1
+        n_runs += any(len(paths) > 1 for paths in runs.values())
+        if repeats.runs == "first":
+            runs = {session: paths[:1] for session, paths in runs.items()}
+        if repeats.sessions == "average":
+            kept = {person: ("", [path for session in sessions for path in runs[session]])}
+        elif repeats.sessions == "all" and len(sessions) > 1:
+            kept = {f"{person}_ses-{session or 'none'}": (session, runs[session]) for session in sessions}
+        else:
+            kept = {person: (sessions[0], runs[sessions[0]])}
+        for name, (session, paths) in kept.items():
+            chosen.files[name], chosen.person[name], chosen.session[name] = tuple(paths), person, session
+    if n_sessions:
+        done = {"first": "the first is taken", "all": "each is a row of its own", "average": "they are averaged"}
+        told = f"{n_sessions} people have several sessions: {done[repeats.sessions]}"
+        warnings.warn(f"{told} (sessions={repeats.sessions}; or {_others(SESSIONS, repeats.sessions)})", stacklevel=2)
+    if n_runs:
+        done = {"first": "the first is taken", "concatenate": "each is standardised by region, then they are joined"}
+        told = f"{n_runs} people have several runs: {done[repeats.runs]}"
+        warnings.warn(f"{told} (runs={repeats.runs}; or {_others(RUNS, repeats.runs)})", stacklevel=2)
+    return chosen
+
+
+def _others(known: Sequence[str], value: str) -> str:
+    return " or ".join(other for other in known if other != value)
+
+
+def _order(session: str) -> tuple:
+    """Baseline first, then by number: 2 before 10."""
+    parts = [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", session.lower()) if part]
+    return not session.lower().startswith(EARLY), parts
+
+
+def _runs(scans: Sequence[Scan], person: str) -> list[Path]:
+    """The files of one session in order; one without a run beside others with one is already their concatenation."""
+    by_run: dict[str, Path] = {}
+    for scan in scans:
+        if scan.run in by_run:
+            raise ReaderError(
+                f"two series for subject {person}: {by_run[scan.run]} and {scan.path}, which differ in neither session "
+                "nor run; narrow the template (--option template=...)"
+            )
+        by_run[scan.run] = scan.path
+    return [by_run[""]] if "" in by_run else [by_run[run] for run in sorted(by_run, key=_order)]
+
+
+def rows_of_scans(table: pd.DataFrame, chosen: Chosen) -> pd.DataFrame:
+    """One row for each scan that was chosen, and one for each person without any; repeated people get a ``group``.
+
+    A table with one row per session gives each scan the row of its session.
+    """
+    rows_of = {str(person): part for person, part in table.groupby("subject", sort=False)}
+    scans_of: dict[str, list[str]] = defaultdict(list)
+    for name, person in chosen.person.items():
+        scans_of[person].append(name)
+    rows = []
+    for person, part in rows_of.items():
+        if "session" not in part:
+            rows += [row.assign(subject=name) for name in scans_of.get(person) or [person] for row in [part]]
+            continue
+        for name in scans_of.get(person) or [person]:
+            wanted = chosen.session.get(name, "")
+            same = part[part["session"].map(lambda text, wanted=wanted: _same_session(text, wanted))]
+            rows.append((same if len(same) else part.iloc[:1]).assign(subject=name))
+    made = pd.concat(rows)
+    if len(chosen.person) > len(set(chosen.person.values())):
+        person = made["subject"].map(lambda name: chosen.person.get(name, name))
+        made["group"] = made["group"].fillna(person) if "group" in made else person
+    return made
+
+
+def _same_session(text: str, session: str) -> bool:
+    bare = re.sub(r"[^a-z0-9]", "", text.lower())
+    return bool(session) and bare in (session.lower(), f"ses{session.lower()}", f"session{session.lower()}")
+
+
+def read_joined(paths: Sequence[Path], read: Callable[[Path], Series]) -> Series:
+    """The series of one person; several are standardised one by one and joined."""
+    series = [read(path) for path in paths]
+    if len(series) == 1:
+        return series[0]
+    for path, run in zip(paths, series, strict=True):
+        if run.values.shape[1] != series[0].values.shape[1] or run.names != series[0].names:
+            raise ReaderError(f"{path} has other regions than {paths[0].name}; runs of one person need the same")
+    trs = {run.tr for run in series if np.isfinite(run.tr)}
+    if len(trs) > 1:
+        raise ReaderError(f"the runs {', '.join(path.name for path in paths)} differ in TR; take one with runs=first")
+    return replace(series[0], values=np.concatenate([_standardised(run.values) for run in series]))
+
+
+def _standardised(x: np.ndarray) -> np.ndarray:
+    spread = x.std(axis=0)
+    return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)

@@ -1,0 +1,111 @@
+"""Sex as tables write it: words of some languages are known; a code of unknown meaning is an error, not a guess."""
+
+import json
+import re
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from brainroam.data.readers.values import SENTINELS, codes, folded, is_empty
+from brainroam.errors import ReaderError, UsageError
+
+MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
+MALE_WORDS = "male man men boy mann männlich maennlich homme masculin hombre masculino uomo maschio mannelijk"
+FEMALE_WORDS = "female woman women girl frau weiblich femme feminin féminin mujer femenino feminino donna femmina"
+MISSING_WORDS = "missing unknown unspecified unbekannt"
+WORDS = {
+    **dict.fromkeys(MALE_WORDS.split(), MALE),
+    **dict.fromkeys(f"{FEMALE_WORDS} vrouw vrouwelijk".split(), FEMALE),
+    **dict.fromkeys([*MISSING_WORDS.split(), "not reported", *map(str, SENTINELS)], MISSING),
+}
+# One letter means something only beside the other: M is man in M/F, M/W and mujer in H/M.
+LETTERS = (("m", "f"), ("m", "w"), ("h", "f"))
+ONE_IS_MALE = {"1": MALE, "2": FEMALE}
+ABIDE_COLUMNS = {"sub_id", "dx_group", "age_at_scan", "sex"}  # ABIDE I and II: 1 = male, 2 = female
+SAY = "say what they mean with sex_codes (--option sex_codes=1=male,2=female; 'missing' for sex unknown)"
+
+
+def sexes(
+    values: pd.Series, source: object, meaning: Mapping[str, float] | None = None, remedy: str = SAY
+) -> pd.Series:
+    """1 = male, 0 = female, NaN for empty cells; codes that are neither words nor in ``meaning`` are an error.
+
+    >>> sexes(pd.Series(["M", "w", "", "männlich"]), "table").tolist()
+    [1.0, 0.0, nan, 1.0]
+    """
+    words = codes(values).map(folded)
+    known = {**WORDS, **_letters(set(words)), **{folded(code): value for code, value in (meaning or {}).items()}}
+    strange = words[~words.isin(known) & ~is_empty(words)]
+    if len(strange):
+        held = ", ".join(f"{code!r} ({n} people)" for code, n in sorted(Counter(values[strange.index]).items())[:8])
+        raise ReaderError(f"{source}, column {values.name!r} holds {held}, which is neither male nor female; {remedy}")
+    return words.map(known).astype(float)
+
+
+def _letters(present: set[str]) -> dict[str, float]:
+    """What single letters mean; H or V beside M is Spanish or Dutch, where M may be either."""
+    single = {word for word in present if len(word) == 1 and word.isalpha()}
+    for male, female in LETTERS:
+        if single <= {male, female} and single != {"h"}:
+            return {male: MALE, female: FEMALE}
+    return {}
+
+
+def sex_meaning(values: pd.Series, given: object, table: pd.DataFrame, path: Path) -> dict[str, float]:
+    """What codes of sex mean, as given, as the column's name says, as the table's sidecar says, or as in ABIDE."""
+    if given is not None:
+        return parse_sex_codes(given)
+    name = str(values.name)
+    told = {folded(code): WORDS.get(folded(word)) for code, word in re.findall(r"(\w+)\s*[=:]\s*(\w+)", name)}
+    short = {"m": MALE, "f": FEMALE, "w": FEMALE}
+    told |= {
+        folded(code): short[folded(word)]
+        for code, word in re.findall(r"(\w+)\s*[=:]\s*(\w+)", name)
+        if folded(word) in short
+    }
+    words = set(re.findall(r"[a-z]+", name.lower()))
+    if "female" in words and "male" not in words:
+        told |= {"1": FEMALE, "0": MALE}
+    elif "male" in words and "female" not in words and not told:
+        told |= {"1": MALE, "0": FEMALE}
+    told |= _sidecar(path, name)
+    if not told and {str(column).lower() for column in table.columns} >= ABIDE_COLUMNS:
+        told = dict(ONE_IS_MALE)
+    if not told and set(codes(values)[~is_empty(values)]) == {"0", "1"}:  # as `brainroam.Cohort` has it
+        told = {"1": MALE, "0": FEMALE}
+        warnings.warn(
+            f"{path}, column {name!r} holds 0 and 1, read as 1 = male and 0 = female; "
+            "if it is otherwise say so with sex_codes (--option sex_codes=0=male,1=female)",
+            stacklevel=2,
+        )
+    return {code: value for code, value in told.items() if value is not None}
+
+
+def parse_sex_codes(given: object) -> dict[str, float]:
+    """Codes as a mapping, or as text.
+
+    >>> parse_sex_codes("1=male, 2=female, diverse=missing")
+    {'1': 1.0, '2': 0.0, 'diverse': nan}
+    """
+    pairs = (
+        given.items() if isinstance(given, Mapping) else [part.partition("=")[::2] for part in str(given).split(",")]
+    )
+    meaning = {}
+    for code, word in pairs:
+        value = WORDS.get(folded(str(word)))
+        if value is None:
+            raise UsageError(f"sex_codes: {code}={word} should name male, female or missing, as in 1=male,2=female")
+        meaning[folded(str(code))] = value
+    return meaning
+
+
+def _sidecar(path: Path, name: str) -> dict[str, float | None]:
+    """``Levels`` of the column in the JSON file beside a BIDS table."""
+    try:
+        levels = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))[name]["Levels"]
+        return {folded(str(code)): WORDS.get(folded(str(word))) for code, word in levels.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

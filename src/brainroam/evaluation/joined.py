@@ -1,0 +1,100 @@
+"""Two studies as one: the same people read by two atlases, two pipelines, or before and after a change.
+
+The methods of each study get its name in front (``cc200: core``). Only people whom all studies scored at the same site
+are kept, so that every comparison is paired; the metrics are computed again where somebody falls out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pandas as pd
+
+from brainroam.errors import RunsError
+from brainroam.evaluation.runner import Results
+from brainroam.evaluation.stats.metrics import site_metrics
+
+SEPARATOR = ": "
+PERSON = ["protocol", "site", "subject", "label"]
+RUN = ["method", "protocol", "site", "seed"]
+
+
+def bare_name(method: str) -> str:
+    """A method without the name of its study.
+
+    >>> bare_name("cc200: core[budget=20]"), bare_name("core")
+    ('core[budget=20]', 'core')
+    """
+    return method.rpartition(SEPARATOR)[2]
+
+
+def join_results(studies: Mapping[str, Results]) -> Results:
+    """The results of several studies side by side, by the name of each study.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], budget="fast")
+    >>> joined = join_results({"before": results, "after": results})
+    >>> sorted(joined.scores["method"].unique())
+    ['after: fc-ridge', 'before: fc-ridge']
+    """
+    shared = None
+    for results in studies.values():
+        people = results.predictions[PERSON].drop_duplicates()
+        shared = people if shared is None else shared.merge(people)
+    assert shared is not None
+    if shared.empty:
+        raise RunsError("these studies have nobody in common: people are matched by protocol, site, id and label")
+    parts = [_restricted(results, shared) for results in studies.values()]
+    frames = {
+        kind: pd.concat(
+            [
+                frame.assign(method=name + SEPARATOR + frame["method"])
+                for name, frame in zip(studies, (part[k] for part in parts), strict=True)
+            ],
+            ignore_index=True,
+        )
+        for k, kind in enumerate(("scores", "predictions"))
+    }
+    records = tuple(
+        (replace(spec, method=name + SEPARATOR + spec.method), result)
+        for name, results in studies.items()
+        for spec, result in results.records
+    )
+    first = next(iter(studies.values()))
+    return Results(frames["scores"], frames["predictions"], _study(studies, shared), records, first.path)
+
+
+def _restricted(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores and predictions of the shared people only."""
+    predictions = results.predictions.merge(shared)
+    scores = results.scores.merge(predictions[["protocol", "site"]].drop_duplicates())
+    if len(predictions) == len(results.predictions):
+        return scores, predictions
+    runs = dict(iter(predictions.groupby(RUN)))
+    rows = []
+    for row in scores.to_dict("records"):
+        people = runs[tuple(row[name] for name in RUN)]
+        label, score, probability = (people[name].to_numpy() for name in ("label", "score", "probability"))
+        rows.append(row | site_metrics(label, score, row["threshold"], probability))
+    return pd.DataFrame(rows, columns=scores.columns), predictions
+
+
+def _study(studies: Mapping[str, Results], shared: pd.DataFrame) -> dict:
+    first = next(iter(studies.values())).study
+    lists = {
+        key: [f"{name}{SEPARATOR}{line}" for name, results in studies.items() for line in results.study[key]]
+        for key in ("missing", "failed")
+    }
+    everybody = {person for results in studies.values() for person in results.predictions["subject"]}
+    left_out = len(everybody) - shared["subject"].nunique()
+    atlases = dict.fromkeys(str(results.study["atlas"]) for results in studies.values())
+    return {
+        **first,
+        **lists,
+        "commands": [command for results in studies.values() for command in results.study["commands"]],
+        "atlas": " and ".join(atlases),
+        "joined": list(studies),
+        "not_shared": left_out,
+    }

@@ -1,0 +1,62 @@
+"""Fitted scikit-learn classifiers of this package on disk, and back."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brainroam.core.calibration import Calibration
+from brainroam.core.classifier import CoreClassifier
+from brainroam.core.saving import KIND as CORE
+from brainroam.core.saving import load_core, save_core
+from brainroam.data.atlas import Atlas
+from brainroam.errors import ModelFileError, UsageError
+from brainroam.methods.champion import Champion, ChampionClassifier
+from brainroam.utils import model_files
+
+CHAMPION = "ChampionClassifier"
+
+
+def save_model(estimator: Any, path: str | Path, atlas: Atlas | None = None) -> Path:
+    """Write a fitted `CoreClassifier` or `ChampionClassifier` as a folder of JSON and arrays, nothing executable.
+
+    Examples
+    --------
+    >>> import brainroam, tempfile
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
+    >>> people = cohort.table
+    >>> clf = brainroam.ChampionClassifier().fit(cohort.series, people["label"], site=people["site"])
+    >>> again = load_model(save_model(clf, Path(tempfile.mkdtemp()) / "model", cohort.atlas))
+    >>> bool((again.predict_proba(cohort.series) == clf.predict_proba(cohort.series)).all())
+    True
+    """
+    if isinstance(estimator, CoreClassifier):
+        return save_core(estimator, path, atlas)
+    if not isinstance(estimator, ChampionClassifier):
+        raise UsageError(f"a {type(estimator).__name__} cannot be saved; CoreClassifier and ChampionClassifier can")
+    header = {
+        "kind": CHAMPION,
+        "covariates": list(estimator.champion_.covariates),
+        "classes": estimator.classes_.tolist(),
+        "calibration": {"threshold": estimator.calibration_.threshold, "slope": estimator.calibration_.slope},
+    }
+    if atlas is not None:
+        header["atlas"] = model_files.describe_atlas(atlas.name, atlas.labels)
+    return model_files.save_model(path, header, estimator.champion_.state())
+
+
+def load_model(path: str | Path) -> Any:
+    """The fitted classifier that `save_model` wrote: the same probabilities, bit for bit."""
+    header, arrays = model_files.load_model(path)
+    if header.get("kind") == CORE:
+        return load_core(path)
+    if header.get("kind") != CHAMPION:
+        raise ModelFileError(f"{path} was written by `brainroam fit`; `brainroam predict` and `explain` read it")
+    try:
+        clf = ChampionClassifier()
+        clf.classes_ = np.array(header["classes"])
+        clf.calibration_ = Calibration(**header["calibration"])
+        clf.champion_ = Champion(tuple(header["covariates"])).load_state(arrays)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path} does not hold a whole {CHAMPION}: {error}") from error
+    return clf

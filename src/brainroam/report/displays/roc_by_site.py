@@ -1,0 +1,85 @@
+"""ROC curves: one per held-out site, and their mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from sklearn.metrics import roc_curve
+
+from brainroam.report.data import Source, read_data
+from brainroam.report.displays.axes import axes_for, people_frame, sites_with_both
+from brainroam.report.figures import GREY, SKY, VERMILION
+
+GRID = np.linspace(0, 1, 201)
+
+
+@dataclass
+class RocBySiteDisplay:
+    """Thin: the curve of each site. Thick: the mean sensitivity of the sites at each false positive rate.
+
+    Scores of different folds come from different models, so they are never pooled into one curve.
+
+    Parameters
+    ----------
+    curves : dict of str to ndarray of shape (201,)
+        Sensitivity of each site on the grid of false positive rates 0, 0.005, ..., 1.
+    unit : str
+
+    Examples
+    --------
+    >>> from brainroam.report import RocBySiteDisplay
+    >>> display = RocBySiteDisplay.from_predictions([0, 1, 0, 1], [0.1, 0.9, 0.2, 0.8], ["A", "A", "B", "B"])
+    >>> float(display.mean.min())
+    1.0
+    """
+
+    curves: dict[str, np.ndarray]
+    unit: str = "site"
+
+    @classmethod
+    def from_results(cls, results: Source, method: str | None = None) -> "RocBySiteDisplay":
+        """Of a folder of runs or of results; seeds are averaged as curves."""
+        data = read_data(results, method)
+        rows = data.results.predictions
+        rows = rows[(rows["method"] == data.method) & (rows["protocol"] == data.protocol)]
+        curves = {
+            site: np.mean([_curve(run["label"], run["score"]) for _, run in here.groupby("seed")], axis=0)
+            for site, here in sites_with_both(rows)
+        }
+        return cls(curves, data.unit)
+
+    @classmethod
+    def from_predictions(cls, y_true: Sequence[int], y_score: Sequence[float], site: Sequence[Any]):
+        """Of labels, scores and sites."""
+        people = people_frame(site, y_true, score=y_score)
+        return cls({name: _curve(here["label"], here["score"]) for name, here in sites_with_both(people)})
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean sensitivity over sites on the grid."""
+        return np.mean(list(self.curves.values()), axis=0)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches that suit it."""
+        return 3.9, 3.6
+
+    def plot(self, ax: Axes | None = None) -> "RocBySiteDisplay":
+        """Draw it, on these axes or on new ones."""
+        self.ax_ = ax = axes_for(ax, self.size)
+        ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        for k, curve in enumerate(self.curves.values()):
+            label = f"each {self.unit}" if k == 0 else None
+            ax.plot(GRID, curve, color=SKY, linewidth=0.8, alpha=0.7, label=label)
+        if self.curves:
+            ax.plot(GRID, self.mean, color=VERMILION, linewidth=2.2, label="mean")
+            ax.legend(loc="lower right", frameon=False)
+        ax.set(xlim=(0, 1), ylim=(0, 1.01), xlabel="1 - specificity", ylabel="Sensitivity", aspect="equal")
+        return self
+
+
+def _curve(label: Any, score: Any) -> np.ndarray:
+    false, true, _ = roc_curve(label, score, drop_intermediate=False)
+    return np.interp(GRID, false, true)

@@ -1,0 +1,52 @@
+"""What the head of a column means, in one sentence; shown on hover, below each table, and in print."""
+
+MEANING = {
+    "acc": "Share of people classified right, at the threshold learned on the training sites.",
+    "age_mean": "Mean age in years, with the standard deviation between people.",
+    "age_min": "Youngest and oldest person.",
+    "age_sex_alone": "AUC of age and sex alone: a logistic model of the other sites that never sees the brain.",
+    "auc": "Probability that a randomly chosen case scores higher than a randomly chosen control of the same site: "
+    "0.5 is guessing, 1 is perfect.",
+    "auc_low": "95 % interval of the mean over sites.",
+    "auc_without_all": "AUC after log motion, age and sex are taken out of the score, within site and class.",
+    "auc_without_motion": "AUC after log motion (mean framewise displacement) is taken out of the score, within site "
+    "and class.",
+    "balanced_acc": "Mean of sensitivity and specificity, at the threshold learned on the training sites: 0.5 is "
+    "guessing, whatever the share of cases.",
+    "brier": "Mean squared difference between predicted probability and what was the case: 0 is perfect, 0.25 is "
+    "saying 50 % to everybody.",
+    "calibration_intercept": "0 is perfect; below 0 too many cases are predicted, above 0 too few.",
+    "calibration_slope": "1 is perfect; below 1 the probabilities are too extreme, above 1 too timid.",
+    "d_com": "Consensus contrast: the median over training sites of the difference in connectivity between people with "
+    "and without the condition. Positive: stronger with the condition.",
+    "d_site": "The same difference at this site alone.",
+    "difference": "Mean over sites of the difference in AUC, in points of 0.01; positive: better than the reference.",
+    "effect": "Mean size of what the edge adds to the score; negative where a stronger edge speaks against the "
+    "condition.",
+    "kappa": "Sign consistency: the share of training sites whose contrast has the sign of d_com.",
+    "limit": "Where the check would have been judged otherwise.",
+    "low": "95 % interval.",
+    "male": "Share of men and boys among those whose sex is known.",
+    "mean_fd_mean": "Mean framewise displacement, a measure of head motion, in mm.",
+    "mean_gate": "Mean over held-out people of how open the pathway's gate is: 0 shut, 1 open.",
+    "mean_probability": "Mean predicted probability of the condition.",
+    "mean_size_of_contribution": "Mean over held-out people of how much the pathway moved the logit, either way.",
+    "motion_alone": "AUC of head motion alone: a logistic model of the other sites that never sees the brain.",
+    "n": "People.",
+    "n_cases": "People with the condition.",
+    "n_controls": "People without the condition.",
+    "next_low": "95 % prediction interval: where the AUC of a next site like these is to be expected.",
+    "nu": "Share of the folds whose scaffold contains the edge. Folds share most of their training sites.",
+    "p": "Two-sided p of the mean difference, with the site as the unit.",
+    "p_holm": "The same, corrected for the number of comparisons in this table (Holm).",
+    "pi": "Stability: the share of resamples of the training sites in which the edge is selected again.",
+    "r_motion": "Correlation of score and log motion within site and class: 0 means that the score does not follow "
+    "motion.",
+    "sensitivity": "Share of people with the condition who are found.",
+    "share": "Share of people with the condition.",
+    "specificity": "Share of people without the condition who are left alone.",
+    "tr": "Repetition time of the scan, in seconds.",
+    "volumes_median": "Length of the scan in volumes: median, and range where it differs.",
+    "won": "At how many sites the method is better than the reference.",
+    "worst_auc": "The site with the lowest AUC.",
+}

@@ -1,0 +1,111 @@
+"""Is it motion, age, sex or site: what those reach alone, and what is left of the score without them."""
+
+import numpy as np
+import pandas as pd
+
+from brainroam.report.data import ReportData
+from brainroam.report.displays.axes import drawing
+from brainroam.report.displays.groups import GroupDisplay
+from brainroam.report.displays.motion import MotionDisplay
+from brainroam.report.figures import inline
+from brainroam.report.page import missing, render
+from brainroam.report.section import Section
+from brainroam.report.tables import Column, fixed, interval, table
+
+SIGNED = "{:+.2f}".format
+
+
+def confounding_section(data: ReportData) -> Section:
+    """Motion, age and sex, from the scores and the participants."""
+    title = "Motion, age and sex"
+    if data.protocol == "cv":
+        return Section("confounding", title, render("no_confounding.html"))
+    if data.confounding.empty:
+        known = "and sex" if len(data.participants) else "and sex: begin again the commands under Provenance, as"
+        return missing("confounding", title, f"What motion, age {known} have to do with it", _again(data))
+    drawings = list(_drawings(data))
+    methods = data.confounding.groupby("method").mean(numeric_only=True).drop(columns="n").reset_index()
+    methods = methods.sort_values("auc", ascending=False, kind="stable")
+    mine = data.confounding[data.confounding["method"] == data.method]
+    html = render(
+        "confounding.html",
+        sentence=_sentence(data, methods),
+        figures=[inline(made) for made in drawings],
+        methods=table(
+            methods, _columns("method", "Method"), "confounding", f"Means over held-out {data.unit}s, best AUC first"
+        ),
+        sites=table(
+            mine,
+            _columns("site", data.unit.capitalize()),
+            "confounding-by-site",
+            f"{data.method} at every held-out {data.unit}",
+        ),
+        groups=_group_table(data),
+        unit=data.unit,
+    )
+    return Section("confounding", title, html, tuple(drawings))
+
+
+def _again(data: ReportData) -> str:
+    return data.command("loso", f"--methods {data.method}")
+
+
+def _columns(key: str, heading: str) -> list[Column]:
+    return [
+        Column(key, heading),
+        Column("auc", "AUC", fixed(3)),
+        Column("auc_without_motion", "Without motion", fixed(3)),
+        Column("auc_without_all", "Without motion, age, sex", fixed(3)),
+        Column("r_motion", "r(score, motion)", SIGNED),
+        Column("motion_alone", "Motion alone", fixed(3)),
+        Column("age_sex_alone", "Age and sex alone", fixed(3)),
+    ]
+
+
+def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
+    row = methods.set_index("method").loc[data.method]
+    parts = []
+    if np.isfinite(row["motion_alone"]):
+        parts.append(f"Head motion alone reaches an AUC of {row['motion_alone']:.2f} at held-out {data.unit}s")
+    if np.isfinite(row["age_sex_alone"]):
+        parts.append(f"age and sex alone {row['age_sex_alone']:.2f}")
+    text = ", ".join(parts) + ". " if parts else ""
+    if np.isfinite(row["r_motion"]):
+        text += (
+            f"Within {data.unit} and class the scores of {data.method} correlate with log motion by "
+            f"{row['r_motion']:+.2f}; without motion its AUC is {row['auc_without_motion']:.2f} instead of "
+            f"{row['auc']:.2f}"
+        )
+        known = np.isfinite(row["auc_without_all"])
+        text += f", and {row['auc_without_all']:.2f} without motion, age and sex." if known else "."
+    return text
+
+
+def _drawings(data: ReportData):
+    if (data.participants["mean_fd"] > 0).any():
+        yield drawing(
+            "motion",
+            f"Score of {data.method} against head motion (log mean framewise displacement), both centred within "
+            f"{data.unit} and class: a slope is a part of the score that motion explains and the diagnosis does not.",
+            MotionDisplay.from_results(data),
+        )
+    if data.groups["auc"].notna().any():
+        yield drawing(
+            "groups",
+            f"AUC of {data.method} by sex and by thirds of age and motion of the whole cohort, with 95 % intervals. "
+            f"Only people of the same {data.unit} are compared with each other.",
+            GroupDisplay.from_results(data),
+        )
+
+
+def _group_table(data: ReportData):
+    columns = [
+        Column("covariate", "By"),
+        Column("group", "Group"),
+        Column("n", "People"),
+        Column("n_cases", "Cases"),
+        Column("n_sites", "Sites with both"),
+        Column("auc", "AUC", fixed(3)),
+        Column("low", "95 % interval", interval("low", "high"), of_row=True),
+    ]
+    return table(data.groups, columns, "groups", f"{data.method} by sex, age and motion")

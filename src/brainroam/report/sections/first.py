@@ -1,0 +1,73 @@
+"""The first screen: the verdict in plain words, the picture that carries it, and what to worry about."""
+
+import math
+
+from brainroam.report.data import PLAIN, ReportData
+from brainroam.report.displays.axes import drawing
+from brainroam.report.displays.site_forest import SiteForestDisplay
+from brainroam.report.figures import inline
+from brainroam.report.page import render
+from brainroam.report.section import Missing, Section
+from brainroam.report.sections.verdict import judgement
+from brainroam.report.worries import MOST, worries
+
+
+def first_section(data: ReportData) -> Section:
+    """What a reader sees without scrolling."""
+    bands = "" if data.protocol == "cv" else f"; pale band: where the next {data.unit} is expected"
+    picture = drawing(
+        "forest",
+        f"AUC of {data.method} at each held-out {data.unit} with its 95 % interval; the number beside a name says how "
+        f"many people it had. Line and darker band: mean and its 95 % interval{bands}.",
+        SiteForestDisplay.from_results(data),
+    )
+    found = worries(data)
+    gaps = []
+    if data.check is None:
+        gaps.append(Missing("Duplicates, short scans, dead regions", data.command("check", out=_beside(data, "check"))))
+    if data.audit is None:
+        gaps.append(Missing("A search for leaks and shortcuts", data.command("audit", out=_beside(data, "audit"))))
+    html = render(
+        "first.html",
+        sentences=list(plain_sentences(data)),
+        judgement=judgement(data),
+        figure=inline(picture),
+        worries=found[:MOST],
+        more=max(len(found) - MOST, 0),
+        looked=[name for name in ("check", "audit") if getattr(data, name) is not None],
+        unfinished=len(data.study["missing"]) + len(data.study["failed"]),
+    )
+    return Section("verdict", "The short answer", html, (picture,), tuple(gaps))
+
+
+def plain_sentences(data: ReportData):
+    """The verdict for somebody who does not know what an AUC is."""
+    summary, n = data.summary, int(data.headline["n_sites"])
+    if n == 0:
+        yield f"No {data.unit} has both cases and controls, so nothing can be said about {data.method}."
+        return
+    where = {
+        "loso": "Shown one person with the condition and one without, both from a site it has never seen",
+        "loio": "Shown one person with the condition and one without, both from an institution it has never seen",
+        "halves": "Shown one person with the condition and one without, both from a site it has never seen",
+        "cv": "Shown one new person with the condition and one without, both from a site it knows",
+    }[data.protocol]
+    text = f"{where}, {data.method} ranks the right one higher {_times(summary.mean)} times out of 100"
+    if not math.isnan(summary.low):
+        text += f" (95 % interval {_times(summary.low)} to {_times(summary.high)})"
+    yield f"{text}; guessing gives 50."
+    if not math.isnan(summary.next_low):
+        text = f"At the next {data.unit} expect between {_times(summary.next_low)} and {_times(summary.next_high)}"
+        if data.references:
+            text += (
+                f"; plain ridge regression on the same connectivity reaches {_times(data.references[PLAIN])} on average"
+            )
+        yield f"{text}."
+
+
+def _times(auc: float) -> str:
+    return f"{100 * auc:.0f}"
+
+
+def _beside(data: ReportData, name: str) -> str:
+    return f"{data.shell_path}/{name}.json"

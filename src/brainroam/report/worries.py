@@ -1,0 +1,132 @@
+"""What to worry about before believing the result: the gravest of what check, audit and the runs themselves say."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from brainroam.data.check import labels
+from brainroam.errors import listed
+from brainroam.report.data import PLAIN, ReportData
+from brainroam.report.tables import span
+
+MOST = 3
+FOLLOWS_MOTION = 0.2  # correlation of score and motion within site and class
+SAME = 0.005  # AUC that nobody would notice
+LOST_TO_MOTION = 0.02  # AUC that goes with motion
+
+#: Codes of findings of `check` in the order of their gravity, with what they mean for the result.
+TITLES = {
+    "identical-people": "One person is in the data twice",
+    "alike-people": "Two records look like one person",
+    "label-by-n_timepoints": "Scan length tells the diagnosis",
+    "label-by-mean_fd": "Motion tells the diagnosis",
+    "label-by-age": "Age tells the diagnosis",
+    "label-by-sex": "Sex tells the diagnosis",
+    "label-by-site": "The site tells the diagnosis",
+    "similar-ids": "Two people have nearly the same id",
+    "one-class-site": "Sites with one class only",
+    "small-site": "Very small sites",
+    "short-series": "Very short scans",
+    "unlabelled": "People without a label",
+    "missing-rois": "Regions without signal",
+}
+
+
+@dataclass(frozen=True)
+class Worry:
+    """One reason for doubt: its gravity (0 is worst), what it is, the evidence, and where on the page that is."""
+
+    gravity: float
+    title: str
+    text: str
+    link: str
+
+
+def worries(data: ReportData) -> list[Worry]:
+    """All reasons for doubt, the gravest first."""
+    found = chain(_from_audit(data), _from_check(data), _from_runs(data))
+    return sorted((replace(worry, text=_sentence(worry.text)) for worry in found), key=lambda worry: worry.gravity)
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+def findings(data: ReportData) -> list[dict]:
+    """Findings of `check`, or what can be said from the table of participants alone where nobody checked."""
+    if data.check is not None:
+        return data.check["findings"]
+    table = data.participants
+    if table.empty:
+        return []
+    rules = (labels.class_balance, labels.label_by_site, labels.label_by_covariates, labels.covariate_gaps)
+    return [vars(finding) for rule in rules for finding in rule(table)]
+
+
+def _from_audit(data: ReportData) -> Iterator[Worry]:
+    for check in (data.audit or {"checks": []})["checks"]:
+        name, method, text = (str(check.get(key) or "") for key in ("name", "method", "evidence"))
+        if check.get("passed") is False:
+            yield Worry(0, f"The audit failed: {name}" + (f" of {method}" if method else ""), text, "audit")
+        elif check.get("passed") is None and name == "site-decodability":
+            yield Worry(6.5, "Sites can be told apart", text, "audit")
+
+
+def _from_check(data: ReportData) -> Iterator[Worry]:
+    """One worry per kind of finding; those about the whole cohort before those about single sites."""
+    kinds: dict[str, list[dict]] = defaultdict(list)
+    for finding in findings(data):
+        if finding.get("severity") in ("error", "warning"):
+            kinds[str(finding.get("code"))].append(finding)
+    order = list(TITLES)
+    for code, found in kinds.items():
+        whole = [finding for finding in found if not finding.get("site")]
+        twins = code in ("identical-people", "alike-people")
+        gravity = 1 + order.index(code) / 10 if code in TITLES else 8.0
+        gravity += 0 if whole or twins else 3.5
+        title = TITLES.get(code, code.replace("-", " ").capitalize())
+        places = sorted({str(finding["site"]) for finding in found if finding.get("site")})
+        first = (whole or found)[0]
+        if whole or twins:
+            more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
+            yield Worry(gravity, title, f"{first.get('message')}{more}", "check")
+        else:
+            where = places[0] if len(places) == 1 else f"{len(places)} sites ({listed(places)})"
+            of = "" if len(places) == 1 else f"at {first['site']} "
+            yield Worry(gravity, f"{title} at {where}", f"{of}{first.get('message')}", "check")
+
+
+def _from_runs(data: ReportData) -> Iterator[Worry]:
+    yield from _motion(data)
+    sites = data.site_aucs
+    lost = sites[sites["low"] <= 0.5]
+    if len(lost) and len(sites) > 1:
+        worst = sites.iloc[-1]
+        title = f"At {len(lost)} of {len(sites)} {data.unit}s guessing cannot be ruled out"
+        text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
+        yield Worry(7 if len(lost) < len(sites) / 2 else 4, title, text, "sites")
+    if data.references and data.summary.mean < data.references[PLAIN] + SAME:
+        text = f"mean AUC {data.summary.mean:.3f} against {data.references[PLAIN]:.3f} of plain ridge"
+        yield Worry(3.5, "No better than plain ridge on connectivity", text, "comparison")
+
+
+def _motion(data: ReportData) -> Iterator[Worry]:
+    if data.confounding.empty:
+        return
+    mean = data.confounding.groupby("method").mean(numeric_only=True)
+    mine = mean.loc[data.method]
+    if not np.isfinite(mine["r_motion"]):
+        return
+    drop = mine["auc"] - mine["auc_without_motion"]
+    if abs(mine["r_motion"]) >= FOLLOWS_MOTION or drop >= LOST_TO_MOTION:
+        ridge = f"{mean.loc[PLAIN, 'r_motion']:+.2f}" if PLAIN in mean.index and data.method != PLAIN else ""
+        plain = f" ({ridge} for plain ridge)" if ridge else ""
+        text = (
+            f"correlation with log motion {mine['r_motion']:+.2f} within site and class{plain}; without motion the AUC "
+            f"is {mine['auc_without_motion']:.2f} instead of {mine['auc']:.2f}"
+        )
+        yield Worry(2 if drop >= LOST_TO_MOTION else 5, "The scores follow head motion", text, "confounding")

@@ -1,0 +1,20 @@
+"""What one types after a fitted classifier in a notebook; the work is done by the public verbs of the package."""
+
+from pathlib import Path
+from typing import Any
+
+
+class EstimatorVerbs:
+    """``clf.explain(...)`` and ``clf.save(...)``."""
+
+    def explain(self, series: Any, covariates: Any = None, **options: Any) -> Any:
+        """Which pathways the model reads, and which of them moved whom; see `brainroam.explain`."""
+        import brainroam
+
+        return brainroam.explain(self, series, covariates, **options)
+
+    def save(self, path: str | Path, atlas: Any = None) -> Path:
+        """Write a model folder that `brainroam.load_model` reads; see `brainroam.save_model`."""
+        import brainroam
+
+        return brainroam.save_model(self, path, atlas)

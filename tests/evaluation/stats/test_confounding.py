@@ -1,0 +1,76 @@
+"""What is left of a score without motion, age and sex, against references computed otherwise."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import pearsonr
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import roc_auc_score
+
+from brainroam.evaluation.stats.confounding import auc_by_group, confounding, confounding_by_site, without
+
+
+@pytest.fixture
+def study():
+    """Three sites; cases move more, and the score is half diagnosis and half motion."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"subject": [f"p{i:03}" for i in range(180)], "label": np.tile([0, 1], 90)})
+    people["mean_fd"] = rng.lognormal(-2 + 0.8 * people["label"], 0.5)
+    people["age"], people["sex"] = rng.normal(15, 4, 180), rng.integers(2, size=180)
+    site = np.repeat(["A", "B", "C"], 60)
+    score = 0.8 * people["label"] + np.log(people["mean_fd"]) + rng.normal(size=180)
+    runs = people[["subject", "label"]].assign(method="m", protocol="loso", seed=0, site=site, score=score)
+    return runs, people
+
+
+def test_the_slope_taken_out_is_that_of_a_regression_with_the_class(study):
+    runs, people = study
+    found = confounding_by_site(runs, people).set_index("site")
+    for site, here in runs.merge(people, on=["subject", "label"]).groupby("site"):
+        x = np.column_stack([np.log(here["mean_fd"]), here["age"], here["sex"]])
+        slope = LinearRegression().fit(np.column_stack([here["label"], x]), here["score"]).coef_[1:]
+        adjusted = roc_auc_score(here["label"], here["score"] - x @ slope)
+        assert found.loc[site, "auc_without_all"] == pytest.approx(adjusted)
+        slope = LinearRegression().fit(np.column_stack([here["label"], x[:, 0]]), here["score"]).coef_[1]
+        adjusted = roc_auc_score(here["label"], here["score"] - x[:, 0] * slope)
+        assert found.loc[site, "auc_without_motion"] == pytest.approx(adjusted)
+        centred = here.groupby("label")[["score"]].transform("mean")["score"]
+        motion = np.log(here["mean_fd"]) - np.log(here["mean_fd"]).groupby(here["label"]).transform("mean")
+        assert found.loc[site, "r_motion"] == pytest.approx(pearsonr(here["score"] - centred, motion)[0])
+
+
+def test_motion_alone_is_learned_elsewhere(study):
+    runs, people = study
+    found = confounding(runs, people).iloc[0]
+    assert found["motion_alone"] > 0.75 and 0.35 < found["age_sex_alone"] < 0.65
+    assert found["auc_without_motion"] < found["auc"] - 0.03
+    motion = people["mean_fd"]
+    flipped = people.assign(mean_fd=motion.where(runs["site"] != "A", 1 / motion))
+    assert confounding_by_site(runs, flipped).set_index("site").loc["A", "motion_alone"] < 0.3  # direction of B and C
+
+
+def test_unknown_covariates_are_nan_and_nobody_is_invented(study):
+    runs, people = study
+    found = confounding(runs, people.drop(columns="mean_fd")).iloc[0]
+    assert np.isnan(found["motion_alone"]) and np.isnan(found["r_motion"]) and np.isnan(found["auc_without_all"])
+    assert np.isfinite(found["auc"]) and np.isfinite(found["age_sex_alone"])
+
+
+def test_the_difference_between_classes_is_not_taken_away():
+    label = np.tile([0, 1], 50)
+    x = np.random.default_rng(0).normal(size=(100, 1)) + 2 * label[:, None]
+    assert roc_auc_score(label, without(3.0 * label, label, x)) == 1.0
+
+
+def test_groups_compare_people_of_one_site_and_one_group(study):
+    runs, people = study
+    found = auc_by_group(runs, people, "m", n_boot=200).set_index(["covariate", "group"])
+    table = runs.merge(people, on=["subject", "label"])
+    women = table[table["sex"] == 0]
+    wins = pairs = 0.0
+    for _, here in women.groupby("site"):
+        n = here["label"].sum() * (1 - here["label"]).sum()
+        wins, pairs = wins + n * roc_auc_score(here["label"], here["score"]), pairs + n
+    row = found.loc[("sex", "female")]
+    assert row["auc"] == pytest.approx(wins / pairs) and row["low"] <= row["auc"] <= row["high"]
+    assert found["n"].groupby(level=0).sum().tolist() == [180, 180, 180] and len(found) == 8
