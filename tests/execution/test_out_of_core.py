@@ -63,7 +63,7 @@ def in_memory(cohort, stages):
         values, y, covariates=kept.table[["age", "sex"]], site=site
     )
     residuals = deconfounder.site_residuals(values, np.arange(len(values)), slopes="site")
-    return kept, values, deconfounder, extract_scaffold(residuals, y, site)
+    return kept, values, deconfounder, extract_scaffold(residuals, y, site, huber_delta=np.inf)
 
 
 @pytest.mark.parametrize(

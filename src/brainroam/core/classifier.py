@@ -64,6 +64,8 @@ class CoreClassifier(FrozenCore):
         In seconds instead; then `fit` and `predict_proba` need ``tr``.
     tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
         Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses.
+    contrast : {"mean", "huber"}
+        Class means whose difference is a site's contrast; the robust ones are the paper's.
     bootstrap : {"sites", "hierarchical"}
         What the stability pi resamples.
     budget : float, optional
@@ -153,6 +155,7 @@ class CoreClassifier(FrozenCore):
         tau_percentile: float | Sequence[float] = 80,
         eta: float | Sequence[float] = 0.75,
         zeta: float = 0.70,
+        contrast: str = "mean",
         bootstrap: str = "sites",
         budget: float | None = None,
         budget_weight: float = 5e-4,
@@ -195,6 +198,7 @@ class CoreClassifier(FrozenCore):
         self.tau_percentile = tau_percentile
         self.eta = eta
         self.zeta = zeta
+        self.contrast = contrast
         self.bootstrap = bootstrap
         self.budget = budget
         self.budget_weight = budget_weight
@@ -268,7 +272,7 @@ class CoreClassifier(FrozenCore):
         y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
         pooled = self.deconfounding == "pooled"
         deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on, self.slopes)
-        evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust)
+        evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust, self.contrast)
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")

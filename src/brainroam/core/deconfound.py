@@ -349,6 +349,11 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
         return [fit.filled(usual) for fit in self._fits], usual
 
+    def slope_changes(self) -> np.ndarray:
+        """(E, d, M) What pooling adds to each site's own slopes, in the covariates' own units."""
+        own = np.nan_to_num(np.stack([fit.coef for fit in self._fits]))
+        return np.stack([coef for _, coef in self._own_units()[0]]) - own
+
     def _std(self) -> np.ndarray:
         return self.encoder_.std_[:, None]
 

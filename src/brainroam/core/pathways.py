@@ -25,7 +25,14 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.profile import temporal_descriptors
 from brainroam.core.ridge import EPS, ridge_weights
-from brainroam.core.scaffold import Scaffold, extract_scaffold, select_scaffold, site_contrasts, sites_with_both_classes
+from brainroam.core.scaffold import (
+    Scaffold,
+    contrast_delta,
+    extract_scaffold,
+    select_scaffold,
+    site_contrasts,
+    sites_with_both_classes,
+)
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
 from brainroam.utils.cache import Cache
@@ -111,6 +118,8 @@ class Evidence:
         The training people.
     deconfounder : SiteDeconfounder
         Not fitted yet; a pooled one (the ablation "w/o CD") is fitted once, on all training people.
+    contrast : {"huber", "mean"}
+        Class means that a site's contrast is the difference of.
 
     Attributes
     ----------
@@ -128,11 +137,15 @@ class Evidence:
         covariates: pd.DataFrame,
         deconfounder: SiteDeconfounder,
         cache: Cache | None = None,
+        contrast: str = "huber",
     ) -> None:
+        self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
         self.sites = sites_with_both_classes(y, site)
-        self.contrast = np.concatenate([site_contrasts(*self._people_of([e]), [e], cache) for e in self.sites])
+        self.contrast = np.concatenate(
+            [site_contrasts(*self._people_of([e]), [e], cache, self.huber_delta) for e in self.sites]
+        )
         self.pairs = edge_pairs(n_rois_of(edges.shape[1]))
 
     def scaffold(
@@ -148,13 +161,31 @@ class Evidence:
         thresholds = tau_percentile, eta, zeta
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
-            found = select_scaffold(self.contrast[rows], [self.sites[row] for row in rows], *thresholds)
+            contrast = self.contrast[rows] + self._pooling(sites, rows)
+            found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds)
         else:
-            found = extract_scaffold(*self._people_of(sites), *thresholds, bootstrap, random_state=seed)
+            found = extract_scaffold(
+                *self._people_of(sites), *thresholds, bootstrap, random_state=seed, huber_delta=self.huber_delta
+            )
         if len(found.sites) == len(self.sites):
             return found
         nothing = np.empty(0)
         return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
+
+    def _pooling(self, sites: Sequence[str], rows: Sequence[int]) -> np.ndarray | float:
+        """What pooling the slopes of these sites changes in the contrasts, which were taken by each site's own slopes.
+
+        A slope that changes by c moves the difference of the class means by -c times the classes' gap in the covariate.
+        """
+        if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
+            return 0.0
+        raw, frozen = self.deconfounder.encoder_.imputed(self.covariates), self.frozen(sites)
+        changes = dict(zip(frozen.sites_, frozen.slope_changes(), strict=True))
+        moved = []
+        for name in (self.sites[row] for row in rows):
+            case, control = ((self.site == name) & (self.y == label) for label in (1, 0))
+            moved.append(-(raw[case].mean(axis=0) - raw[control].mean(axis=0)) @ changes[name])
+        return np.stack(moved)
 
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "Evidence":
         """The same evidence, ready to read people on the edges of these scaffolds."""
@@ -234,11 +265,12 @@ def evidence_of(
     kind: str = "pearson",
     shrinkage: float = 0.5,
     robust: bool = False,
+    contrast: str = "huber",
 ) -> Evidence:
     """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
     site = cohort.table["site"].to_numpy().astype(str)
     edges = cohort_edges(cohort, kind, shrinkage, robust)
-    return Evidence(edges, cohort.labels, site, covariates, deconfounder, cohort.cache)
+    return Evidence(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast)
 
 
 @singledispatch

@@ -32,6 +32,8 @@ from brainroam.utils.cache import Cache
 from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import require_between
 
+CONTRASTS = ("mean", "huber")
+
 
 @dataclass(frozen=True, eq=False)
 class Scaffold:
@@ -141,6 +143,13 @@ def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
             f"a cross-site scaffold needs at least two sites with both cases and controls; found {len(sites)} ({found})"
         )
     return sites
+
+
+def contrast_delta(contrast: str) -> float | None:
+    """The Huber threshold of the class means of a contrast: the paper's robust means, or plain ones."""
+    if contrast not in CONTRASTS:
+        raise unknown("contrast", contrast, CONTRASTS)
+    return None if contrast == "huber" else np.inf
 
 
 def site_contrasts(

@@ -32,6 +32,7 @@ PAPER = {
     "hidden": 64,
     "stretch": None,
     "slopes": "site",
+    "contrast": "huber",
     "max_epochs": 30,
     "patience": 10,
 }

@@ -125,7 +125,7 @@ class ScaffoldRidge(Method):
 
     def _evidence(self, cohort: Cohort) -> Evidence:
         deconfounder = SiteDeconfounder(slopes=self.slopes)
-        return evidence_of(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind)
+        return evidence_of(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind, "mean")
 
     def _reading(self, evidence: Evidence, sites: Sequence[str]) -> "_Reading":
         """What the people of these sites give."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from brainroam.core.pathways import Profiles
-from brainroam.core.scaffold import site_contrasts, sites_with_both_classes
+from brainroam.core.scaffold import contrast_delta, site_contrasts, sites_with_both_classes
 from brainroam.data.cohort import missing_rois
 from brainroam.execution.out_of_core.edge_matrix import EdgeMatrix
 from brainroam.execution.out_of_core.plan import Plan
@@ -31,7 +31,8 @@ def write_contrasts(plan: Plan, j: int) -> None:
     deconfounder = plan.stages.deconfounder().fit(values, y, covariates=people[list(plan.stages.covariates)], site=site)
     residuals = deconfounder.site_residuals(values, np.arange(len(values)), slopes="site")
     del values
-    contrast = site_contrasts(residuals, y, site, sites_with_both_classes(y, site))
+    both = sites_with_both_classes(y, site)
+    contrast = site_contrasts(residuals, y, site, both, huber_delta=contrast_delta(plan.stages.contrast))
     with atomic_write(plan.result(j)) as file:
         np.savez(file, **{"contrast": contrast, **deconfounder.fits()})  # type: ignore[arg-type]
 

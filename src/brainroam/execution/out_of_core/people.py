@@ -251,6 +251,7 @@ def _(
     kind: str = "pearson",
     shrinkage: float = 0.5,
     robust: bool = False,
+    contrast: str = "huber",
 ) -> Evidence:
     stages = Stages(
         kind,
@@ -262,6 +263,7 @@ def _(
         "pooled" if deconfounder.pooled else "site",
         deconfounder.fit_on,
         slopes=deconfounder.slopes,
+        contrast=contrast,
         max_missing_rois=1.0,  # who lacks too many is left out already
     )
     return StoredEvidence(carry_out(cohort.plan(stages), cohort.excluded, cohort.disk.crew), cohort.disk, covariates)

@@ -38,6 +38,7 @@ class Stages:
     fit_on: str = "all"
     max_missing_rois: float = 0.2
     slopes: str = "shrunken"
+    contrast: str = "mean"
 
     def __post_init__(self) -> None:
         if self.deconfounding not in ("site", "pooled"):
