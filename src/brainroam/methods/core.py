@@ -1,7 +1,8 @@
 """CORE and its variants under the contract of all methods.
 
-``core`` is our default; the next four each remove one part, as the paper's ablation does; ``core-paper`` is the literal
-reading of the paper: Pearson edges, joint training on site residuals, no orientation, no skip connection.
+``core`` is our default; the next four each remove one part, as the paper's ablation does; ``core-network`` is the
+paper's network on its own, oriented and trained by site folds; ``core-paper`` is the literal reading of the paper:
+Pearson edges, joint training on site residuals, no orientation, no skip connection.
 """
 
 import inspect
@@ -22,6 +23,7 @@ from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
+NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "inner_sites": 4}
 PAPER = {
     "kind": "pearson",
     "robust": False,
@@ -131,6 +133,7 @@ for _name, _parameters, _summary in (
     ("core-no-tp", {"profiles": False}, "core without temporal profiles"),
     ("core-no-pg", {"prior_strength": 0.0}, "core without the prior in the gate"),
     ("core-no-sg", {"gated": False}, "core without subject-adaptive gates"),
+    ("core-network", NETWORK, "the paper's network and Pearson edges, oriented and trained by site folds, no skip"),
     ("core-paper", PAPER, "the literal reading of the paper: joint, site residuals, no orientation"),
 ):
     register(
