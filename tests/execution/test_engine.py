@@ -98,7 +98,7 @@ def test_unknown_engine_and_impossible_jobs():
 
 def test_a_script_without_main_guard_is_told_so(tmp_path):
     script = tmp_path / "study.py"
-    script.write_text("from brainroam import engine\nprint(list(engine.map(pow, [1, 2], 2, jobs=2)))\n")
+    script.write_text("from brainroam.execution import engine\nprint(list(engine.map(pow, [1, 2], 2, jobs=2)))\n")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and "if __name__ == '__main__'" in done.stderr.splitlines()[-1]
 
@@ -138,7 +138,7 @@ def gone(pids, deadline=20):
 def test_workers_end_with_their_parent(tmp_path, how):
     code = (
         "import sys; from pathlib import Path\n"
-        "from brainroam import engine; from test_engine import report_and_sleep\n"
+        "from brainroam.execution import engine; from test_engine import report_and_sleep\n"
         "list(engine.map(report_and_sleep, [1, 2, 3], Path(sys.argv[1]), jobs=2))"
     )
     path = os.pathsep.join([os.path.dirname(__file__), *sys.path])

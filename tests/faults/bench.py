@@ -12,9 +12,9 @@ from tests.faults import launcher
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 
-METHODS = "fc-ridge,core[budget=6,max_epochs=3],majority"
+METHODS = "fc-ridge,core[budget=3,max_epochs=3],majority"
 TABLES = ("scores.csv", "predictions.csv")  # grow by a run at a time: complete rows of finished runs at any moment
-SHRUNK = ["--set", "budget=6", "--set", "max_epochs=3", "--budget", "fast"]
+SHRUNK = ["--set", "budget=3", "--set", "max_epochs=3", "--budget", "fast"]
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
     logarithm is taken.
 
     >>> import brainroam
-    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=4)
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
     >>> nuisance_variables(cohort, ["age", "no such column"]).shape
     (16, 1)
     """

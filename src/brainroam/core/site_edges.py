@@ -44,10 +44,10 @@ class SiteEdges:
     Examples
     --------
     >>> import brainroam
-    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=6)
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8)
     >>> edges = SiteEdges(cohort, EdgeKind("pearson"))
     >>> edges.gram().shape, edges.primal(np.ones(24)).shape, edges.centre(["S01", "S02"]).shape
-    ((24, 24), (15, 1), (15,))
+    ((24, 24), (28, 1), (28,))
     """
 
     def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:

@@ -43,7 +43,7 @@ def _defined_in(info: MethodInfo) -> Path | None:
     made_by = info.make.func if isinstance(info.make, partial) else info.make
     try:
         file = inspect.getsourcefile(made_by)
-    except TypeError:
+    except (TypeError, OSError):
         return None
     return Path(file).resolve() if file and Path(file).is_file() else None
 

@@ -49,7 +49,7 @@ def explain(
     >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
     >>> found = clf.explain(cohort.series, people[["age", "sex"]], atlas=cohort.atlas)
     >>> found.pathways[["region_1", "region_2"]].iloc[0].tolist()
-    ['ROI_004', 'ROI_011']
+    ['ROI_004', 'ROI_012']
     """
     people = anonymous_cohort(series, site=site, tr=tr)
     method, names = _method(estimator)

@@ -51,7 +51,7 @@ class Explanation:
     >>> model = Core(hidden=4, budget=4, epochs=1, tau_percentile=60).fit(cohort)
     >>> explanation = Explanation.of_model(model, cohort, top=3)
     >>> explanation.pathways[["rank", "region_1", "region_2"]].head(1).to_numpy().tolist()
-    [[1, 'ROI_004', 'ROI_011']]
+    [[1, 'ROI_004', 'ROI_012']]
     >>> len(explanation.people) == 3 * len(cohort)
     True
     """

@@ -73,7 +73,7 @@ def read_regular(path: Path, limit: int = LARGEST_DOCUMENT) -> bytes:
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
         if facts.st_size > limit:
             raise OSError(errno.EFBIG, f"it has {facts.st_size:,} bytes, more than the {limit:,} allowed", str(path))
-        return file.read(limit)
+        return file.read(facts.st_size)  # not the limit, for which memory would be set aside
 
 
 def expanded(path: str | Path) -> Path:
