@@ -145,7 +145,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def state(path: Path) -> dict[str, bytes]:
-    """Every file of a result by name, without unfinished files of a killed process and the seconds in run files."""
+    """Every file of a result by name, without unfinished files of a killed process and the times in run files."""
     if path.is_file():
         return {path.name: path.read_bytes()}
     files = [file for file in path.rglob("*") if file.is_file()]
@@ -167,7 +167,7 @@ def _content(file: Path) -> bytes:
         return file.read_bytes()
     try:
         content = json.loads(file.read_bytes())
-        del content["seconds"], content["checksum"]
+        del content["seconds"], content["date"], content["checksum"]  # a clock that runs backwards crosses midnight
     except (ValueError, KeyError, TypeError):
         return file.read_bytes()
     return json.dumps(content, sort_keys=True).encode()

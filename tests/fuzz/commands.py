@@ -18,6 +18,7 @@ RIGHT = {
     "study": "study.yaml",
     "folder": ".",
     "name": "core",
+    "image": "schaefer200",
 }
 LEFT_OUT = ("demo", "fetch")
 SHORT = {  # given after everything else: then a command that gets through to the end is soon there
