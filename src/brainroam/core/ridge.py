@@ -16,8 +16,6 @@ Leaving out the people of group b needs no other inverse: with "rest" everybody 
 so inner leave-one-site-out costs little more than one fit.
 """
 
-from functools import cached_property
-
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
@@ -51,6 +49,8 @@ class DualRidge:
         require_penalties(penalty)
         self.gram, self.penalty = gram, penalty
         self.nuisance = np.zeros((len(gram), 0)) if nuisance is None else nuisance
+        self._inverse = _inverted(gram, penalty)
+        self._gram_nuisance = gram @ self.nuisance
 
     def weights(self, target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:
         """beta (n,) of a fit on everybody, or on everybody but the people at these positions, who get 0."""
@@ -76,19 +76,16 @@ class DualRidge:
         a = bt - b1 * (bt.sum() / total if abs(total) > EPS else 0.0)
         return a - c @ (np.linalg.pinv(s, hermitian=True) @ (u.T @ a))
 
-    @cached_property
-    def _inverse(self) -> np.ndarray:
-        matrix = self.gram.copy()
-        matrix.flat[:: len(matrix) + 1] += self.penalty
-        factor, failed = dpotrf(matrix.T, lower=0, overwrite_a=1)
-        if failed:
-            raise UsageError(f"the penalty {self.penalty:g} is too small for these features; use a larger one")
-        inverse, _ = dpotri(factor, lower=0, overwrite_c=1)
-        return np.triu(inverse) + np.triu(inverse, 1).T
 
-    @cached_property
-    def _gram_nuisance(self) -> np.ndarray:
-        return self.gram @ self.nuisance
+def _inverted(gram: np.ndarray, penalty: float) -> np.ndarray:
+    """B = (K + p I)^-1 by Cholesky's factor."""
+    matrix = gram.copy()
+    matrix.flat[:: len(matrix) + 1] += penalty
+    factor, failed = dpotrf(matrix.T, lower=0, overwrite_a=1)
+    if failed:
+        raise UsageError(f"the penalty {penalty:g} is too small for these features; use a larger one")
+    inverse, _ = dpotri(factor, lower=0, overwrite_c=1)
+    return np.triu(inverse) + np.triu(inverse, 1).T
 
 
 def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.ndarray:

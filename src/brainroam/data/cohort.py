@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -109,7 +109,7 @@ class Cohort:
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
         self._truth, self._covariates, self._prepared = truth, tuple(covariates), tuple(prepared)
         self._origin: tuple[Cohort, np.ndarray] | None = None
-        self._features: MutableMapping[str, np.ndarray] = {}
+        self._features: dict[str, np.ndarray] | FeatureFolder = {}
         self._cache = Cache()
 
     def __len__(self) -> int:

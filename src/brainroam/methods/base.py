@@ -21,6 +21,19 @@ from brainroam.utils.parameters import require_settings
 Folds: TypeAlias = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
+def sites_kept(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
+    """The training sites of each fold, where every fold leaves whole sites out and trains on everybody else; else None.
+
+    >>> sites_kept(np.array(["A", "A", "B"]), [(np.array([2]), np.array([0, 1]))])
+    [['B']]
+    >>> sites_kept(np.array(["A", "A", "B"]), [(np.array([1, 2]), np.array([0]))]) is None
+    True
+    """
+    kept = [sorted(set(site.tolist()) - set(site[held_out].tolist())) for _, held_out in folds]
+    whole = all(np.isin(site, sites).sum() == len(train) for sites, (train, _) in zip(kept, folds, strict=True))
+    return kept if whole else None
+
+
 class Method(ABC):
     """One configured method.
 

@@ -9,8 +9,8 @@ site and class is projected out:
 
 The readers differ in which moments of a scan they believe; what they agree on travels best to a site never seen.
 Selecting the winner of an inner competition is unstable with few sites, and weights learned there were no better than
-fixed ones. So each score is divided by its spread within inner held-out sites and counted 1 : 2 : 2, because the two
-logarithms lost to the Pearson reader nowhere and it lost to them with few people. Recipe and its evidence:
+fixed ones. So each score is divided by its spread within inner held-out sites and counted 1 : 2 : 2: the two logarithms
+read better than Pearson in most regimes, most clearly with few people. Recipe and its evidence:
 docs/results/abide20.md; it was chosen on twenty-site ABIDE.
 
 No covariate of a new person is needed. Age and sex stay in the edges unless they are named in ``covariates``.

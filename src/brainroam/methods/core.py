@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 
 from brainroam.core.classifier import CoreClassifier
+from brainroam.core.connectivity import EdgeKind
 from brainroam.core.saving import core_from_state, core_state
 from brainroam.core.training import predict_logits
 from brainroam.data.cohort import Cohort
@@ -61,7 +62,8 @@ class Core(Method):
 
     def __init__(self, covariates: tuple[str, ...] | None = None, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
-        CoreClassifier(**parameters)  # so that a parameter that does not exist is named before anything is computed
+        made = CoreClassifier(**parameters)  # a parameter that does not exist is named before anything is computed
+        self.edge_kinds = (EdgeKind(made.kind, made.shrinkage, made.robust),)
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""

@@ -22,7 +22,7 @@ from brainroam.core.covariates import nuisance_variables
 from brainroam.core.ridge import DualRidge, require_penalties
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import Folds, Method, MethodInfo
+from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import require_between, require_positive
@@ -84,11 +84,10 @@ class EdgeRidge(Method):
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out share residuals, Gram matrix and its inverse."""
         edges = SiteEdges(cohort, self.kind, self.centred)
-        left_out = [_sites_left_out(edges, *fold) for fold in folds]
-        if not all(left_out):
+        kept = sites_kept(cohort.table["site"].to_numpy().astype(str), folds)
+        if kept is None:
             return super().out_of_fold(cohort, folds, seed)
         people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
-        kept = [[name for name in edges.sites if name not in sites] for sites in left_out]
         if self.soft:
             residuals = edges.residuals(edges.sites)
             coefs = [self._soft_weights(people, residuals, sites) for sites in kept]
@@ -176,14 +175,6 @@ def _combined(ridges: Sequence[DualRidge], target: np.ndarray, without: np.ndarr
         return betas[0]
     lengths = [np.sqrt(max(beta @ ridge.gram @ beta, 1e-300)) for ridge, beta in zip(ridges, betas, strict=True)]
     return np.mean([beta / length for beta, length in zip(betas, lengths, strict=True)], axis=0)
-
-
-def _sites_left_out(edges: SiteEdges, train: np.ndarray, held_out: np.ndarray) -> list[str]:
-    """The sites a fold leaves out, when everybody else is trained on and no site is cut in two; else none."""
-    sites = [name for name, people in edges.people.items() if np.isin(people, held_out).all()]
-    whole = sum(len(edges.people[name]) for name in sites) == len(held_out)
-    n_people = sum(map(len, edges.people.values()))
-    return sites if whole and len(train) + len(held_out) == n_people else []
 
 
 register(

@@ -20,7 +20,7 @@ from brainroam.core.pathways import Evidence, evidence_of
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.errors import EmptyScaffoldError
-from brainroam.methods.base import Folds, Method, MethodInfo
+from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.utils.model_files import part
@@ -70,9 +70,8 @@ class ScaffoldRidge(Method):
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out share regressions and contrasts of the sites."""
         evidence = self._evidence(cohort)
-        kept = [sorted(set(evidence.site) - set(evidence.site[held_out])) for _, held_out in folds]
-        sizes = [int(np.isin(evidence.site, sites).sum()) for sites in kept]
-        if sizes != [len(train) for train, _ in folds]:  # some sites are cut in two
+        kept = sites_kept(evidence.site, folds)
+        if kept is None:
             return super().out_of_fold(cohort, folds, seed)
         scores = []
         for sites, (_, held_out) in zip(kept, folds, strict=True):
