@@ -22,9 +22,10 @@ def shared_edges(
 ) -> Iterator[None]:
     """Let processes share the edges of a cohort; what an interrupted study has computed is found again.
 
-    With one job there is nobody to share with. The files go when all runs are done.
+    With one job there is nobody to share with, and workers of a cluster read the cohort from its store and compute
+    their own. The files go when all runs are done.
     """
-    if jobs == 1 or not kinds:
+    if jobs == 1 or engine != "local" or not kinds:
         yield
         return
     whole, _ = cohort.origin
