@@ -95,6 +95,7 @@ class Core(Method):
         return found | {
             **({"sites": sites} if len(scaffold.contrast) else {}),
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
+            "epochs": int(self.classifier_.chosen_["epochs"]),  # 0: the network stayed as it was drawn
         }
 
     def representation(self, cohort: Cohort) -> np.ndarray:

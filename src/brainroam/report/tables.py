@@ -35,7 +35,7 @@ def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str
     >>> "&lt;b&gt;" in table(frame, [Column("site", "Site"), Column("auc", "AUC", fixed(2))], "sites", "AUC by site")
     True
     """
-    body = [[_cell(row, column) for column in columns] for row in rows.to_dict("records")]
+    body = [[cell(row, column) for column in columns] for row in rows.to_dict("records")]
     looks = [_look(rows[column.key], [row[i][1] for row in body]) for i, column in enumerate(columns)]
     meanings = [MEANING.get(column.key, "") for column in columns]
     return render("table.html", columns=columns, looks=looks, body=body, name=name, caption=caption, meanings=meanings)
@@ -89,8 +89,8 @@ def _look(values: pd.Series, texts: list[str]) -> str:
     return "prose" if max(map(len, texts), default=0) > SENTENCE else "word"
 
 
-def _cell(row: dict[str, Any], column: Column) -> tuple[str, str]:
-    """The value to sort by and export, and the text to read."""
+def cell(row: dict[str, Any], column: Column) -> tuple[str, str]:
+    """The value to sort by and export, and the text to read: a dash where there is none."""
     value = row[column.key]
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "", NOTHING

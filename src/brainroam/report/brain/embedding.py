@@ -33,8 +33,8 @@ def embedding_section(data: ReportData) -> Section:
         "with its score, so a difference of level between folds cannot show. In t-SNE, distances between groups mean "
         "little."
     )
-    drawing = Drawing("embedding", caption, lambda: _draw(maps))
-    sentence = " ".join(_neighbourhood(name, *spaces) for name, spaces in shown.items())
+    drawing = Drawing("embedding", caption, lambda: draw_maps(maps))
+    sentence = " ".join(neighbourhood(name, *spaces) for name, spaces in shown.items())
     html = render("embedding.html", sentence=sentence, figure=inline(drawing))
     return Section("embedding", "Embedding", html, (drawing,))
 
@@ -49,7 +49,7 @@ def t_sne(points: np.ndarray) -> np.ndarray:
         return TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
 
 
-def _neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame) -> str:
+def neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame) -> str:
     """How alike neighbours are, in the space before t-SNE."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -68,7 +68,8 @@ def _neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame) -> str:
     )
 
 
-def _draw(maps: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> Figure:
+def draw_maps(maps: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> Figure:
+    """Two panels for each method: people by diagnosis, and by the fold that held them out."""
     figure = Figure((8.4, 3.7 * len(maps)), layout="constrained")
     grid = figure.subplots(len(maps), 2, squeeze=False)
     for row, (name, (at, people)) in zip(grid, maps.items(), strict=True):

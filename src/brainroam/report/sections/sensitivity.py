@@ -19,8 +19,14 @@ def sensitivity_section(data: ReportData) -> Section:
     drawings: list[Drawing] = []
     gaps: list[Missing] = []
     for over, name, title, caption, draw in (
-        (BUDGET, "budget", "Gate budget K", "Mean AUC over the gate budget K, with 95 % intervals.", _curve),
-        (WINDOW, "window", "Window and stride", "Mean AUC for every window length W and stride S (volumes).", _map),
+        (BUDGET, "budget", "Gate budget K", "Mean AUC over the gate budget K, with 95 % intervals.", curve),
+        (
+            WINDOW,
+            "window",
+            "Window and stride",
+            "Mean AUC for every window length W and stride S (volumes).",
+            window_map,
+        ),
     ):
         families = sweeps(data.names, over)
         for number, family in enumerate(families, 1):
@@ -46,7 +52,8 @@ def _summary(data: ReportData, names: list[str]) -> pd.DataFrame:
     return summarise(scores, predictions).set_index("method")
 
 
-def _curve(family: dict[tuple, str], table: pd.DataFrame) -> Figure:
+def curve(family: dict[tuple, str], table: pd.DataFrame) -> Figure:
+    """Mean AUC over the values of one setting, with its interval."""
     rows = table.loc[list(family.values())]
     x = [point[0] for point in family]
     figure, axes = canvas(7.6, 3.2)
@@ -58,7 +65,8 @@ def _curve(family: dict[tuple, str], table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _map(family: dict[tuple, str], table: pd.DataFrame) -> Figure:
+def window_map(family: dict[tuple, str], table: pd.DataFrame) -> Figure:
+    """Mean AUC over window lengths and strides."""
     windows, strides = (sorted({point[axis] for point in family}) for axis in (0, 1))
     values = np.full((len(strides), len(windows)), np.nan)
     for (window, stride), name in family.items():

@@ -1,0 +1,151 @@
+"""What each part of the paper runs: configured methods under a protocol.
+
+The ablation and the sweeps are about parts of a network, so they are made on a network that was trained:
+``core-network`` (the paper's network and edges) for a fixed number of epochs. The same for ``core`` follows, where the
+network must earn its epochs on inner sites and may stay untrained.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from brainroam.errors import unknown
+from brainroam.evaluation.stats.families import ABLATION
+from brainroam.evaluation.studies import SWEEPS
+from brainroam.methods.naming import full_name
+
+EPOCHS = 10
+
+#: The paper's name of each system in its tables, and ours.
+SYSTEMS = {
+    "GCN": "gcn",
+    "GAT": "gat",
+    "GIN": "gin",
+    "IRM": "irm",
+    "CORAL": "coral",
+    "GSAT": "gsat",
+    "DisC": "disc",
+    "CEPG": "cepg-proxy",
+    "DiSCO": "disco",
+    "BrainNetTF": "brainnettf",
+    "AGMGC": "agmgc-proxy",
+    "FC-HGNN": "fc-hgnn",
+    "XG-GNN": "xg-gnn",
+    "DeCI": "deci",
+    "BrainOOD": "brainood",
+    "CORE": "core",
+}
+REFERENCES = ("champion", "tangent-ridge", "log-ridge", "fc-ridge", "mean-mlp", "confounds")
+NETWORK, LITERAL = "core-network", "core-paper"
+
+#: The paper's four ablations, as settings of the network.
+WITHOUT: dict[str, dict[str, Any]] = {
+    "w/o CD": {"deconfounding": "pooled"},
+    "w/o TP": {"profiles": False},
+    "w/o PG": {"prior_strength": 0.0},
+    "w/o SG": {"gated": False},
+}
+
+#: What we do differently from the paper, each with the setting that undoes it in ``core``.
+UNDONE: dict[str, dict[str, Any]] = {
+    "literal orientation": {"orient": False},
+    "joint training": {"train": "joint"},
+    "r_site in training": {"train_residual": "site"},
+    "no skip connection": {"skip": "none"},
+    "Pearson edges": {"kind": "pearson", "robust": False},
+    "64 hidden units": {"hidden": 64},
+    "literal profiles": {"stretch": None},
+    "each site's own slopes": {"slopes": "site"},
+    "Huber contrasts": {"contrast": "huber"},
+}
+#: Of these, what ``core-network`` does differently from the paper.
+UNDONE_IN_NETWORK = tuple(name for name in UNDONE if name not in ("no skip connection", "Pearson edges"))
+
+
+class Job(NamedTuple):
+    """Configured methods to run under one protocol."""
+
+    protocol: str
+    methods: tuple[str, ...]
+
+
+class Paper:
+    """The jobs of each part.
+
+    Parameters
+    ----------
+    systems : sequence of str, optional
+        Our names of the methods in the tables; by default the paper's sixteen, the two other readings of CORE and our
+        references.
+    epochs : int
+        Of the network in ablation and sweeps.
+    gate_budget : int, optional
+        K where the paper's is not 80.
+
+    Examples
+    --------
+    >>> list(Paper(["gcn"]).jobs("loso"))
+    [Job(protocol='loso', methods=('gcn',))]
+    >>> Paper(epochs=3).ablation()["w/o PG"]
+    'core-network[epochs=3,prior_strength=0.0]'
+    """
+
+    def __init__(
+        self, systems: Sequence[str] | None = None, epochs: int = EPOCHS, gate_budget: int | None = None
+    ) -> None:
+        self.fixed: dict[str, Any] = {} if gate_budget in (None, 80) else {"budget": gate_budget}
+        self.trained = {**self.fixed, "epochs": epochs}
+        self.network, self.core = self.variant({}), full_name("core", self.fixed)
+        self.literal = full_name(LITERAL, self.fixed)
+        cheap_first = (*REFERENCES, self.core, self.network, self.literal)
+        baselines = [name for name in SYSTEMS.values() if name != "core"]
+        self.systems = tuple(systems) if systems else (*cheap_first, *baselines)
+
+    def variant(self, settings: dict[str, Any]) -> str:
+        """The trained network with some settings changed."""
+        return full_name(NETWORK, {**self.trained, **settings})
+
+    def ablation(self) -> dict[str, str]:
+        """The trained network complete, and without each part."""
+        return {"complete": self.network, **{what: self.variant(change) for what, change in WITHOUT.items()}}
+
+    def core_ablation(self) -> dict[str, str]:
+        """``core`` complete, and without each part."""
+        return dict(zip(("complete", *WITHOUT), (full_name(name, self.fixed) for name in ABLATION), strict=True))
+
+    def sweep(self, over: str) -> dict[tuple[int, ...], str]:
+        """The trained network at each point of a sweep."""
+        return {tuple(point.values()): self.variant(point) for point in SWEEPS[over]}
+
+    def deviations(self) -> dict[str, str]:
+        """``core`` with one deviation undone at a time."""
+        changed = {what: full_name("core", {**self.fixed, **change}) for what, change in UNDONE.items()}
+        return {"core": self.core, **changed}
+
+    def network_deviations(self) -> dict[str, str]:
+        """The trained network with one deviation undone at a time."""
+        return {NETWORK: self.network, **{what: self.variant(UNDONE[what]) for what in UNDONE_IN_NETWORK}}
+
+    def jobs(self, part: str) -> Iterator[Job]:
+        """What a part runs; parts that are not made of runs ask for nothing."""
+        if part not in PARTS:
+            raise unknown("part of the paper", part, PARTS)
+        made_of: dict[str, list[tuple[str, Iterable[str]]]] = {
+            "loso": [("loso", self.systems)],
+            "cv": [("cv", self.systems)],
+            "ablation": [("loso", self.ablation().values()), ("loso", self.core_ablation().values())],
+            "k": [("loso", self.sweep("budget").values())],
+            "windows": [("loso", self.sweep("window").values())],
+            "embedding": [("loso", (self.core, "brainood"))],
+            "edges": [("loso", (self.network,))],
+            "sites": [("loso", (self.network,))],
+            "deviations": [("loso", self.network_deviations().values()), ("loso", self.deviations().values())],
+        }
+        for protocol, methods in made_of.get(part, []):
+            yield Job(protocol, tuple(methods))
+
+
+#: In the order in which they are computed: the cheapest first.
+PARTS = (
+    *("dataset", "edges", "sites", "propositions", "complexity", "ablation", "deviations", "k"),
+    *("loso", "embedding", "cost", "cv", "windows"),
+)

@@ -1,0 +1,93 @@
+"""Put the page together: the paper's order, one self-contained HTML file, and markdown with its figures."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from markupsafe import Markup
+
+from brainroam import __version__
+from brainroam.report.build import Chapter
+from brainroam.report.page import render
+from brainroam.report.paper.cohort import cohort
+from brainroam.report.paper.content import Part
+from brainroam.report.paper.cost import complexity, cost
+from brainroam.report.paper.data import PaperData, read_paper
+from brainroam.report.paper.edges import site_edges, top_edges
+from brainroam.report.paper.embedding import embedding
+from brainroam.report.paper.propositions import propositions
+from brainroam.report.paper.systems import in_distribution, leave_one_site_out
+from brainroam.report.paper.variants import ablation, budgets, deviations, windows
+from brainroam.report.section import Section
+from brainroam.utils.files import write_text
+
+Maker = Callable[[PaperData], Part]
+FIGURES = "paper-figures"
+
+#: The paper's order, and last what only we can say.
+CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
+    ("method", "Method", (propositions,)),
+    ("experiments", "Experiments", (leave_one_site_out, embedding, ablation, budgets, windows)),
+    ("appendix", "Appendix", (cohort, complexity, in_distribution, top_edges, site_edges, cost)),
+    ("beyond", "Beyond the paper", (deviations,)),
+)
+
+
+def paper_page(folder: str | Path) -> tuple[Path, Path]:
+    """Write ``paper.html`` and ``paper.md`` into the folder of a study of the paper, finished or not."""
+    data = read_paper(folder)
+    chapters = [(id, title, [make(data) for make in makers]) for id, title, makers in CHAPTERS]
+    provenance = Part("provenance", "Provenance", tuple(_provenance(data)))
+    chapters.append(("origin", "Where the numbers come from", [provenance]))
+    title = f"The paper on {data.dataset.title}" if data.dataset else "The paper on other data"
+    html = render(
+        "page.html",
+        title=title,
+        subtitle=_subtitle(data),
+        first=Section("first", "What this is", Markup("<p>{}</p>").format(_what(data))),
+        chapters=[Chapter(id, name, tuple(part.section() for part in parts)) for id, name, parts in chapters],
+        gaps=[],
+        data=data,
+        version=__version__,
+    )
+    parts = [part for _, _, found in chapters for part in found]
+    for part in parts:
+        part.write_figures(Path(folder) / FIGURES)
+    text = [f"# {title}", _subtitle(data) + ".", _what(data)]
+    for _, name, found in chapters:
+        text += [f"## {name}", *(part.markdown(FIGURES) for part in found)]
+    markdown = write_text(Path(folder) / "paper.md", "\n\n".join(text) + "\n")
+    return write_text(Path(folder) / "paper.html", html), markdown
+
+
+def _subtitle(data: PaperData) -> str:
+    people, cases = (sum(site[key] for site in data.study["sites"]) for key in ("n", "n_cases"))
+    done = f"{data.days}: " if data.days else ""
+    sites = len(data.study["sites"])
+    return f"{done}{people} people ({cases} with the condition) at {sites} sites, atlas {data.study['atlas']}"
+
+
+def _what(data: PaperData) -> str:
+    words = "Every table and figure of When Brain Networks Travel: Learning Beyond Site (2026), in its order. "
+    if data.dataset is None:
+        return (
+            words + "These data are none of its five datasets, so no published number stands here: all are of this run."
+        )
+    return (
+        words + "Columns named published are the paper's; every other number is of this run and made by our own code."
+    )
+
+
+def _provenance(data: PaperData) -> list[str]:
+    runs = data.results.records if data.results else ()
+    budgets = sorted({spec.budget for spec, _ in runs})
+    seeds = sorted({spec.seed for spec, _ in runs})
+    versions = sorted({spec.version for spec, _ in runs})
+    missing = sorted({line.partition(" at ")[0] for line in (*data.study["missing"], *data.study["failed"])})
+    lines = [
+        "Commands: " + "; ".join(data.study["commands"]) + "." if data.study["commands"] else "No runs yet.",
+        f"Manifest hash {data.study['manifest_hash']} (people, labels, sites and series).",
+        f"{len(runs)} finished runs, tuning {', '.join(budgets) or 'none'}, "
+        f"seeds {', '.join(map(str, seeds)) or 'none'}, by brainroam {', '.join(versions) or __version__}; "
+        f"one after the other they took {data.hours:.1f} hours.",
+    ]
+    return lines + ([f"Asked for and not finished: {', '.join(missing)}."] if missing else [])

@@ -1,0 +1,142 @@
+"""Figures 4 and 6, and which of our changes matters: CORE beside itself with one thing changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from brainroam.errors import listed
+from brainroam.report.figures import BLUE, GREY, INK, canvas
+from brainroam.report.paper.content import Block, Listing, Part
+from brainroam.report.paper.data import PaperData
+from brainroam.report.paper.published import CLAIMS
+from brainroam.report.section import Drawing
+from brainroam.report.sections.sensitivity import curve, window_map
+from brainroam.report.tables import Column, fixed, interval, p_value
+
+UNTRAINED = "not trained in any fold: the linear reading alone, gated by the prior"
+
+
+def ablation(data: PaperData) -> Part:
+    """Figures 4a and 4b."""
+    network = f"The paper's network, trained for {data.facts['epochs']} epochs"
+    blocks: list[Block] = [
+        f"The paper: {CLAIMS['ablation']}. Differences are ours, paired by site; Holm covers one table."
+    ]
+    blocks += _family(data, data.paper.ablation(), "ablation-network", network)
+    blocks += _family(data, data.paper.core_ablation(), "ablation-core", "core, whose network must earn its epochs")
+    return Part("figure-4ab", "Figures 4a and 4b: ablation", tuple(blocks))
+
+
+def deviations(data: PaperData) -> Part:
+    """Each of our changes undone, one at a time."""
+    blocks: list[Block] = [
+        "Where our reading differs from the paper's text, each choice is undone alone and everything else stays. A "
+        "negative difference means that our choice helps. The reasons for each stand on the fidelity page."
+    ]
+    blocks += _family(data, data.paper.deviations(), "deviations-core", "From core, one change undone at a time")
+    title = "From the paper's network (Pearson edges, no skip connection), one change undone at a time"
+    blocks += _family(data, data.paper.network_deviations(), "deviations-network", title)
+    return Part("deviations", "Which of our changes matters", tuple(blocks))
+
+
+def budgets(data: PaperData) -> Part:
+    """Figure 4c."""
+    names = {point: name for point, name in data.paper.sweep("budget").items() if name in data.names("loso")}
+    blocks: list[Block] = [f"The paper: {CLAIMS['k']}."]
+    if len(names) > 1:
+        table = data.summary("loso")
+        caption = "Mean AUC of the trained network over the gate budget K, with 95 % intervals."
+        blocks.append(Drawing("paper-budget", caption, lambda: curve(names, table)))
+        blocks.append(_best(table, {f"K = {point[0]:g}": name for point, name in names.items()}))
+    return Part("figure-4c", "Figure 4c: gate budget K", (*blocks, *_unfinished(data.paper.sweep("budget"), names)))
+
+
+def windows(data: PaperData) -> Part:
+    """Figure 4d."""
+    names = {point: name for point, name in data.paper.sweep("window").items() if name in data.names("loso")}
+    blocks: list[Block] = [f"The paper: {CLAIMS['windows']}."]
+    if len(names) > 1:
+        table = data.summary("loso")
+        caption = "Mean AUC of the trained network for every window length W and stride S (volumes)."
+        blocks.append(Drawing("paper-windows", caption, lambda: window_map(names, table)))
+        blocks.append(_best(table, {f"W = {w:g}, stride {s:g}": name for (w, s), name in names.items()}))
+    return Part("figure-4d", "Figure 4d: windows", (*blocks, *_unfinished(data.paper.sweep("window"), names)))
+
+
+def _family(data: PaperData, names: Mapping[str, str], name: str, title: str) -> list[Block]:
+    """A table and a picture of variants against the first of them."""
+    reference = next(iter(names.values()))
+    done = {what: method for what, method in names.items() if method in data.names("loso")}
+    if reference not in done.values() or len(done) < 2:
+        return [f"{title}: not run yet."]
+    rows = _compared(data, done, reference)
+    points = fixed(1, 100)
+    columns = [
+        Column("what", "Variant"),
+        Column("auc", "AUC", points),
+        Column("acc", "ACC", points),
+        Column("difference", "Difference", lambda value: f"{100 * value:+.1f}"),
+        Column("low", "95 % interval", interval("low_points", "high_points", 1), of_row=True),
+        Column("won", "Won"),
+        Column("p_holm", "p, Holm", p_value),
+        Column("network", "Network"),
+    ]
+    changed = rows.iloc[1:]
+    caption = f"{title}: AUC with the change minus AUC without it, in points, with 95 % intervals."
+    drawing = Drawing(name, caption, lambda: _forest(changed))
+    return [Listing(rows, columns, name, title), drawing, *_unfinished(names, done)]
+
+
+def _compared(data: PaperData, done: Mapping[str, str], reference: str) -> pd.DataFrame:
+    summary, paired = data.summary("loso"), data.paired(list(done.values()), reference)
+    rows: list[dict[str, Any]] = []
+    for what, method in done.items():
+        row = {"what": what, "method": method, "auc": summary.loc[method, "auc"], "acc": summary.loc[method, "acc"]}
+        row |= dict.fromkeys(("difference", "low", "high", "p_holm", "low_points", "high_points"), np.nan) | {"won": ""}
+        if method in paired.index:
+            found = paired.loc[method]
+            row |= {key: found[key] for key in ("difference", "low", "high", "p_holm")}
+            row |= {"low_points": 100 * found["low"], "high_points": 100 * found["high"]}
+            row["won"] = f"{found['won']} of {found['n_sites']}"
+        rows.append(row | {"network": _trained(data.epochs(method))})
+    return pd.DataFrame(rows)
+
+
+def _trained(epochs: list[int]) -> str:
+    """What became of the network, in words."""
+    if not epochs:
+        return "not recorded"
+    if max(epochs) == 0:
+        return UNTRAINED
+    trained = [count for count in epochs if count]
+    length = f"{min(trained)}" if len(set(trained)) == 1 else f"{min(trained)} to {max(trained)}"
+    return f"{length} epochs" + ("" if len(trained) == len(epochs) else f" in {len(trained)} of {len(epochs)} folds")
+
+
+def _best(table: pd.DataFrame, names: Mapping[str, str]) -> str:
+    best = max(names, key=lambda what: table.loc[names[what], "auc"])
+    values = [100 * table.loc[name, "auc"] for name in names.values()]
+    return (
+        f"Ours: the largest mean AUC is at {best} ({max(values):.1f}); over all {len(values)} points the means lie "
+        f"between {min(values):.1f} and {max(values):.1f}. The intervals overlap wherever they are wider than that."
+    )
+
+
+def _unfinished(wanted: Mapping[Any, str], done: Mapping[Any, str]) -> list[Block]:
+    missing = [name for what, name in wanted.items() if what not in done]
+    return [f"Not run yet: {listed(missing)}."] if missing else []
+
+
+def _forest(rows: pd.DataFrame) -> Figure:
+    figure, axes = canvas(7.6, 0.32 * len(rows) + 0.8)
+    at = np.arange(len(rows))[::-1]
+    axes.axvline(0, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    axes.hlines(at, 100 * rows["low"], 100 * rows["high"], color=BLUE, linewidth=3)
+    axes.scatter(100 * rows["difference"], at, s=40, color=BLUE, edgecolor=INK, linewidth=0.8, zorder=3)
+    axes.set_yticks(at, rows["what"])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("Difference in AUC points; dashed: none")
+    return figure
