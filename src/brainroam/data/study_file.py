@@ -89,7 +89,7 @@ class Study(BaseModel):
     protocol: Literal["loso", "halves"] = "loso"
     repeats: Count = 10
     seeds: Count = 1
-    tuning: Tuning = Field(STANDARD_TUNING, validation_alias=AliasChoices("tuning", "budget"))  # its older name
+    tuning: Annotated[Tuning, Field(validation_alias=AliasChoices("tuning", "budget"))] = STANDARD_TUNING  # once "budget"
     jobs: Count = 1
     out: str = "results"
 
