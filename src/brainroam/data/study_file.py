@@ -89,7 +89,7 @@ class Study(BaseModel):
     protocol: Literal["loso", "halves"] = "loso"
     repeats: Count = 10
     seeds: Count = 1
-    tuning: Annotated[Tuning, Field(validation_alias=AliasChoices("tuning", "budget"))] = STANDARD_TUNING  # once "budget"
+    tuning: Annotated[Tuning, Field(validation_alias=AliasChoices("tuning", "budget"))] = STANDARD_TUNING
     jobs: Count = 1
     out: str = "results"
 
