@@ -23,7 +23,7 @@ def study(tmp_path_factory):
     """A study of everything that is quick."""
     out = tmp_path_factory.mktemp("paper") / "study"
     parts = "dataset,loso,cv,edges,sites"
-    run("synthetic", *SMALL, "--parts", parts, "--methods", "fc-ridge", "--epochs", 1, "--out", out)
+    run("synthetic", *SMALL, "--parts", parts, "--methods", "fc-ridge", "--epochs", 1, "--tuning", "fast", "--out", out)
     return out
 
 
@@ -44,7 +44,20 @@ def test_edges_and_sites_come_from_the_trained_network(study):
 def test_the_same_command_does_nothing_twice(study):
     runs = {file: file.stat().st_mtime_ns for file in (study / "runs" / "runs").iterdir()}
     (study / "paper.html").unlink()
-    run("synthetic", *SMALL, "--parts", "loso,edges", "--methods", "fc-ridge", "--epochs", 1, "--out", study)
+    run(
+        "synthetic",
+        *SMALL,
+        "--parts",
+        "loso,edges",
+        "--methods",
+        "fc-ridge",
+        "--epochs",
+        1,
+        "--tuning",
+        "fast",
+        "--out",
+        study,
+    )
     assert (study / "paper.html").is_file()
     assert runs == {file: file.stat().st_mtime_ns for file in (study / "runs" / "runs").iterdir()}
 

@@ -20,7 +20,7 @@ RIGHT = {
     "name": "core",
     "image": "schaefer200",
 }
-LEFT_OUT = ("demo", "fetch")
+LEFT_OUT = ("demo", "fetch", "paper")
 SHORT = {  # given after everything else: then a command that gets through to the end is soon there
     "loso": ["--methods", "majority", "--tuning", "fast"],
     "cv": ["--methods", "majority", "--tuning", "fast"],

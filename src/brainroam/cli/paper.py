@@ -7,7 +7,7 @@ import typer
 
 from brainroam.cli.options import DataSource, takes_data
 from brainroam.cli.scale import Jobs
-from brainroam.cli.study import Budget, Seeds
+from brainroam.cli.study import Seeds, Tuning
 from brainroam.cli.verbosity import quiet
 from brainroam.methods.naming import split_names
 
@@ -33,7 +33,7 @@ def paper(
     ] = None,
     epochs: Annotated[int, typer.Option(help="Of the network in ablation and sweeps.", min=1, metavar="N")] = 10,
     seeds: Seeds = None,
-    budget: Budget = None,
+    tuning: Tuning = None,
     jobs: Jobs = None,
     page_only: Annotated[
         bool, typer.Option("--page-only", help="Compute nothing; write the page of what is finished.")
@@ -45,7 +45,7 @@ def paper(
     published numbers. Everything takes hours to days: stop it whenever you like, the same command goes on where it
     stopped, and --parts and --methods choose.
 
-    [bold]Example:[/bold] brainroam paper ABIDE_pcp --atlas aal --out paper --budget fast --parts dataset,loso --jobs 2
+    [bold]Example:[/bold] brainroam paper ABIDE_pcp --atlas aal --out paper --tuning fast --parts dataset,loso --jobs 2
     """
     if not page_only:
         plan, reader = as_published(source.plan)
@@ -61,7 +61,7 @@ def paper(
             split_names(methods) if methods else None,
             epochs,
             seeds or 1,
-            budget or "fast",
+            tuning or "default",
             jobs or 1,
             progress=not quiet(),
             reader=reader,

@@ -32,7 +32,7 @@ def run_paper(
     systems: Sequence[str] | None = None,
     epochs: int = EPOCHS,
     seeds: int = 1,
-    budget: str = "fast",
+    tuning: str = "default",
     jobs: int = 1,
     progress: bool = False,
     reader: str | None = None,
@@ -50,7 +50,7 @@ def run_paper(
         Methods of the tables, see `Paper`.
     epochs : int
         Of the network in ablation and sweeps.
-    seeds, budget, jobs, progress
+    seeds, tuning, jobs, progress
         As for `brainroam.evaluate`.
     reader : str, optional
         That read the paper's sites, see `dataset_of`.
@@ -71,7 +71,7 @@ def run_paper(
     paper = Paper(systems, epochs, dataset.gate_budget if dataset else None)
     facts = {"dataset": dataset.name if dataset else None, "epochs": epochs, "gate_budget": paper.fixed.get("budget")}
     write_checksummed(folder / CONFIGURATION, facts)
-    options = {"seeds": seeds, "budget": budget, "jobs": jobs, "progress": progress, "out": folder / "runs"}
+    options = {"seeds": seeds, "tuning": tuning, "jobs": jobs, "progress": progress, "out": folder / "runs"}
     for part in (part for part in PARTS if part in parts):
         for job in paper.jobs(part):
             try:

@@ -79,14 +79,14 @@ def _what(data: PaperData) -> str:
 
 def _provenance(data: PaperData) -> list[str]:
     runs = data.results.records if data.results else ()
-    budgets = sorted({spec.budget for spec, _ in runs})
+    tuning = sorted({spec.tuning for spec, _ in runs})
     seeds = sorted({spec.seed for spec, _ in runs})
     versions = sorted({spec.version for spec, _ in runs})
     missing = sorted({line.partition(" at ")[0] for line in (*data.study["missing"], *data.study["failed"])})
     lines = [
         "Commands: " + "; ".join(data.study["commands"]) + "." if data.study["commands"] else "No runs yet.",
         f"Manifest hash {data.study['manifest_hash']} (people, labels, sites and series).",
-        f"{len(runs)} finished runs, tuning {', '.join(budgets) or 'none'}, "
+        f"{len(runs)} finished runs, tuning {', '.join(tuning) or 'none'}, "
         f"seeds {', '.join(map(str, seeds)) or 'none'}, by brainroam {', '.join(versions) or __version__}; "
         f"one after the other they took {data.hours:.1f} hours.",
     ]
