@@ -69,17 +69,19 @@ def power_law(plan: Plan, n: float) -> float:
 
 def summarise(found: np.ndarray, level: float, gain: float, k: int) -> None:
     """Mean, error and coverage over plans."""
-    error, inside = found[:, 0] - level, (found[:, 1] <= level) & (level <= found[:, 2])
-    gain_inside = (found[:, 4] <= gain) & (gain <= found[:, 5])
-    print(
-        f"{k} sites: AUC foretold {100 * found[:, 0].mean():.1f}, true {100 * level:.1f}, rms error "
-        f"{100 * np.sqrt((error**2).mean()):.1f}, inside {inside.sum()} of {len(found)}; gain foretold "
-        f"{100 * found[:, 3].mean():+.1f}, true {100 * gain:+.1f}, rms error "
-        f"{100 * np.sqrt(((found[:, 3] - gain) ** 2).mean()):.1f}, inside {gain_inside.sum()} of {len(found)}; "
-        f"power law {100 * found[:, 6].mean():.1f}, rms error "
-        f"{100 * np.sqrt(((found[:, 6] - level) ** 2).mean()):.1f}, gain rms error {100 * np.sqrt(((found[:, 7] - gain) ** 2).mean()):.1f}",
-        flush=True,
-    )
+
+    def rms(column: int, true: float) -> float:
+        return 100 * float(np.sqrt(((found[:, column] - true) ** 2).mean()))
+
+    def inside(column: int, true: float) -> str:
+        held = (found[:, column] <= true) & (true <= found[:, column + 1])
+        return f"inside {held.sum()} of {len(found)}"
+
+    mean = 100 * found.mean(axis=0)
+    print(f"{k} sites: AUC true {100 * level:.1f}, foretold {mean[0]:.1f}, rms {rms(0, level):.1f}, {inside(1, level)}")
+    print(f"   gain: true {100 * gain:+.1f}, foretold {mean[3]:+.1f}, rms {rms(3, gain):.1f}, {inside(4, gain)}")
+    print(f"   power law: AUC {mean[6]:.1f}, rms {rms(6, level):.1f}; gain {mean[7]:+.1f}, rms {rms(7, gain):.1f}")
+    print(flush=True)
 
 
 def known_truth(method: str, k: int = 8, n: int = 16, n_worlds: int = 30) -> None:
