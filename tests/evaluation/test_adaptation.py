@@ -22,7 +22,7 @@ def cohort():
 
 @pytest.fixture(scope="module")
 def results(cohort):
-    return brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"], budget="default")
+    return brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"])
 
 
 def test_nothing_of_the_held_out_site_reaches_the_shift_or_the_sets(cohort, results):
@@ -32,7 +32,7 @@ def test_nothing_of_the_held_out_site_reaches_the_shift_or_the_sets(cohort, resu
     table.loc[here, "label"] = 1 - table.loc[here, "label"]
     table.loc[here, ["age", "mean_fd"]] *= 3
     series = [x + 5 * rng.normal(size=x.shape) if h else x for x, h in zip(cohort.series, here, strict=True)]
-    spoiled = brainroam.evaluate(Cohort(series, table), ["fc-ridge"], budget="default", sites=["S02"])
+    spoiled = brainroam.evaluate(Cohort(series, table), ["fc-ridge"], sites=["S02"])
     (_, found), *_ = spoiled.records
     expected = next(run for spec, run in results.records if spec.fold == "S02" and spec.method == "fc-ridge")
     assert found["next_site"] == expected["next_site"]
@@ -102,7 +102,7 @@ def test_runs_of_an_older_version_are_told_to_be_done_again(results):
 
 def test_the_command_writes_tables_that_name_their_protocol(tmp_path):
     small = ("--option", "n_sites=5", "--option", "n_per_site=16", "--option", "n_rois=8", "--methods", "fc-ridge")
-    command = ["loso", "synthetic", *small, "--budget", "default", "--out", str(tmp_path)]
+    command = ["loso", "synthetic", *small, "--out", str(tmp_path)]
     result = CliRunner().invoke(app, [*command, "--controls", "0,3"])
     assert result.exit_code == 0, result.output
     assert "controls-3" in result.stderr and "unlabelled" in result.stderr and "do not rank methods" in result.stderr

@@ -41,7 +41,7 @@ def test_a_saved_model_keeps_the_covariates_it_was_fitted_with(cohort, tmp_path)
 
 
 def page_of(cohort, methods, folder, tmp_path):
-    evaluate(cohort, methods, budget="fast", out=folder)
+    evaluate(cohort, methods, tuning="fast", out=folder)
     return " ".join(report(folder, tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").split())
 
 

@@ -7,8 +7,9 @@ import typer
 
 from brainroam.cli.options import DataSource, Json, takes_data
 from brainroam.cli.scale import Jobs
-from brainroam.cli.study import Budget
+from brainroam.cli.study import Tuning
 from brainroam.cli.verbosity import quiet
+from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.errors import UsageError
 from brainroam.methods.naming import split_names
 
@@ -35,7 +36,7 @@ def plan(
         int, typer.Option(help="Smaller studies for each number of sites.", min=2, max=1000, metavar="N")
     ] = 20,
     seed: Annotated[int, typer.Option(help="All chance follows from it.", min=0, metavar="N")] = 0,
-    budget: Budget = "default",
+    tuning: Tuning = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")] = Path("plan"),
     json: Json = False,
@@ -67,7 +68,7 @@ def plan(
             difference=difference / 100,
             n_draws=draws,
             seed=seed,
-            budget=budget or "default",
+            tuning=tuning or STANDARD_TUNING,
             jobs=jobs or 1,
             progress=not quiet(),
         )

@@ -56,7 +56,7 @@ def adapted(
     --------
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=30, n_rois=10)
-    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], budget="default")
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge"])
     >>> adapted(results.records, [0, 5], n_draws=2)["adaptation"].unique().tolist()
     ['controls-5', 'strict', 'unlabelled']
     """

@@ -25,7 +25,7 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
     --------
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=6, n_per_site=30, n_rois=10)
-    >>> found = coverage(brainroam.evaluate(cohort, ["fc-ridge"], budget="default").records)
+    >>> found = coverage(brainroam.evaluate(cohort, ["fc-ridge"]).records)
     >>> found["level"].unique().tolist(), bool(found["covered"].mean() > 0.7)
     ([0.8], True)
     """

@@ -48,7 +48,7 @@ def test_the_picture_is_made_from_the_file(written):
 def test_the_last_point_is_leave_one_site_out():
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=12, n_rois=8)
     plan = make_plan(cohort, ["fc-ridge"], more_sites=2, n_draws=2)
-    results = brainroam.evaluate(cohort, ["fc-ridge"], budget="default")
+    results = brainroam.evaluate(cohort, ["fc-ridge"])
     points = plan.points()
     last = points[(points["n_sites"] == 5) & (points["share"] == 1)]["auc"].item()
     assert np.isclose(last, results.scores["auc"].mean())
@@ -56,7 +56,7 @@ def test_the_last_point_is_leave_one_site_out():
 
 def test_runs_answer_the_comparison_and_name_what_they_cannot(tmp_path):
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=12, n_rois=8)
-    brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"], budget="default", out=tmp_path / "runs")
+    brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"], out=tmp_path / "runs")
     result = run("plan", tmp_path / "runs", "--out", tmp_path / "plan")
     assert result.exit_code == 0, result.output
     assert "would be found with 6 sites of 12 people" in result.stdout

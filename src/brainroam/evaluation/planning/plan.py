@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.errors import BrainroamError, DataError, UsageError, listed, unknown
 from brainroam.evaluation.planning.draws import Draw, draws, usable_sites
 from brainroam.evaluation.planning.law import Law, fit_law
@@ -61,12 +61,12 @@ class Plan:
         """Everything but the single draws, as plain values."""
         found: dict[str, Any] = {"method": self.method, **self.facts}
         if self.law is not None:
-            reach = np.arange(2, FARTHEST * self.law.n_sites + 1)
+            reach = range(2, FARTHEST * self.law.n_sites + 1)
             found["law"] = {"coef": self.law.coef.tolist(), "people_per_site": self.law.people_per_site}
             found["law"] |= {"n_sites": self.law.n_sites, "ceiling": self.law.ceiling}
             found["points"] = self.points().to_dict("records")
             found["curve"] = [
-                {"n_sites": int(n), "auc": self.law.auc(n), "low": low, "high": high}
+                {"n_sites": n, "auc": self.law.auc(n), "low": low, "high": high}
                 for n in reach
                 for low, high in [self.law.interval(n)]
             ]
@@ -83,7 +83,7 @@ def make_plan(
     difference: float = 0.02,
     n_draws: int = 20,
     seed: int = 0,
-    budget: str = "default",
+    tuning: str = STANDARD_TUNING,
     jobs: int = 1,
     progress: bool | View = False,
 ) -> Plan:
@@ -101,7 +101,7 @@ def make_plan(
         AUC difference that a comparison should be able to find.
     n_draws : int
         Smaller studies for each number of sites and share of people.
-    seed, budget, jobs, progress
+    seed, tuning, jobs, progress
         See `brainroam.evaluate`.
 
     Examples
@@ -109,7 +109,7 @@ def make_plan(
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=7, n_per_site=16, n_rois=10)
     >>> plan = make_plan(cohort, ["fc-ridge"], n_draws=4)
-    >>> print(plan.sentences[1][:71])
+    >>> print(plan.sentences[1][:70])
     With 5 more sites like these, a model of 12 sites is expected to reach
     """
     sites = usable_sites(cohort.table)
@@ -118,7 +118,7 @@ def make_plan(
             f"{more_sites} more sites than the {len(sites)} there are: give between 1 and {len(sites)}; beyond twice "
             "the sites that were measured, the curve is a guess"
         )
-    parts = _measured(cohort, list(methods), n_draws, seed, budget, jobs, progress)
+    parts = _measured(cohort, list(methods), n_draws, seed, tuning, jobs, progress)
     table = _aucs(parts[parts["method"] == methods[0]])
     if table.loc[table["n_sites"] == table["n_sites"].max(), "auc"].mean() < NEAR_CHANCE:
         raise DataError(
@@ -134,7 +134,7 @@ def make_plan(
         "n_people": len(cohort),
         "seed": seed,
         "n_draws": n_draws,
-        "budget": budget,
+        "tuning": tuning,
     }
     sentences = [*_curve_sentences(methods[0], table, law, more_sites)]
     sentences += comparison_sentences(apart, difference, law.people_per_site) if apart else []
@@ -166,11 +166,11 @@ def plan_of_runs(results: Results, methods: Sequence[str] | None = None, differe
 class _Task(NamedTuple):
     draw: Draw
     method: str
-    budget: str
+    tuning: str
 
 
 def _measured(
-    cohort: Cohort, methods: Sequence[str], n_draws: int, seed: int, budget: str, jobs: int, progress: bool | View
+    cohort: Cohort, methods: Sequence[str], n_draws: int, seed: int, tuning: str, jobs: int, progress: bool | View
 ) -> pd.DataFrame:
     """Scores of all draws by the first method, and of leave-one-site-out by the second."""
     for name in methods:
@@ -179,9 +179,9 @@ def _measured(
             raise UsageError(f"{name} has nothing to say about a site it has never seen")
     every = list(draws(cohort.table, n_draws, seed))
     largest = max(draw.n_sites for draw in every)
-    tasks = [_Task(draw, methods[0], budget) for draw in every]
+    tasks = [_Task(draw, methods[0], tuning) for draw in every]
     tasks += [
-        _Task(draw, name, budget)
+        _Task(draw, name, tuning)
         for name in methods[1:2]
         for draw in every
         if (draw.n_sites, draw.share) == (largest, 1)
@@ -198,7 +198,7 @@ def _measured(
 
 def _scored(cohort: Cohort, task: _Task) -> pd.DataFrame:
     draw, (name, fixed) = task.draw, parse_name(task.method)
-    model = Selected(method_info(name), task.budget, **fixed).fit(cohort.subset(draw.train), 0)
+    model = Selected(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
     people = cohort.subset(draw.test)
     known = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
     rows = people.table[["site", "subject", "label"]]

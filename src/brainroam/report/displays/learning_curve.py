@@ -48,13 +48,15 @@ class LearningCurveDisplay:
     def from_plan(cls, plan: "Plan | dict[str, Any] | str | Path") -> "LearningCurveDisplay":
         """Of a `Plan`, of what its ``to_dict`` gives, or of a ``plan.json`` or the folder it is in."""
         if isinstance(plan, Plan):
-            plan = plan.to_dict()
-        if not isinstance(plan, dict):
+            found = plan.to_dict()
+        elif isinstance(plan, dict):
+            found = plan
+        else:
             file = Path(plan) / "plan.json" if Path(plan).is_dir() else Path(plan)
-            plan = json.loads(file.read_text(encoding="utf-8"))
-        if "curve" not in plan:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        if "curve" not in found:
             raise DataError("this plan has no learning curve, only a comparison; make one with: brainroam plan DATA")
-        return cls(pd.DataFrame(plan["points"]), pd.DataFrame(plan["curve"]), plan["n_sites"], plan["method"])
+        return cls(pd.DataFrame(found["points"]), pd.DataFrame(found["curve"]), found["n_sites"], found["method"])
 
     @property
     def size(self) -> tuple[float, float]:
