@@ -100,10 +100,40 @@ def test_people_without_a_label_are_predicted(place):
     assert "11 people" in said(result)
     assert "7 of 12 regions" in said(result)  # who was left out, and why
     table = pd.read_csv(place / "predictions.csv", keep_default_na=False)
-    assert table.columns.tolist() == ["subject", "site", "probability", "predicted", "imputed"]
+    columns = ["subject", "site", "protocol", "probability", "predicted", "set_80", "imputed", "flags"]
+    assert table.columns.tolist() == columns
+    assert (table["protocol"] == "strict").all() and table["set_80"].isin(["case", "control", "either"]).all()
     assert table.loc[0, "subject"] == "'=HYPERLINK('evil')"
     assert table["imputed"].tolist() == ["", "age"] + [""] * 9
     assert ((table["probability"] >= 0.5) == table["predicted"]).all()
+
+
+def test_controls_of_the_new_site_move_its_threshold_and_get_no_row(place, tmp_path):
+    people = Cohort.load(place / "new.npz").table["subject"].tolist()
+    ours = [people[4], people[5], people[6]]
+    (tmp_path / "ours.txt").write_text("\n".join(ours))
+    results, ours_file = {}, ("--controls", tmp_path / "ours.txt")
+    for name, options in {"strict": (), "controls": ours_file, "all": ("--adapt", "unlabelled")}.items():
+        result = run("predict", place / "model", place / "new.npz", *options, "--out", tmp_path / f"{name}.csv")
+        assert result.exit_code == 0, result.output
+        results[name] = pd.read_csv(tmp_path / f"{name}.csv", keep_default_na=False).set_index("subject")
+    moved = results["controls"]
+    assert not set(ours) & set(moved.index) and len(moved) == len(results["strict"]) - 3
+    assert (moved["protocol"] == "controls-3").all() and (moved["set_80"] == "").all()
+    assert (results["all"]["protocol"] == "unlabelled").all()
+    strict = results["strict"].loc[moved.index, "probability"]
+    assert (strict.rank() == moved["probability"].rank()).all()
+
+
+def test_what_prediction_cannot_promise_or_do_is_refused(place, tmp_path):
+    predict = ("predict", place / "model", place / "new.npz", "--out", tmp_path / "p.csv")
+    sure = run(*predict, "--level", "95")
+    assert sure.exit_code == 2 and "95 % cannot be promised" in said(sure) and "19 are needed" in said(sure)
+    assert run(*predict, "--level", "80").exit_code == 0
+    (tmp_path / "ours.txt").write_text("nobody\n")
+    absent = run(*predict, "--controls", tmp_path / "ours.txt")
+    assert absent.exit_code == 1 and "nobody in the data is called nobody" in said(absent)
+    assert run(*predict, "--adapt", "labelled").exit_code == 2
 
 
 def test_prediction_is_the_same_for_one_person_and_for_all(place, tmp_path):

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import atlas, audit, data, export, extract, init, model, paper, report, run, scale, study
+from brainroam.cli import atlas, audit, data, export, extract, init, model, paper, plan, report, run, scale, study
 from brainroam.cli.verbosity import speaks, verbose
 from brainroam.errors import BrainroamError, UsageError, visible
 
@@ -102,6 +102,7 @@ PANELS = {
         study.compare,
         report.report,
         paper.paper,
+        plan.plan,
         study.methods,
     ),
     "Keep and use one model": (model.fit, model.predict, model.explain),

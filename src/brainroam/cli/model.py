@@ -93,16 +93,31 @@ def predict(
     source: DataSource,
     model: Model,
     out: Annotated[Path, typer.Option(help="The table to write.", metavar="CSV")] = Path("predictions.csv"),
+    controls: Annotated[
+        Path | None,
+        typer.Option(help="A file with ids of known controls; they move their site's threshold.", metavar="FILE"),
+    ] = None,
+    adapt: Annotated[
+        str, typer.Option(help="strict, or unlabelled: all people of a site move its threshold.", metavar="NAME")
+    ] = "strict",
+    level: Annotated[
+        float | None,
+        typer.Option(help="Demand prediction sets of this level: 80, 90 or 95 %.", min=1, max=99.9, metavar="PERCENT"),
+    ] = None,
 ) -> None:
     """Predict for people of any site, labelled or not.
 
     Writes for each person the probability of the condition, the class it means at the threshold learned on held-out
-    training sites, and which covariates were missing and stood at the training mean.
+    training sites, sets of classes that hold the truth for 80 and 90 % of people at a new site (either: the model keeps
+    quiet), which covariates were missing and stood at the training mean, and in what the person is unlike those trained
+    on. The column protocol says what was taken from the new site: nothing (strict), or what --controls or --adapt ask.
 
-    [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --out predictions.csv
+    [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --controls ours.txt --out predictions.csv
     """
     cohort = source.load(require_label=False)
     from brainroam.cli.show import show_excluded
+    from brainroam.data.prepare import listed_people
+    from brainroam.methods.predictions import predictions
     from brainroam.methods.saving import load_method
     from brainroam.methods.training_sketch import known_share
 
@@ -114,14 +129,17 @@ def predict(
             "those of people never seen, and say nothing about a new site",
             stacklevel=1,
         )
-    table = cohort.table[["subject", "site"]]
-    table["probability"] = method.probability(cohort)
-    table["predicted"] = (table["probability"] >= 0.5).astype(int)
-    missing = method.missing_covariates(cohort)
-    table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
+    if level is not None:
+        method.sets_.require(round(level / 100, 6))
+    known = list(listed_people(controls, "controls")) if controls is not None else []
+    table = predictions(method, cohort, method.familiarity_, known, adapt)
     show_excluded(cohort.excluded)
-    cases = int(table["predicted"].sum())
-    typer.echo(f"{len(table)} people, {cases} predicted to have the condition: {_save(table, out)}")
+    cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
+    protocols = ", ".join(dict.fromkeys(table["protocol"]))
+    unlike = f"; {flagged} are unlike the people trained on (column flags)" if flagged else ""
+    typer.echo(
+        f"{len(table)} people, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}"
+    )
 
 
 @takes_data

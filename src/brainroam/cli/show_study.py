@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from brainroam.cli.show import print_json
+from brainroam.cli.verbosity import quiet
 from brainroam.errors import visible
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runner import Results
@@ -34,6 +35,36 @@ def show_results(results: Results, out: Path, json: bool) -> None:
     console = Console(highlight=False)
     _print_summary(console, summary)
     console.print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}", markup=False)
+
+
+def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> None:
+    """Write what a few people of the held-out site bring, and how prediction sets do; print the first on stderr."""
+    from brainroam.evaluation.adaptation import adapted, summary
+    from brainroam.evaluation.coverage import coverage
+    from brainroam.utils.csv_text import write_csv
+
+    found = adapted(results.records, controls)
+    write_csv(out / "adaptation.csv", found)
+    write_csv(out / "prediction_sets.csv", coverage(results.records))
+    if quiet():
+        return
+    table = _table("method", "protocol", "sites", "AUC", "BAC strict", "BAC", "difference", "off strict", "off")
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    for row in summary(found).to_dict("records"):
+        low, high = 100 * row["gain_low"], 100 * row["gain_high"]
+        gain = f"{100 * row['gain']:+.1f}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
+        points = [f"{100 * row[name]:.1f}" for name in ("auc", "strict_balanced_acc", "balanced_acc")]
+        off = [f"{row[name]:.3f}" for name in ("strict_level_off", "level_off")]
+        table.add_row(Text(row["method"]), row["adaptation"], str(row["n_sites"]), *points, gain, *off)
+    console = Console(stderr=True, highlight=False)
+    console.print(table)
+    console.print(
+        "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of the "
+        "mean probability, both classes alike, from one half. Protocols take different things from the new site: rows "
+        f"of different protocols do not rank methods. Tables: {out}",
+        markup=False,
+    )
 
 
 def show_comparison(comparison: Comparison, json: bool) -> None:

@@ -124,10 +124,15 @@ def loso(
     by: Annotated[str, typer.Option(help="What to leave out: site or institution.", metavar="NAME")] = "site",
     protocol: Protocol = None,
     repeats: Repeats = None,
+    controls: Annotated[
+        str | None,
+        typer.Option(help="Try so many controls of the held-out site to move its threshold.", metavar="0,5,10,20,40"),
+    ] = None,
 ) -> "Results":
     """Leave one site out: train on all the others, predict there; every site once.
 
     With --protocol halves: deal the sites into two random halves, train on each and predict at the other, repeatedly.
+    With --controls: afterwards, see what a few controls of the held-out site, never scored, bring to the others there.
     Stop it whenever you like: the same command goes on where it stopped.
 
     [bold]Example:[/bold] brainroam loso ABIDE_pcp --atlas aal --methods core,tangent-ridge --out runs --jobs 2
@@ -141,7 +146,22 @@ def loso(
         raise unknown("protocol of this command", protocol, ("loso", "halves"))
     if by == "institution" and protocol == "halves":
         raise UsageError("halves are made of sites: leave out --by institution, or --protocol halves")
-    return evaluate(cohort, methods or (), protocols[by], n_repeats=repeats or 1, **options)
+    wanted = None if controls is None else _numbers(controls, "--controls")
+    if wanted is not None and protocols[by] != "loso":
+        raise UsageError("--controls are taken from the site that is held out: leave one site out at a time")
+    results = evaluate(cohort, methods or (), protocols[by], n_repeats=repeats or 1, **options)
+    if wanted is not None:
+        from brainroam.cli.show_study import show_adaptation
+
+        show_adaptation(results, wanted, options["out"])
+    return results
+
+
+def _numbers(text: str, flag: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdigit() for part in parts):
+        raise UsageError(f"{flag} takes whole numbers with commas between, as 0,5,10,20,40, not {text!r}")
+    return [int(part) for part in parts]
 
 
 @takes_study

@@ -59,7 +59,7 @@ class Preparation:
     def apply(self, cohort: Cohort) -> Cohort:
         """The cohort as every method sees it."""
         if self.exclude is not None:
-            cohort = _without(cohort, _listed_people(self.exclude))
+            cohort = _without(cohort, listed_people(self.exclude))
         if self.max_fd is not None:
             cohort = _within_motion(cohort, self.max_fd)
         if self.crop is not None:
@@ -147,15 +147,19 @@ def _column(cohort: Cohort, name: str, kind: str) -> pd.Series:
     return text.mask(missing).astype(object)
 
 
-def _listed_people(exclude: str | Path | Sequence[str]) -> dict[str, str]:
-    """Ids and reasons."""
-    if not isinstance(exclude, str | Path):
-        return dict.fromkeys(map(str, exclude), "")
-    path = expanded(exclude)
+def listed_people(people: str | Path | Sequence[str], what: str = "people to exclude") -> dict[str, str]:
+    """Ids and reasons, from a file with one id in each line or from a sequence.
+
+    >>> listed_people(["S01_0001"])
+    {'S01_0001': ''}
+    """
+    if not isinstance(people, str | Path):
+        return dict.fromkeys(map(str, people), "")
+    path = expanded(people)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the list of people to exclude, {path}, cannot be read: {error}") from error
+        raise UsageError(f"the list of {what}, {path}, cannot be read: {error}") from error
     rows = [re.split(r"[,;\t]", line.strip(), maxsplit=1) for line in lines if line.strip() and line[0] != "#"]
     return {row[0].strip(): (row[1].strip() if len(row) > 1 else "") for row in rows}
 

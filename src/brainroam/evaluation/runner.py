@@ -257,6 +257,12 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             },
             "metrics": {name: metrics(site == name) for name in np.unique(site)} if several else metrics(slice(None)),
             "threshold": threshold,
+            "next_site": {
+                "slope": model.calibration_.slope,
+                "shifts": {name: [shift.centre, shift.ratio] for name, shift in model.shifts_.items()},
+                "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
+                "n_sites": model.sets_.n_sites,
+            },
             "configuration": model.configuration_,
             "notes": [*filter(None, [task.fold.note]), *model.notes_],
             **({"explanation": explanation} if explanation else {}),

@@ -4,8 +4,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, ModelFileError, UsageError
+from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.training_sketch import sketch
 from brainroam.methods.tuning import Selected
@@ -42,7 +45,20 @@ def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 
         },
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
     }
-    return save_model(path, header, method.state())
+    arrays = method.state()
+    with suppress(UsageError):  # a cohort on disk whose edges cannot be read at once: its model sets no flags
+        known = Familiarity.of(cohort)
+        header["familiarity"], arrays["familiarity"] = known.limits, known.centre
+    return save_model(path, header, arrays)
+
+
+def familiarity_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Familiarity | None:
+    """What a model folder says of its training people; None in those of an older version."""
+    if "familiarity" not in arrays:
+        return None
+    return Familiarity(
+        {str(name): float(value) for name, value in header["familiarity"].items()}, arrays["familiarity"]
+    )
 
 
 def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, Any]]:
@@ -58,10 +74,12 @@ def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, A
         method = Selected(method_info(header["method"]), tuning, **header["fixed"])
         method.configuration_ = header["configuration"]
         method.load_state(arrays)
+        method.familiarity_ = familiarity_of(header, arrays)
         with suppress(DataError):  # about these people, not about the model
-            method.score(
-                cohort.subset([0])
-            )  # arrays that do not fit each other are told here, not in the middle of work
+            first = cohort.subset([0])  # arrays that do not fit each other are told here, not in the middle of work
+            method.score(first)
+            if method.familiarity_ is not None:
+                method.familiarity_.flags(first)
         return method, header
     except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error

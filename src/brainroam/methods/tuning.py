@@ -28,6 +28,9 @@ from brainroam.data.groups import at_one_site, group_codes, left_out_note, witho
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.errors import DataError, unknown
 from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.prediction_sets import LEVELS, PredictionSets, calibrate_sets
+from brainroam.methods.site_shift import UNLABELLED, SiteShift, learn_shift
 from brainroam.utils.model_files import part
 
 RULE = "inner-loso-auc"
@@ -46,7 +49,14 @@ class Selected(Method):
     inner_scores_ : ndarray
         Out-of-site score of each training person (NaN where their site was not an inner site).
     calibration_ : Calibration
+    shifts_ : dict of str to SiteShift
+        How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there.
+    sets_ : PredictionSets
+    familiarity_ : Familiarity or None
+        What the training people were like; of a model that was loaded.
     """
+
+    familiarity_: Familiarity | None = None
 
     def __init__(self, info: MethodInfo, tuning: str = STANDARD_TUNING, /, **fixed: Any) -> None:
         if tuning not in TUNINGS:
@@ -68,6 +78,9 @@ class Selected(Method):
             self._select(cohort, y, seed)
             self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
         self.calibration_ = calibrate(self.inner_scores_, y, site)
+        who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
+        self.shifts_ = {name: learn_shift(self.inner_scores_, site, people) for name, people in who.items()}
+        self.sets_ = calibrate_sets(self.inner_scores_, y, site)
         self.notes_ += list(self.model_.notes_)
         return self
 
@@ -86,14 +99,30 @@ class Selected(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         """The model's state, and threshold and slope."""
-        learned = {"calibration": np.array([self.calibration_.threshold, self.calibration_.slope])}
+        limits = [self.sets_.limits.get(level, (np.nan, np.nan)) for level in LEVELS]
+        learned = {
+            "calibration": np.array([self.calibration_.threshold, self.calibration_.slope]),
+            "shifts": np.array([(shift.centre, shift.ratio) for shift in self.shifts_.values()]),
+            "sets": np.array([(self.sets_.n_sites, np.nan), *limits], dtype=float),
+        }
         return {**{f"model.{name}": value for name, value in self.model_.state().items()}, **learned}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted model; needs ``configuration_``."""
         self.calibration_ = Calibration(*map(float, state["calibration"]))
+        self._load_next_site(state)
         self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
         return self
+
+    def _load_next_site(self, state: dict[str, np.ndarray]) -> None:
+        """What is known of new sites; a model of an older version knows nothing."""
+        shifts = state.get("shifts", np.zeros((2, 2)))
+        names = ("controls", UNLABELLED)
+        self.shifts_ = {name: SiteShift(*map(float, row)) for name, row in zip(names, shifts, strict=True)}
+        sets = state.get("sets", np.full((1 + len(LEVELS), 2), np.nan))
+        limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
+        known = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
+        self.sets_ = PredictionSets(int(np.nan_to_num(sets[0, 0])), known)
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
         folds = list(inner_folds(cohort, self.tuning, seed, self.info.least_sites))

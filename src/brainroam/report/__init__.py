@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from brainroam.report.displays.decision_curve import DecisionCurveDisplay as DecisionCurveDisplay
     from brainroam.report.displays.gates import GateDisplay as GateDisplay
     from brainroam.report.displays.groups import GroupDisplay as GroupDisplay
+    from brainroam.report.displays.learning_curve import LearningCurveDisplay as LearningCurveDisplay
     from brainroam.report.displays.motion import MotionDisplay as MotionDisplay
     from brainroam.report.displays.roc_by_site import RocBySiteDisplay as RocBySiteDisplay
     from brainroam.report.displays.scaffold import ScaffoldDisplay as ScaffoldDisplay
@@ -25,6 +26,7 @@ _DISPLAYS = {
     "DecisionCurveDisplay": "decision_curve",
     "GateDisplay": "gates",
     "GroupDisplay": "groups",
+    "LearningCurveDisplay": "learning_curve",
     "MotionDisplay": "motion",
     "RocBySiteDisplay": "roc_by_site",
     "ScaffoldDisplay": "scaffold",

@@ -1,0 +1,150 @@
+"""What a few people of the held-out site bring: finished runs, read again with a shifted threshold.
+
+Each leave-one-site-out run keeps the level of training sites and how far to trust a new one's own (`site_shift`),
+learned without the held-out site. So any number of its controls can be tried afterwards: n of them are drawn, move the
+threshold, and are not scored; the others are, strictly and adapted, the same people both ways. Repeated and averaged
+within the site. A site takes part as long as five controls remain to be scored.
+
+Every row names its protocol: ``strict``, ``controls-20``, ``unlabelled``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.calibration import Calibration
+from brainroam.errors import RunsError, UsageError
+from brainroam.evaluation.run_records import RunSpec
+from brainroam.evaluation.stats.metrics import site_metrics
+from brainroam.evaluation.stats.paired import left_out_t
+from brainroam.methods.site_shift import STRICT, UNLABELLED, SiteShift, protocol_name
+
+CONTROLS = (0, 5, 10, 20, 40)
+N_DRAWS = 50
+LEAST_LEFT = 5
+KEY = ("method", "adaptation", "site", "seed")
+MEASURED = ("auc", "balanced_acc", "sensitivity", "specificity", "brier", "level_off")
+
+Record = tuple[RunSpec, Mapping[str, Any]]
+
+
+def adapted(
+    records: Iterable[Record], controls: Sequence[int] = CONTROLS, n_draws: int = N_DRAWS, seed: int = 0
+) -> pd.DataFrame:
+    """Metrics of each run under each protocol.
+
+    Parameters
+    ----------
+    records : iterable of (RunSpec, dict)
+        Of `Results`; those that leave one site out are used.
+    controls : sequence of int
+        How many controls of the held-out site move the threshold; 0 is strict.
+    n_draws, seed : int
+        How often they are drawn.
+
+    Returns
+    -------
+    DataFrame
+        One row per method, ``adaptation``, site and seed: ``n_used`` of the site, people scored, and of these
+        ``auc``, ``balanced_acc``, ``sensitivity``, ``specificity``, ``brier`` (mean of both classes, so that their
+        share does not move it) and ``level_off``: by how much the mean probability, both classes counting alike, is off
+        one half. The same with ``strict_`` before the name: the same people at the threshold of the training sites.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=30, n_rois=10)
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge"])
+    >>> adapted(results.records, [0, 5], n_draws=2)["adaptation"].unique().tolist()
+    ['controls-5', 'strict', 'unlabelled']
+    """
+    if any(n < 0 for n in controls):
+        raise UsageError("a number of controls cannot be negative")
+    rows = [row for spec, result in left_out(records) for row in _of_run(spec, result, controls, n_draws, seed)]
+    columns = [*KEY, "n_used", "n", "n_cases", *MEASURED, *(f"strict_{name}" for name in MEASURED)]
+    return pd.DataFrame(rows, columns=columns).sort_values(list(KEY), ignore_index=True)
+
+
+def left_out(records: Iterable[Record]) -> Iterator[Record]:
+    """The runs that leave one site out; an error when they were made before a run kept what is needed here."""
+    for spec, result in records:
+        if spec.protocol != "loso":
+            continue
+        if "next_site" not in result:
+            raise RunsError(
+                f"{spec} was made by a version that did not keep this; do it again with brainroam loso --force"
+            )
+        yield spec, result
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per method and protocol: means over sites, and the difference to strict at the same sites and people.
+
+    ``gain`` is that of balanced accuracy, with its 95 % interval over sites (`paired.left_out_t`).
+    """
+    rows = []
+    for (method, name), runs in table.groupby(["method", "adaptation"]):
+        sites = runs.groupby("site").mean(numeric_only=True)
+        gap = left_out_t((sites["balanced_acc"] - sites["strict_balanced_acc"]).dropna().to_numpy())
+        means = {key: sites[key].mean() for name in MEASURED for key in (name, f"strict_{name}")}
+        rows.append(
+            {"method": method, "adaptation": name, "n_sites": len(sites)}
+            | means
+            | {"gain": gap.mean, "gain_low": gap.low, "gain_high": gap.high}
+        )
+    return pd.DataFrame(rows).sort_values(["method", "adaptation"], key=_order, ignore_index=True)
+
+
+def _order(column: pd.Series) -> pd.Series:
+    """Protocols by how much they take of the new site."""
+    if column.name != "adaptation":
+        return column
+    ends = {STRICT: 0, UNLABELLED: np.inf}
+    return column.map(lambda name: ends[name] if name in ends else int(name.removeprefix("controls-")))
+
+
+def _of_run(
+    spec: RunSpec, result: Mapping[str, Any], controls: Sequence[int], n_draws: int, seed: int
+) -> Iterator[dict[str, Any]]:
+    known, people = result["next_site"], result["predictions"]
+    label, score = np.array(people["label"]), np.array(people["score"], dtype=float)
+    calibration = Calibration(result["threshold"], known["slope"])
+    shifts = {name: SiteShift(*values) for name, values in known["shifts"].items()}
+
+    def row(name: str, used: int, tries: list[dict[str, float]]) -> dict[str, Any]:
+        means = pd.DataFrame(tries).mean().to_dict()
+        key = dict(zip(KEY, (spec.name, name, spec.fold, spec.seed), strict=True))
+        return key | {"n_used": used} | means
+
+    everybody = np.ones(len(label), dtype=bool)
+    free = np.flatnonzero(label == 0)
+    for n in controls:
+        if len(free) < n + LEAST_LEFT and n:
+            continue
+        rng = np.random.default_rng([seed, n, *spec.fold.encode()])  # the same people for every method
+        tries = []
+        for _ in range(n_draws if n else 1):
+            taken = rng.choice(free, n, replace=False)
+            scored = everybody.copy()
+            scored[taken] = False
+            tries.append(_metrics(label, score, scored, calibration, shifts["controls"](score[taken])))
+        yield row(protocol_name(n), n, tries)
+    yield row(UNLABELLED, len(label), [_metrics(label, score, everybody, calibration, shifts[UNLABELLED](score))])
+
+
+def _metrics(
+    label: np.ndarray, score: np.ndarray, scored: np.ndarray, strict: Calibration, shift: float
+) -> dict[str, float]:
+    """Of the people who are scored, at the shifted threshold and at that of the training sites."""
+    y, s = label[scored], score[scored]
+    found: dict[str, float] = {"n": len(y), "n_cases": int(y.sum())}
+    for prefix, moved in (("", s - shift), ("strict_", s)):
+        p = strict(moved)
+        measured = site_metrics(y, moved, strict.threshold, p)
+        classes = [p[y == c] if (y == c).any() else np.array([np.nan]) for c in (0, 1)]
+        measured["brier"] = np.mean([((part - c) ** 2).mean() for c, part in enumerate(classes)])
+        measured["level_off"] = abs(np.mean([part.mean() for part in classes]) - 0.5)
+        found |= {f"{prefix}{name}": float(measured[name]) for name in MEASURED}
+    return found

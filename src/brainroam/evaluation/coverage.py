@@ -1,0 +1,54 @@
+"""Do prediction sets hold what they promise at held-out sites, and how often do they decide?"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from brainroam.evaluation.adaptation import Record, left_out
+from brainroam.methods.prediction_sets import PredictionSets
+
+COLUMNS = ("method", "level", "site", "seed", "n", "covered_cases", "covered_controls", "covered", "decided", "right")
+
+
+def coverage(records: Iterable[Record]) -> pd.DataFrame:
+    """Coverage and set sizes at each held-out site.
+
+    Returns
+    -------
+    DataFrame
+        One row per method, ``level``, ``site`` and ``seed``: people ``n``, the share whose set holds their label
+        (``covered``; of cases and of controls), the share with one label in the set (``decided``), and of these the
+        share with the right one (``right``).
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=6, n_per_site=30, n_rois=10)
+    >>> found = coverage(brainroam.evaluate(cohort, ["fc-ridge"]).records)
+    >>> found["level"].unique().tolist(), bool(found["covered"].mean() > 0.7)
+    ([0.8], True)
+    """
+    rows = []
+    for spec, result in left_out(records):
+        known, people = result["next_site"], result["predictions"]
+        label, score = np.array(people["label"]), np.array(people["score"], dtype=float)
+        sets = PredictionSets(known["n_sites"], {float(level): tuple(pair) for level, pair in known["sets"].items()})
+        for level in sets.limits:
+            words = sets(score, level)
+            held = (words == "either") | (words == np.where(label == 1, "case", "control"))
+            decided = (words == "case") | (words == "control")
+            of_class = [float(held[label == c].mean()) if (label == c).any() else np.nan for c in (1, 0)]
+            right = float(held[decided].mean()) if decided.any() else np.nan
+            rows.append(
+                (spec.name, level, spec.fold, spec.seed, len(label), *of_class, held.mean(), decided.mean(), right)
+            )
+    return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["method", "level", "site", "seed"], ignore_index=True)
+
+
+def over_sites(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per method and level: means over sites, and the worst site's coverage."""
+    sites = table.groupby(["method", "level", "site"])[list(COLUMNS[5:])].mean()
+    found = sites.groupby(["method", "level"]).mean()
+    worst = sites["covered"].groupby(["method", "level"]).agg(worst="min", worst_site=lambda s: s.idxmin()[2])
+    return found.join(worst).reset_index()

@@ -1,0 +1,106 @@
+"""Smaller studies drawn from a study: fewer sites, or fewer people at each site.
+
+A draw trains on n of the E sites and scores everybody at the E - n others. The sites are shuffled and left out in
+consecutive blocks, so that a round of draws tests every site at least once; n = E - 1 is leave-one-site-out. A share
+below 1 keeps that share of each training site's cases and controls. The held-out people are always complete, so the AUC
+at a site is measured on the same people by every draw.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.groups import group_codes, without_relatives
+from brainroam.errors import DataError
+
+MIN_SITES = 6
+FEWEST_TRAINING_SITES = 2
+N_SIZES = 6
+SHARES = (0.5, 0.25)
+LEAST_OF_A_CLASS = 2
+
+
+class Draw(NamedTuple):
+    """Positions of the people to train on and of those to score, for ``n_sites`` sites and a share of their people."""
+
+    n_sites: int
+    share: float
+    number: int
+    train: np.ndarray
+    test: np.ndarray
+
+
+def usable_sites(table: pd.DataFrame) -> list[str]:
+    """Sites with two people of each class at least; too few of them are refused."""
+    counts = table.groupby("site")["label"].agg(lambda y: min((y == 0).sum(), (y == 1).sum()))
+    sites = [str(name) for name in counts.index[counts >= LEAST_OF_A_CLASS]]
+    if len(sites) < MIN_SITES:
+        raise DataError(
+            f"a learning curve over sites needs at least {MIN_SITES} sites with two cases and two controls each, and "
+            f"there are {len(sites)}; with fewer, every curve through the points would do"
+        )
+    return sites
+
+
+def sizes(n_sites: int) -> list[int]:
+    """Numbers of training sites, evenly spaced on a logarithmic scale.
+
+    >>> sizes(20), sizes(6)
+    ([2, 3, 5, 8, 12, 19], [2, 3, 4, 5])
+    """
+    spaced = np.geomspace(FEWEST_TRAINING_SITES, n_sites - 1, N_SIZES)
+    return sorted({int(n) for n in np.round(spaced)})
+
+
+def draws(table: pd.DataFrame, n_draws: int, seed: int) -> Iterator[Draw]:
+    """All draws of a plan: every number of sites, and at the middle and largest number every share of people.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``site``, ``label`` and, where people belong together, ``group``.
+    n_draws : int
+        Draws for each number of sites and share, rounded up to whole rounds.
+    seed : int
+    """
+    sites = usable_sites(table)
+    numbers = sizes(len(sites))
+    cells = [(n, 1.0) for n in numbers]
+    cells += [(n, share) for n in (numbers[-2], numbers[-1]) for share in SHARES]
+    place, label = table["site"].to_numpy().astype(str), table["label"].to_numpy()
+    codes = group_codes(table)
+    for cell, (n, share) in enumerate(cells):
+        rng = np.random.default_rng([seed, cell])
+        wanted = 1 if (n, share) == (numbers[-1], 1.0) else n_draws  # leave-one-site-out has one round only
+        for number, left_out in enumerate(_left_out(sites, n, wanted, rng)):
+            test = np.flatnonzero(np.isin(place, left_out))
+            train = np.flatnonzero(np.isin(place, [name for name in sites if name not in left_out]))
+            kept = without_relatives(train, test, codes)
+            yield Draw(n, share, number, _share_of(kept, place, label, share, rng), test)
+
+
+def _left_out(sites: Sequence[str], n: int, wanted: int, rng: np.random.Generator) -> Iterator[list[str]]:
+    """Blocks of E - n sites to leave out, in whole rounds; the last block of a round is filled from its start."""
+    size, done = len(sites) - n, 0
+    while done < wanted:
+        order = [str(name) for name in rng.permutation(sites)]
+        for start in range(0, len(sites), size):
+            yield (order + order)[start : start + size]
+            done += 1
+
+
+def _share_of(
+    train: np.ndarray, place: np.ndarray, label: np.ndarray, share: float, rng: np.random.Generator
+) -> np.ndarray:
+    """A share of each class of each site, at least two people of each."""
+    if share == 1:
+        return train
+    kept = []
+    for name in np.unique(place[train]):
+        for c in (0, 1):
+            people = train[(place[train] == name) & (label[train] == c)]
+            count = min(max(round(share * len(people)), LEAST_OF_A_CLASS), len(people))
+            kept.append(rng.choice(people, count, replace=False))
+    return np.sort(np.concatenate(kept))

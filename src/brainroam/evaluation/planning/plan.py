@@ -1,0 +1,265 @@
+"""A plan: what more sites, or more people at each, would bring, in sentences that name their uncertainty."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from brainroam.data.cohort import Cohort
+from brainroam.data.study_file import STANDARD_TUNING
+from brainroam.errors import BrainroamError, DataError, UsageError, listed, unknown
+from brainroam.evaluation.planning.draws import Draw, draws, usable_sites
+from brainroam.evaluation.planning.law import Law, fit_law
+from brainroam.evaluation.planning.power import Contrast, contrast
+from brainroam.evaluation.runner import Results
+from brainroam.evaluation.stats.families import CONTROLS
+from brainroam.evaluation.stats.metrics import auc
+from brainroam.execution import engine as engines
+from brainroam.execution.progress import View, show_progress
+from brainroam.methods.naming import parse_name
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import Selected
+
+FARTHEST = 2  # times as many sites or people as there are: beyond, a curve says nothing
+NEAR_CHANCE = 0.55
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `make_plan` found.
+
+    Attributes
+    ----------
+    method : str
+    law : Law or None
+        The learning curve; None where only finished runs were read.
+    table : DataFrame
+        One row per draw and test site, see `law.fit_law`.
+    contrast : Contrast or None
+        What tells two methods apart.
+    sentences, notes : list of str
+    facts : dict
+        The cohort's manifest hash, seed and settings.
+    """
+
+    method: str
+    law: Law | None
+    table: pd.DataFrame = field(repr=False)
+    contrast: Contrast | None
+    sentences: list[str]
+    notes: list[str]
+    facts: dict[str, Any]
+
+    def points(self) -> pd.DataFrame:
+        """Mean AUC over sites for each number of training sites and share of people."""
+        cells = self.table.groupby(["n_sites", "share", "site"]).agg(n_people=("n_people", "mean"), auc=("auc", "mean"))
+        means = cells.groupby(["n_sites", "share"]).agg(n_people=("n_people", "mean"), auc=("auc", "mean"))
+        return means.reset_index()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the single draws, as plain values."""
+        found: dict[str, Any] = {"method": self.method, **self.facts}
+        if self.law is not None:
+            reach = range(2, FARTHEST * self.law.n_sites + 1)
+            found["law"] = {"coef": self.law.coef.tolist(), "people_per_site": self.law.people_per_site}
+            found["law"] |= {"n_sites": self.law.n_sites, "ceiling": self.law.ceiling}
+            found["points"] = self.points().to_dict("records")
+            found["curve"] = [
+                {"n_sites": n, "auc": self.law.auc(n), "low": low, "high": high}
+                for n in reach
+                for low, high in [self.law.interval(n)]
+            ]
+        if self.contrast is not None:
+            found["contrast"] = vars(self.contrast)
+        return found | {"sentences": self.sentences, "notes": self.notes}
+
+
+def make_plan(
+    cohort: Cohort,
+    methods: Sequence[str] = ("champion", "fc-ridge"),
+    *,
+    more_sites: int = 5,
+    difference: float = 0.02,
+    n_draws: int = 20,
+    seed: int = 0,
+    tuning: str = STANDARD_TUNING,
+    jobs: int = 1,
+    progress: bool | View = False,
+) -> Plan:
+    """Measure a learning curve on smaller studies drawn from this one, and say what more data would bring.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Six sites with both classes at least.
+    methods : sequence of str
+        The method to plan for and, if given, one it should be told apart from.
+    more_sites : int
+        Sites one thinks of adding; a plan for more than twice the sites there are is refused.
+    difference : float
+        AUC difference that a comparison should be able to find.
+    n_draws : int
+        Smaller studies for each number of sites and share of people.
+    seed, tuning, jobs, progress
+        See `brainroam.evaluate`.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=7, n_per_site=16, n_rois=10)
+    >>> plan = make_plan(cohort, ["fc-ridge"], n_draws=4)
+    >>> print(plan.sentences[1][:70])
+    With 5 more sites like these, a model of 12 sites is expected to reach
+    """
+    sites = usable_sites(cohort.table)
+    if not 0 < more_sites <= (FARTHEST - 1) * len(sites):
+        raise UsageError(
+            f"{more_sites} more sites than the {len(sites)} there are: give between 1 and {len(sites)}; beyond twice "
+            "the sites that were measured, the curve is a guess"
+        )
+    parts = _measured(cohort, list(methods), n_draws, seed, tuning, jobs, progress)
+    table = _aucs(parts[parts["method"] == methods[0]])
+    if table.loc[table["n_sites"] == table["n_sites"].max(), "auc"].mean() < NEAR_CHANCE:
+        raise DataError(
+            f"{methods[0]} has a mean AUC below {NEAR_CHANCE} at left-out sites: there is no curve to extend; "
+            "look at brainroam check and audit first, or choose another method"
+        )
+    law = fit_law(table, len(sites), seed)
+    last = parts[(parts["n_sites"] == len(sites) - 1) & (parts["share"] == 1)]
+    apart = contrast(last, *methods[:2]) if len(methods) > 1 else None
+    facts = {
+        "manifest_hash": cohort.manifest_hash,
+        "n_sites": len(sites),
+        "n_people": len(cohort),
+        "seed": seed,
+        "n_draws": n_draws,
+        "tuning": tuning,
+    }
+    sentences = [*_curve_sentences(methods[0], table, law, more_sites)]
+    sentences += comparison_sentences(apart, difference, law.people_per_site) if apart else []
+    left_out = sorted(set(cohort.sites) - set(sites))
+    notes = [f"Sites with fewer than two people of a class took no part: {', '.join(left_out)}."] if left_out else []
+    return Plan(methods[0], law, table, apart, sentences, notes, facts)
+
+
+def plan_of_runs(results: Results, methods: Sequence[str] | None = None, difference: float = 0.02) -> Plan:
+    """What it takes to tell two methods apart, from finished leave-one-site-out runs; no learning curve.
+
+    ``methods`` are two names; by default the first two that are no controls.
+    """
+    rows = results.predictions[results.predictions["protocol"] == "loso"]
+    known = sorted(rows["method"].unique())
+    chosen = list(methods) if methods else [name for name in known if name not in CONTROLS][:2]
+    for name in chosen:
+        if name not in known:
+            raise unknown("method run under leave-one-site-out", name, known)
+    if len(chosen) < 2:
+        raise UsageError(f"a comparison needs two methods, and these runs have {listed(known) or 'none'}")
+    apart = contrast(rows, *chosen)
+    people = rows.drop_duplicates("subject").groupby("site").size().mean()
+    notes = ["Finished runs hold one number of sites only; brainroam plan DATA measures the learning curve."]
+    facts = {"manifest_hash": results.study["manifest_hash"], "n_sites": apart.n_sites}
+    return Plan(chosen[0], None, pd.DataFrame(), apart, comparison_sentences(apart, difference, people), notes, facts)
+
+
+class _Task(NamedTuple):
+    draw: Draw
+    method: str
+    tuning: str
+
+
+def _measured(
+    cohort: Cohort, methods: Sequence[str], n_draws: int, seed: int, tuning: str, jobs: int, progress: bool | View
+) -> pd.DataFrame:
+    """Scores of all draws by the first method, and of leave-one-site-out by the second."""
+    for name in methods:
+        info = method_info(parse_name(name)[0])
+        if info.in_distribution_only:
+            raise UsageError(f"{name} has nothing to say about a site it has never seen")
+    every = list(draws(cohort.table, n_draws, seed))
+    largest = max(draw.n_sites for draw in every)
+    tasks = [_Task(draw, methods[0], tuning) for draw in every]
+    tasks += [
+        _Task(draw, name, tuning)
+        for name in methods[1:2]
+        for draw in every
+        if (draw.n_sites, draw.share) == (largest, 1)
+    ]
+    parts = []
+    with show_progress(len(tasks), progress) as advance:
+        for task, scored in engines.map(_scored, tasks, cohort, jobs):
+            if isinstance(scored, engines.Failure):
+                raise BrainroamError(f"{task.method} with {task.draw.n_sites} training sites failed: {scored.error}")
+            parts.append(scored)
+            advance(f"{task.method}, {task.draw.n_sites} sites, {task.draw.share:.0%} of their people")
+    return pd.concat(parts, ignore_index=True)
+
+
+def _scored(cohort: Cohort, task: _Task) -> pd.DataFrame:
+    draw, (name, fixed) = task.draw, parse_name(task.method)
+    model = Selected(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
+    people = cohort.subset(draw.test)
+    known = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
+    rows = people.table[["site", "subject", "label"]]
+    return rows.assign(score=model.score(people), n_people=len(draw.train), seed=0, **known)
+
+
+def _aucs(parts: pd.DataFrame) -> pd.DataFrame:
+    """One row per draw and test site."""
+    keys = ["n_sites", "share", "draw", "n_people", "site"]
+    rows = [
+        (*key, auc(here["label"].to_numpy(), here["score"].to_numpy()), len(here), int(here["label"].sum()))
+        for key, here in parts.groupby(keys)
+    ]
+    return pd.DataFrame(rows, columns=[*keys, "auc", "n", "n_cases"])
+
+
+def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int) -> list[str]:
+    now, people = law.n_sites, law.people_per_site
+    measured = table[(table["n_sites"] == now - 1) & (table["share"] == 1)]["auc"].mean()
+    after, (low, high), gain = law.auc(now + more), law.interval(now + more), law.gain(now + more)
+    fuller = people * (now + more) / now
+    people_gain = law.gain(now, fuller)
+    apart = law.gain(now + more, people, now, fuller)
+    if apart[1] > 0:
+        which = "new sites help more than more people at the present ones"
+    elif apart[2] < 0:
+        which = "more people at the present sites help more than new ones"
+    else:
+        which = "these data cannot tell which helps more"
+    return [
+        f"{method}, trained on {now - 1} of these {now} sites ({people:.0f} people each, on average), reaches a mean "
+        f"AUC of {100 * measured:.1f} at the site left out.",
+        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {100 * after:.1f} at a "
+        f"new one (95 % interval {100 * low:.1f} to {100 * high:.1f}): {_points(gain)} more than a model of the {now}.",
+        f"The same {more * people:.0f} people, scanned at the present {now} sites ({fuller:.0f} at each), would bring "
+        f"{_points(people_gain)}. New sites minus more people: {_points(apart)}; {which}.",
+        f"The curve levels off at about {100 * law.ceiling:.0f}, which lies far outside what was measured.",
+    ]
+
+
+def comparison_sentences(apart: Contrast, difference: float, people: float) -> list[str]:
+    """What it takes to tell two methods apart by so much."""
+    points, now = f"{100 * difference:g} AUC points", apart.n_sites
+    chance = apart.power(now, people, difference)
+    sentences = [
+        f"{apart.method} and {apart.against} differ by {100 * apart.difference:+.1f} points here. A true difference of "
+        f"{points} would be found with {now} sites of {people:.0f} people in {chance:.0%} of such studies."
+    ]
+    needed, sites = apart.people_needed(difference), apart.sites_needed(difference, people)
+    wanted = f"To find {points} in 80 % of studies"
+    if needed is None:
+        sentences.append(f"{wanted}, no number of people per site is enough with {now} sites: sites differ too much.")
+    else:
+        sentences.append(f"{wanted}, {now} sites need {max(needed, 4)} people each, half of them cases.")
+    if sites is None:
+        sentences.append(f"With {people:.0f} people per site, not even 500 sites would do.")
+    else:
+        sentences.append(f"With {people:.0f} people per site, it takes {sites} sites.")
+    return sentences
+
+
+def _points(gain: tuple[float, float, float]) -> str:
+    middle, low, high = (100 * value for value in gain)
+    return f"{middle:+.1f} points ({low:+.1f} to {high:+.1f})"

@@ -1,0 +1,119 @@
+"""How many people or sites tell two methods apart.
+
+Both methods score the same people at each of k left-out sites. The difference of their AUCs at a site of m cases and n
+controls has the variance
+
+    tau^2 + c / h,       h = m n / (m + n),
+
+c from DeLong's paired variances, tau^2 what differs between sites beyond that. Left-out sites correlate by 1 / (k - 1),
+so they scatter by (k - 2) / (k - 1) of it, and their mean is tested by `paired.left_out_t`: with K sites of P people,
+half of them cases,
+
+    se^2 = 2 (tau^2 + 4 c / P) / K
+
+and the power against a true difference comes from the noncentral t with K - 1 degrees of freedom.
+
+References
+----------
+DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44(3), 837-845.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import nct, t
+
+from brainroam.errors import DataError
+from brainroam.evaluation.stats.metrics import aucs
+
+ALPHA, POWER = 0.05, 0.8
+MOST_PEOPLE, MOST_SITES = 2000, 500
+MIN_SITES = 5
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What is known of the difference of two methods: its size, and what it scatters by."""
+
+    method: str
+    against: str
+    n_sites: int
+    difference: float
+    tau2: float
+    c: float
+
+    def power(self, n_sites: int, people_per_site: float, difference: float) -> float:
+        """Chance that the difference is found at the 5 % level."""
+        variance = self.tau2 + 4 * self.c / people_per_site
+        error = np.sqrt(2 * variance / n_sites)
+        if error == 0:
+            return 1.0
+        critical, centre = t.ppf(1 - ALPHA / 2, n_sites - 1), difference / error
+        return float(nct.sf(critical, n_sites - 1, centre) + nct.cdf(-critical, n_sites - 1, centre))
+
+    def people_needed(self, difference: float, n_sites: int | None = None) -> int | None:
+        """People per site for a power of 80 %; None where no number up to 2,000 is enough."""
+        k = self.n_sites if n_sites is None else n_sites
+        return _smallest(lambda people: self.power(k, people, difference), 4, MOST_PEOPLE)
+
+    def sites_needed(self, difference: float, people_per_site: float) -> int | None:
+        """Sites for a power of 80 %; None where no number up to 500 is enough."""
+        return _smallest(lambda k: self.power(k, people_per_site, difference), 3, MOST_SITES)
+
+
+def contrast(predictions: pd.DataFrame, method: str, against: str) -> Contrast:
+    """Measure the difference of two methods from predictions of left-out sites.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        ``method``, ``site``, ``seed``, ``subject``, ``label``, ``score``, of one protocol; scores are averaged over
+        seeds.
+    """
+    rows = predictions[predictions["method"].isin([method, against])]
+    wide = rows.pivot_table(index=["site", "subject", "label"], columns="method", values="score").dropna()
+    gaps, variances, sizes = [], [], []
+    for _, here in wide.groupby("site"):
+        label = here.index.get_level_values("label").to_numpy(dtype=int)
+        m, n = int((label == 1).sum()), int((label == 0).sum())
+        if min(m, n) < 2:
+            continue
+        first, second = (here[name].to_numpy(dtype=float) for name in (method, against))
+        found = aucs(label, np.stack([first, second]))
+        gaps.append(found[0] - found[1])
+        variances.append(delong_variance(label, first, second))
+        sizes.append(m * n / (m + n))
+    if len(gaps) < MIN_SITES:
+        raise DataError(
+            f"{method} and {against} were both measured at {len(gaps)} sites with two people of each class; "
+            f"at least {MIN_SITES} are needed to say how much their difference scatters"
+        )
+    k = len(gaps)
+    tau2 = max(float(np.var(gaps, ddof=1)) * (k - 1) / (k - 2) - float(np.mean(variances)), 0.0)
+    c = float(np.mean(np.multiply(variances, sizes)))
+    return Contrast(method, against, k, float(np.mean(gaps)), tau2, c)
+
+
+def delong_variance(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
+    """Sampling variance of the difference of two AUCs of the same people.
+
+    >>> y, x = np.repeat([1, 0], 4), np.array([4.0, 2, 6, 8, 1, 3, 5, 7])
+    >>> delong_variance(y, x, x)
+    0.0
+    """
+    case = label == 1
+    won = [(x[case][:, None] > x[~case]) + 0.5 * (x[case][:, None] == x[~case]) for x in (first, second)]
+    gap = won[0] - won[1]
+    return float(gap.mean(axis=1).var(ddof=1) / case.sum() + gap.mean(axis=0).var(ddof=1) / (~case).sum())
+
+
+def _smallest(power, least: int, most: int) -> int | None:
+    """The smallest whole number that reaches the power, by halving: power grows with it."""
+    if power(most) < POWER:
+        return None
+    low, high = least - 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    return high

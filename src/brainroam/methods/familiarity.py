@@ -1,0 +1,122 @@
+"""Is this person like anybody the model was trained on?
+
+A model answers for anybody. What it was trained on says for whom the answer has been tested: the range of age, nearly
+everybody's motion, scan length and share of missing regions, and how far a training person's edges lie from the mean of
+the *other* training sites (root mean square over the edges both have):
+
+    distance(x) = sqrt(mean_j (x_j - b_j)^2),      b = mean over training sites of their mean edges
+
+A person beyond a limit gets a flag with the reason. The model keeps limits and b, no person and no site.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.connectivity import cohort_edges
+from brainroam.data.cohort import Cohort
+
+RARE = 0.01  # share of training people beyond a limit
+MARGIN = 1e-9
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """Limits of what the training people were like.
+
+    Attributes
+    ----------
+    limits : dict of str to float
+        ``age_low``, ``age_high`` (years, the whole range), ``mean_fd_high``, ``seconds_low``, ``volumes_low``,
+        ``missing_high`` and ``distance_high``, beyond which 1 % of the training people lie; absent where unknown.
+    centre : ndarray of shape (M,)
+        b.
+    """
+
+    limits: dict[str, float]
+    centre: np.ndarray
+
+    @classmethod
+    def of(cls, cohort: Cohort) -> "Familiarity":
+        """Learn from the training people.
+
+        >>> import brainroam
+        >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=10)
+        >>> known = Familiarity.of(cohort)
+        >>> old = cohort.with_columns(cohort.table[["age"]] + 60).subset([0])
+        >>> known.flags(old)
+        ['age 81 is outside of the 18 to 32 years trained on']
+        """
+        measured = _measured(cohort)
+        limits = {}
+        for name, rare in (("mean_fd", 1 - RARE), ("missing", 1 - RARE), ("seconds", RARE), ("volumes", RARE)):
+            values = measured[name].dropna()
+            if len(values):
+                side = "low" if rare == RARE else "high"
+                limits[f"{name}_{side}"] = float(np.quantile(values, rare))
+        ages = measured["age"].dropna()
+        if len(ages):
+            limits |= {"age_low": float(np.floor(ages.min())), "age_high": float(np.ceil(ages.max()))}
+        edges, site = cohort_edges(cohort), cohort.table["site"].to_numpy().astype(str)
+        means = {name: _mean(edges[site == name]) for name in np.unique(site)}
+        if len(means) > 1:
+            far = [
+                distances(edges[site == name], _mean(np.stack([m for other, m in means.items() if other != name])))
+                for name in means
+            ]
+            limits["distance_high"] = float(np.nanquantile(np.concatenate(far), 1 - RARE))
+        return cls(limits, _mean(np.stack(list(means.values()))))
+
+    def flags(self, cohort: Cohort) -> list[str]:
+        """For each person the reasons why the model may not be meant for them; empty text where there is none."""
+        measured = _measured(cohort).assign(distance=distances(cohort_edges(cohort), self.centre))
+        return ["; ".join(self._reasons(row)) for row in measured.to_dict("records")]
+
+    def _reasons(self, person: Mapping[str, Any]) -> list[str]:
+        limits, found = self.limits, []
+
+        def beyond(name: str, side: str) -> bool:
+            limit = limits.get(f"{name}_{side}", np.nan)
+            gap = person[name] - limit
+            return bool(gap > MARGIN if side == "high" else gap < -MARGIN)  # unknown is never beyond
+
+        if beyond("age", "low") or beyond("age", "high"):
+            known = f"{limits['age_low']:.0f} to {limits['age_high']:.0f} years"
+            found.append(f"age {person['age']:.0f} is outside of the {known} trained on")
+        if beyond("mean_fd", "high"):
+            found.append(f"moved {person['mean_fd']:.2f} mm, more than 99 % of training ({limits['mean_fd_high']:.2f})")
+        if beyond("seconds", "low"):
+            found.append(f"scanned {person['seconds']:.0f} s, less than 99 % of training ({limits['seconds_low']:.0f})")
+        elif not np.isfinite(person["seconds"]) and beyond("volumes", "low"):
+            found.append(f"{person['volumes']:.0f} volumes, fewer than 99 % of training ({limits['volumes_low']:.0f})")
+        if beyond("missing", "high"):
+            found.append(f"{person['missing']:.0f} regions without signal, more than 99 % of training")
+        if beyond("distance", "high"):
+            found.append("edges farther from the training sites than those of 99 % of training")
+        return found
+
+
+def distances(edges: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Root mean square difference of each person's edges from the centre, over the edges both have."""
+    gap = np.square(edges - centre)
+    present = np.isfinite(gap)
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(np.where(present, gap, 0).sum(axis=1) / present.sum(axis=1))
+
+
+def _measured(cohort: Cohort) -> pd.DataFrame:
+    table = cohort.table
+    column = {name: pd.to_numeric(table.get(name, pd.Series(np.nan, table.index))) for name in ("age", "mean_fd", "tr")}
+    volumes = table["n_timepoints"].astype(float)
+    missing = cohort.missing_rois.sum(axis=1).astype(float)
+    return pd.DataFrame({**column, "volumes": volumes, "seconds": volumes * column["tr"], "missing": missing})
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Mean of each column over the rows that have it; NaN where none has."""
+    present = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(present, values, 0).sum(axis=0) / present.sum(axis=0)

@@ -1,0 +1,108 @@
+"""Sets of labels that hold the truth at a new site with a promised probability, so that a model can keep quiet.
+
+A person's set holds "case" unless the score is too low for a case, and "control" unless it is too high for a control.
+Both limits come from people whose site was held out (conformal prediction with sites as the unit: Dunn, Wasserman and
+Ramdas 2023; Lee, Barber and Willett 2023). With E sites that have the class and n_e of its people at site e, the lower
+limit of cases is the largest score l with
+
+    sum over e of 1 / ((E + 1) n_e) #{cases of e with score >= l}  >=  level
+
+The new site, of which nothing is known, has the remaining weight 1 / (E + 1). So no level above E / (E + 1) can be
+promised, whatever the data: 80 % needs 4 sites, 90 % needs 9, 95 % needs 19.
+
+The promise is for a random person of the class at a random next site drawn like the training sites, on average over
+such sites; at a single site coverage may be lower. It is exact for a model that does not change when a site is added;
+ours is refitted on all sites, and its coverage is measured (docs/results/next-site.md).
+
+References
+----------
+Dunn, Wasserman and Ramdas (2023), Distribution-free prediction sets for two-layer hierarchical models, Journal of the
+American Statistical Association 118(544), 2491-2502. Lee, Barber and Willett (2023), Distribution-free inference with
+hierarchical data, arXiv:2306.06342.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from brainroam.errors import UsageError
+
+LEVELS = (0.8, 0.9, 0.95)
+WORDS = np.array(["neither", "control", "case", "either"])  # by 2 * case + control
+
+
+@dataclass(frozen=True)
+class PredictionSets:
+    """Limits of the scores of cases and controls.
+
+    Attributes
+    ----------
+    n_sites : int
+        Training sites that have the class which fewer of them have.
+    limits : dict of float to (float, float)
+        By level: the lowest score of a case, the highest of a control. A level that cannot be promised is absent.
+    """
+
+    n_sites: int
+    limits: dict[float, tuple[float, float]]
+
+    def __call__(self, score: np.ndarray, level: float) -> np.ndarray:
+        """``case``, ``control``, ``either`` (the model keeps quiet) or ``neither`` (unlike both) for each score."""
+        self.require(level)
+        low, high = self.limits[level]
+        return WORDS[2 * (score >= low) + (score <= high)]
+
+    def require(self, level: float) -> None:
+        """Refuse a level that so few sites cannot promise."""
+        if level not in LEVELS:
+            raise UsageError(f"prediction sets are made for {_percent(*LEVELS)}, not for {_percent(level)}")
+        if level not in self.limits:
+            needed = sites_needed(level)
+            raise UsageError(
+                f"{_percent(level)} cannot be promised for a new site: the model knows {self.n_sites} sites with cases "
+                f"and controls, and {needed} are needed. A new site is one more draw from the sites: with E of them, "
+                f"nothing beyond E / (E + 1) = {self.n_sites / (self.n_sites + 1):.1%} follows from data alone"
+            )
+
+
+def sites_needed(level: float) -> int:
+    """The fewest sites with which a level can be promised.
+
+    >>> [sites_needed(level) for level in LEVELS]
+    [4, 9, 19]
+    """
+    return int(np.ceil(round(level / (1 - level), 9)))
+
+
+def calibrate_sets(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> PredictionSets:
+    """Learn the limits from scores by fits without the person's site; people without a score (NaN) are left out.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, site = np.tile([0, 1], 200), np.repeat(np.arange(10), 40)
+    >>> sets = calibrate_sets(y + 0.5 * rng.normal(size=400), y, site)
+    >>> sets.n_sites, sorted(sets.limits), sets(np.array([-1.0, 0.5, 2.0]), 0.9).tolist()
+    (10, [0.8, 0.9], ['control', 'either', 'case'])
+    """
+    known = np.isfinite(score)
+    score, y, site = score[known], np.asarray(y)[known], np.asarray(site)[known]
+    parts = [[score[(site == name) & (y == c)] for name in np.unique(site[y == c])] for c in (1, 0)]
+    n_sites = min(len(part) for part in parts)
+    limits = {
+        level: (-_limit([-x for x in parts[0]], level), _limit(parts[1], level))
+        for level in LEVELS
+        if n_sites >= sites_needed(level)
+    }
+    return PredictionSets(n_sites, limits)
+
+
+def _limit(parts: list[np.ndarray], level: float) -> float:
+    """The smallest value below which sites and their people, each site with the same weight, have the level."""
+    values = np.concatenate(parts)
+    weight = np.concatenate([np.full(len(part), 1 / ((len(parts) + 1) * len(part))) for part in parts])
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order]) >= level - 1e-9
+    return float(values[order][np.argmax(reached)])
+
+
+def _percent(*levels: float) -> str:
+    return ", ".join(f"{100 * level:g} %" for level in levels)

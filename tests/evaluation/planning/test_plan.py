@@ -1,0 +1,74 @@
+"""A plan, made in Python and typed at the command line."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import brainroam
+from brainroam.cli import app
+from brainroam.errors import DataError, UsageError
+from brainroam.evaluation.planning.plan import make_plan
+from brainroam.report import LearningCurveDisplay
+
+SMALL = ("--option", "n_sites=6", "--option", "n_per_site=12", "--option", "n_rois=8")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    out = tmp_path_factory.mktemp("plan")
+    result = run("plan", "synthetic", *SMALL, "--methods", "fc-ridge,log-ridge", "--draws", "2", "--out", out)
+    assert result.exit_code == 0, result.output
+    return out, result.stdout
+
+
+def test_the_command_answers_in_sentences_and_leaves_files(written):
+    out, said = written
+    assert "With 5 more sites like these, a model of 11 sites is expected to reach" in said
+    assert "New sites minus more people:" in said and "in 80 % of studies" in said
+    names = {path.name for path in out.iterdir()}
+    assert names == {"plan.json", "plan.md", "plan.html", *(f"learning_curve.{x}" for x in ("csv", "png", "svg"))}
+    found = json.loads((out / "plan.json").read_text())
+    assert found["command"].startswith(("brainroam", "pytest", "__main__")) and found["seed"] == 0
+    assert all(line in (out / "plan.md").read_text() for line in found["sentences"])
+    assert len(found["manifest_hash"]) == 64 and len(found["curve"]) == 11
+
+
+def test_the_picture_is_made_from_the_file(written):
+    display = LearningCurveDisplay.from_plan(written[0]).plot()
+    assert display.n_sites == 6 and display.curve["n_sites"].max() == 12
+    assert {text.get_text() for text in display.ax_.get_legend().get_texts()} >= {"expected", "50% of their people"}
+
+
+def test_the_last_point_is_leave_one_site_out():
+    cohort = brainroam.make_cohort(n_sites=6, n_per_site=12, n_rois=8)
+    plan = make_plan(cohort, ["fc-ridge"], more_sites=2, n_draws=2)
+    results = brainroam.evaluate(cohort, ["fc-ridge"])
+    points = plan.points()
+    last = points[(points["n_sites"] == 5) & (points["share"] == 1)]["auc"].item()
+    assert np.isclose(last, results.scores["auc"].mean())
+
+
+def test_runs_answer_the_comparison_and_name_what_they_cannot(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=6, n_per_site=12, n_rois=8)
+    brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"], out=tmp_path / "runs")
+    result = run("plan", tmp_path / "runs", "--out", tmp_path / "plan")
+    assert result.exit_code == 0, result.output
+    assert "would be found with 6 sites of 12 people" in result.stdout
+    assert "brainroam plan DATA measures the learning curve" in result.stdout
+    assert not (tmp_path / "plan" / "learning_curve.csv").exists()
+
+
+def test_what_cannot_be_said_is_refused():
+    few = run("plan", "synthetic", "--option", "n_sites=5", "--option", "n_rois=8", "--methods", "fc-ridge")
+    assert few.exit_code == 1 and "at least 6 sites" in few.stderr
+    cohort = brainroam.make_cohort(n_sites=6, n_per_site=8, n_rois=8)
+    with pytest.raises(UsageError, match="beyond twice the sites"):
+        make_plan(cohort, ["fc-ridge"], more_sites=7)
+    with pytest.raises(DataError, match="no curve to extend"):
+        make_plan(cohort, ["majority"], n_draws=2)

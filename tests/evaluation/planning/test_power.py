@@ -1,0 +1,59 @@
+"""What it takes to tell two methods apart."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from brainroam.errors import DataError
+from brainroam.evaluation.planning.power import Contrast, contrast, delong_variance
+from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.paired import left_out_t
+
+
+def scores(rng, label, shift):
+    shared = rng.normal(size=len(label)) + shift * label
+    return shared + 0.7 * rng.normal(size=len(label)), shared + 0.7 * rng.normal(size=len(label))
+
+
+def test_delong_variance_is_that_of_repeated_samples():
+    rng = np.random.default_rng(0)
+    label = np.repeat([1, 0], [30, 40])
+    samples = [scores(rng, label, 1.0) for _ in range(600)]
+    gaps = [auc(label, a) - auc(label, b) for a, b in samples]
+    expected = np.mean([delong_variance(label, a, b) for a, b in samples])
+    assert abs(expected / np.var(gaps) - 1) < 0.15
+
+
+def test_power_is_that_of_repeated_studies():
+    known = Contrast("a", "b", 10, 0.0, tau2=0.02**2, c=0.02)
+    people, k, difference = 40, 10, 0.05
+    rng, found = np.random.default_rng(0), 0
+    sigma = np.sqrt(known.tau2 + 4 * known.c / people)
+    for _ in range(2000):  # sites correlate by 1 / (k - 1), as left-out sites do
+        shared = rng.normal(scale=np.sqrt(sigma**2 / (k - 1)))
+        gaps = difference + shared + rng.normal(scale=np.sqrt(sigma**2 * (1 - 1 / (k - 1))), size=k)
+        found += left_out_t(gaps).p < 0.05
+    assert abs(found / 2000 - known.power(k, people, difference)) < 0.03
+
+
+def test_what_is_needed_is_just_enough():
+    known = Contrast("a", "b", 12, 0.0, tau2=0.005**2, c=0.02)
+    people = known.people_needed(0.03)
+    assert known.power(12, people, 0.03) >= 0.8 > known.power(12, people - 1, 0.03)
+    sites = known.sites_needed(0.03, 40)
+    assert known.power(sites, 40, 0.03) >= 0.8 > known.power(sites - 1, 40, 0.03)
+
+
+def test_sites_that_differ_too_much_cannot_be_made_up_for_by_people():
+    assert Contrast("a", "b", 6, 0.0, tau2=0.05**2, c=0.02).people_needed(0.02) is None
+
+
+def test_four_sites_are_refused():
+    rng, rows = np.random.default_rng(0), []
+    for site in "ABCD":
+        label = np.tile([0, 1], 10)
+        for method, score in zip("xy", scores(rng, label, 1.0), strict=True):
+            rows += [(method, site, 0, f"{site}{i}", label[i], score[i]) for i in range(20)]
+    table = pd.DataFrame(rows, columns=["method", "site", "seed", "subject", "label", "score"])
+    with pytest.raises(DataError, match="4 sites"):
+        contrast(table, "x", "y")

@@ -1,0 +1,122 @@
+"""A few people of the held-out site: used for the threshold, never scored, and unknown to whatever is learned."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import brainroam
+from brainroam.cli import app
+from brainroam.data.cohort import Cohort
+from brainroam.errors import RunsError, UsageError
+from brainroam.evaluation import adaptation
+from brainroam.evaluation.adaptation import adapted, summary
+from brainroam.evaluation.coverage import coverage, over_sites
+from brainroam.evaluation.stats.metrics import auc
+from brainroam.methods.site_shift import SiteShift
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=10, seed=3)
+
+
+@pytest.fixture(scope="module")
+def results(cohort):
+    return brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"])
+
+
+def test_nothing_of_the_held_out_site_reaches_the_shift_or_the_sets(cohort, results):
+    rng = np.random.default_rng(0)
+    table = cohort.table
+    here = (table["site"] == "S02").to_numpy()
+    table.loc[here, "label"] = 1 - table.loc[here, "label"]
+    table.loc[here, ["age", "mean_fd"]] *= 3
+    series = [x + 5 * rng.normal(size=x.shape) if h else x for x, h in zip(cohort.series, here, strict=True)]
+    spoiled = brainroam.evaluate(Cohort(series, table), ["fc-ridge"], sites=["S02"])
+    (_, found), *_ = spoiled.records
+    expected = next(run for spec, run in results.records if spec.fold == "S02" and spec.method == "fc-ridge")
+    assert found["next_site"] == expected["next_site"]
+    assert found["predictions"]["score"] != expected["predictions"]["score"]
+
+
+def test_controls_that_move_the_threshold_are_not_scored(results, monkeypatch):
+    used = []
+    shift = SiteShift.__call__
+
+    def remembered(self, score):
+        used.append(score.copy())
+        return shift(self, score)
+
+    monkeypatch.setattr(SiteShift, "__call__", remembered)
+    scored = []
+    metrics = adaptation.site_metrics
+
+    def watched(label, score, threshold, probability):
+        scored.append(score.copy())
+        return metrics(label, score, threshold, probability)
+
+    monkeypatch.setattr(adaptation, "site_metrics", watched)
+    found = adapted(results.records, [5], n_draws=3)
+    strict = scored[1::2]  # scored at the moved threshold, then at the strict one
+    for taken, people in zip(used, strict, strict=True):
+        if len(taken) == 5:
+            assert not set(taken) & set(people)
+    rows = found[found["adaptation"] == "controls-5"]
+    assert (rows["n"] == 24 - 5).all() and (rows["n_used"] == 5).all()
+
+
+def test_a_shift_leaves_the_order_of_people_alone_and_no_controls_are_strict(results):
+    found = adapted(results.records, [0, 5], n_draws=4)
+    assert np.allclose(found["auc"], found["strict_auc"])
+    strict = found[found["adaptation"] == "strict"]
+    assert np.allclose(strict["balanced_acc"], strict["strict_balanced_acc"])
+    scores = results.scores.sort_values(["method", "site"])["balanced_acc"].to_numpy()
+    assert np.allclose(strict.sort_values(["method", "site"])["balanced_acc"], scores)
+
+
+def test_too_few_controls_leave_a_site_out_and_protocols_are_named(results):
+    found = adapted(results.records, [0, 5, 40], n_draws=2)
+    assert set(found["adaptation"]) == {"strict", "controls-5", "unlabelled"}
+    assert summary(found)["adaptation"].tolist() == ["strict", "controls-5", "unlabelled"] * 2
+    with pytest.raises(UsageError, match="negative"):
+        adapted(results.records, [-1])
+
+
+def test_coverage_counts_sets_that_hold_the_label(results):
+    found = coverage(results.records)
+    assert found["level"].unique().tolist() == [0.8]  # four training sites
+    spec, run = results.records[0]
+    row = found[(found["site"] == spec.fold) & (found["method"] == spec.name)].iloc[0]
+    low, high = run["next_site"]["sets"]["0.8"]
+    label, score = np.array(run["predictions"]["label"]), np.array(run["predictions"]["score"])
+    assert row["covered_cases"] == (score[label == 1] >= low).mean()
+    assert row["covered_controls"] == (score[label == 0] <= high).mean()
+    assert over_sites(found)["covered"].between(0.6, 1).all()
+
+
+def test_runs_of_an_older_version_are_told_to_be_done_again(results):
+    spec, run = results.records[0]
+    with pytest.raises(RunsError, match="do it again"):
+        adapted([(spec, {name: value for name, value in run.items() if name != "next_site"})])
+
+
+def test_the_command_writes_tables_that_name_their_protocol(tmp_path):
+    small = ("--option", "n_sites=5", "--option", "n_per_site=16", "--option", "n_rois=8", "--methods", "fc-ridge")
+    command = ["loso", "synthetic", *small, "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, [*command, "--controls", "0,3"])
+    assert result.exit_code == 0, result.output
+    assert "controls-3" in result.stderr and "unlabelled" in result.stderr and "do not rank methods" in result.stderr
+    header, first, *_ = (tmp_path / "adaptation.csv").read_text().splitlines()
+    assert header.startswith("method,adaptation,site,seed") and first.startswith("fc-ridge,controls-3,S")
+    assert (tmp_path / "prediction_sets.csv").is_file()
+    wrong = CliRunner().invoke(app, [*command, "--controls", "few"])
+    assert wrong.exit_code == 2 and "whole numbers" in wrong.stderr
+    institution = CliRunner().invoke(app, [*command, "--controls", "5", "--protocol", "halves"])
+    assert institution.exit_code == 2
+
+
+def test_auc_of_a_reference_is_untouched(results):
+    spec, run = results.records[0]
+    people = run["predictions"]
+    row = adapted([(spec, run)], [0]).iloc[0]
+    assert row["auc"] == auc(np.array(people["label"]), np.array(people["score"]))
