@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.covariate_columns import as_text
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
@@ -130,20 +131,22 @@ def kind_of(values: pd.Series) -> str:
 
 
 def _column(cohort: Cohort, name: str, kind: str) -> pd.Series:
-    """A column as numbers or as text, missing where it is empty; numbers wherever all of it are, unless told."""
+    """A column as numbers or as levels, missing where it is empty; numbers wherever all of it are, unless told."""
     values = cohort.covariates([name])[name]
+    if kind == CATEGORY:
+        text = as_text(values)
+        return text.mask(is_empty(text)).astype("category")
     if pd.api.types.is_numeric_dtype(values):
-        return values if kind != CATEGORY else values.map(lambda x: np.nan if pd.isna(x) else f"{x:g}").astype(object)
+        return values
     text = values.astype(str).str.strip()
     missing = values.isna() | is_empty(text)
-    if kind != CATEGORY:
-        parsed = pd.to_numeric(text.mask(missing), errors="coerce").astype(float)
-        strange = parsed.isna() & ~missing
-        if not strange.any():
-            return parsed
-        if kind == NUMBER:
-            who = cohort.table.loc[strange, "subject"]
-            raise DataError(f"covariate {name!r} is no number for {listed(who)}: {listed(text[strange].unique())}")
+    parsed = pd.to_numeric(text.mask(missing), errors="coerce").astype(float)
+    strange = parsed.isna() & ~missing
+    if not strange.any():
+        return parsed
+    if kind == NUMBER:
+        who = cohort.table.loc[strange, "subject"]
+        raise DataError(f"covariate {name!r} is no number for {listed(who)}: {listed(text[strange].unique())}")
     return text.mask(missing).astype(object)
 
 
