@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.installed-runtime
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test tests-1 tests-2 lint docs bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,8 +37,12 @@ lint: $(STAMP)
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
+# Two plain processes rather than pytest-xdist, whose workers have stood still for hours with nothing left to do.
 test: lint docs
-	$(BIN)/python -m pytest -q -n 2
+	$(MAKE) --no-print-directory -j2 tests-1 tests-2
+
+tests-1 tests-2: tests-%: $(STAMP)
+	$(BIN)/python -m pytest -q --share $*/2
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

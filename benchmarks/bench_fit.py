@@ -3,7 +3,7 @@
     python benchmarks/bench_fit.py [--people 1000] [--rois 200] [--volumes 120] [--memory 1GB] [--jobs 1] [--alone]
                                    [--set KEY=VALUE ...]
 
-A synthetic store of ten sites is written, then core is fitted on it with the fast budget and two epochs, as a user
+A synthetic store of ten sites is written, then core is fitted on it with the fast tuning and two epochs, as a user
 would type it; the resident memory of all processes together is looked at four times a second. --alone leaves the fit in
 memory out.
 """
@@ -21,7 +21,7 @@ from brainroam.utils.model_files import load_model
 
 def fit(store: Path, out: Path, options: list[str]) -> None:
     """Run the command and print what it cost."""
-    arguments = ["fit", str(store), "--out", str(out), "--method", "core", "--budget", "fast", "--set", "epochs=2"]
+    arguments = ["fit", str(store), "--out", str(out), "--method", "core", "--tuning", "fast", "--set", "epochs=2"]
     print(f"{out.name}: {command_cost([*arguments, *options])}", flush=True)
 
 

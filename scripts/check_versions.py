@@ -17,7 +17,7 @@ STUDY = """
 data: synthetic
 options: {n_sites: 4, n_per_site: 12, n_rois: 12}
 methods: [champion, core, tangent-ridge, fc-ridge, confounds]
-budget: fast
+tuning: fast
 """
 SHIPPED = """
 from importlib.resources import files

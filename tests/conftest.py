@@ -18,6 +18,16 @@ ROOT = Path(__file__).resolve().parents[1]
 ABIDE = ROOT.parent / "shared" / "data" / "abide10"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", default="1/1", help="run only a share of the tests: 1/2 or 2/2 for two processes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deal the tests out one by one: neighbours, such as the cases of one test, take about the same time."""
+    share, shares = map(int, config.getoption("--share").split("/"))
+    items[:] = items[share - 1 :: shares]
+
+
 @pytest.fixture(scope="session")
 def abide_root() -> Path:
     """The ABIDE tree as nilearn lays it out, unpacked into the machine's temporary folder on first use."""

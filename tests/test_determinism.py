@@ -29,7 +29,7 @@ CORE = "core[budget=2,hidden=4,max_epochs=2,tau_percentile=50,eta=0.6]"
 def study(out, jobs, threads, hash_seed):
     """The tables of a study done by a process of its own."""
     command = [sys.executable, "-c", "from brainroam.cli import main; main()", "loso", *DATA]
-    command += ["--methods", f"{CORE},fc-ridge,gcn[epochs=1]", "--budget", "fast", "--out", str(out), "--jobs", jobs]
+    command += ["--methods", f"{CORE},fc-ridge,gcn[epochs=1]", "--tuning", "fast", "--out", str(out), "--jobs", jobs]
     machine = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONHASHSEED": hash_seed}
     subprocess.run(command, check=True, env=machine, capture_output=True)
     return {name: (out / name).read_bytes() for name in ("scores.csv", "predictions.csv")}
@@ -43,7 +43,7 @@ def test_another_process_with_other_threads_and_jobs_gives_the_same_bytes(tmp_pa
 def test_a_model_is_the_same_bytes_for_the_same_seed_and_others_for_another(tmp_path, method):
     def model(name, seed):
         settings = SMALL if method == "core" else ["--set", "epochs=1"]
-        command = ["fit", *DATA, "--method", method, "--seed", seed, "--budget", "fast", *settings]
+        command = ["fit", *DATA, "--method", method, "--seed", seed, "--tuning", "fast", *settings]
         done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / name)])
         assert done.exit_code == 0, done.output
         return [(tmp_path / name / file).read_bytes() for file in ("model.json", "model.safetensors")]

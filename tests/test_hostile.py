@@ -113,7 +113,7 @@ def test_a_model_that_names_something_else_than_a_method_is_refused(tmp_path, co
 
     folder = save_method(tmp_path / "model", Selected(method_info("fc-ridge"), "default").fit(cohort), cohort)
     header, arrays = load_model(folder)
-    for field, value in {"method": "os.system", "fixed": {"__class__": 1}, "budget": "../x"}.items():
+    for field, value in {"method": "os.system", "fixed": {"__class__": 1}, "tuning": "../x"}.items():
         spoilt = {
             name: v for name, v in header.items() if name not in ("sha256", "arrays_sha256", "schema", "versions")
         }
@@ -134,7 +134,7 @@ def test_a_formula_in_a_table_is_text_and_reads_back(tmp_path, formula):
 def test_formulas_as_ids_and_sites_are_text_in_every_table_of_a_study(tmp_path, cohort):
     ids = [f"{FORMULAS[i % 5]}{i}" for i in range(len(cohort))]
     hostile = renamed(renamed(cohort, "subject", ids), "site", [f"={s}" for s in cohort.table["site"]])
-    results = evaluate(hostile, ["fc-ridge"], budget="fast", out=tmp_path)
+    results = evaluate(hostile, ["fc-ridge"], tuning="fast", out=tmp_path)
     for name in ("scores", "predictions"):
         raw = pd.read_csv(tmp_path / f"{name}.csv", dtype=str)
         assert raw["site"].str.startswith("'=").all()
@@ -146,7 +146,7 @@ def test_formulas_as_ids_and_sites_are_text_in_every_table_of_a_study(tmp_path, 
 def test_a_path_as_an_id_or_a_site_names_no_file(tmp_path, cohort, name):
     ids = [f"{name}{i}" for i in range(len(cohort))]
     hostile = renamed(renamed(cohort, "subject", ids), "site", [name + s for s in cohort.table["site"]])
-    evaluate(hostile, ["fc-ridge"], budget="fast", out=tmp_path / "deep" / "runs")
+    evaluate(hostile, ["fc-ridge"], tuning="fast", out=tmp_path / "deep" / "runs")
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert all(set(n) <= set("abcdefghijklmnopqrstuvwxyz0123456789.") for n in names), names
     assert [p.name for p in tmp_path.iterdir()] == ["deep"]

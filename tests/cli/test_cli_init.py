@@ -1,5 +1,6 @@
 """From a folder as people have them to a report: `brainroam init` and `brainroam run`, as typed."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import brainroam
 from brainroam.cli import app
 from brainroam.data.detect import look
 from brainroam.data.study_file import Study, read_study
@@ -84,7 +86,7 @@ def test_every_command_takes_the_study_file(tmp_path, monkeypatch):
     done = run("loso", "study.yaml", "--held-out", "Oslo")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "results" / "runs" / "scores.csv").is_file() and "fc-ridge" in done.stdout
-    assert run("fit", "study.yaml", "--method", "fc-ridge", "--budget", "fast").exit_code == 0
+    assert run("fit", "study.yaml", "--method", "fc-ridge", "--tuning", "fast").exit_code == 0
     assert "120 people" in run("predict", "model", "study.yaml").output
 
 
@@ -163,7 +165,7 @@ def test_a_known_layout_needs_no_columns(tmp_path):
         ("data: synthetic\nmethds: [core]", "line 2: unknown key 'methds'; did you mean 'methods'?"),
         ("data: synthetic\nseeds: many", "line 2: 'seeds' should be a valid integer, not 'many'"),
         ("data: synthetic\nseeds: 0", "'seeds' should be greater than or equal to 1, not 0"),
-        ("data: synthetic\n\nbudget: slow", "line 3: 'budget' should be 'full', 'default' or 'fast', not 'slow'"),
+        ("data: synthetic\n\ntuning: slow", "line 3: 'tuning' should be 'full', 'default' or 'fast', not 'slow'"),
         ("data: synthetic\nsites: [NO, SE]", "'sites.0' should be text, not False; put quotes around it"),
         ("data: synthetic\nmax_missing_rois: 20", "should be less than or equal to 1"),
         ("data: synthetic\noptions: 3", "'options' should be a valid dictionary"),
@@ -181,6 +183,15 @@ def test_mistakes_in_a_study_file(tmp_path, text, words):
     assert str(file) in str(error.value) and words in str(error.value)
     done = run("run", file)
     assert done.exit_code == 2 and "Traceback" not in done.stderr
+
+
+def test_commands_of_one_kind_tune_alike(tmp_path):
+    """A study file that does not say how much to tune means what the bare command means; its older name is read."""
+    (tmp_path / "plain.yaml").write_text("data: synthetic\n")
+    (tmp_path / "older.yaml").write_text("data: synthetic\nbudget: fast\n")
+    bare = inspect.signature(brainroam.evaluate).parameters["tuning"].default
+    assert read_study(tmp_path / "plain.yaml").tuning == bare == "default"
+    assert read_study(tmp_path / "older.yaml").tuning == "fast"
 
 
 def test_all_mistakes_at_once_and_paths_from_the_file(tmp_path, monkeypatch):
@@ -202,7 +213,7 @@ def test_all_mistakes_at_once_and_paths_from_the_file(tmp_path, monkeypatch):
 def test_a_failed_method_does_not_stop_the_report(tmp_path):
     file = tmp_path / "study.yaml"
     file.write_text(
-        "data: synthetic\noptions: {n_sites: 3, n_per_site: 12, n_rois: 10}\nbudget: fast\n"
+        "data: synthetic\noptions: {n_sites: 3, n_per_site: 12, n_rois: 10}\ntuning: fast\n"
         "methods: [fc-ridge, 'confounds[covariates=[\"iq\"]]']\n"
     )
     done = run("run", file)

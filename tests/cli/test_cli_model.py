@@ -53,7 +53,7 @@ def test_a_fit_in_memory_leaves_alone_a_folder_named_like_the_work_of_one_on_dis
     mine = tmp_path / "model.work" / "notes.txt"
     mine.parent.mkdir()
     mine.write_text("mine")
-    done = run("fit", place / "train.npz", "--method", "fc-ridge", "--budget", "fast", "--out", tmp_path / "model")
+    done = run("fit", place / "train.npz", "--method", "fc-ridge", "--tuning", "fast", "--out", tmp_path / "model")
     assert done.exit_code == 0, done.output
     assert mine.read_text() == "mine"
 
@@ -81,7 +81,7 @@ def test_the_model_says_what_it_is(place):
 
 
 def test_fit_says_that_a_model_is_personal_data(place, tmp_path):
-    result = run("fit", place / "train.npz", "--method", "fc-ridge", "--budget", "fast", "--out", tmp_path / "model")
+    result = run("fit", place / "train.npz", "--method", "fc-ridge", "--tuning", "fast", "--out", tmp_path / "model")
     assert "The model is personal data" in said(result) and "docs/security.md" in said(result)
 
 
@@ -132,7 +132,7 @@ def test_explanations_name_regions_pathways_and_people(place):
 
 
 def test_a_model_without_pathways_cannot_be_explained(place, tmp_path):
-    fitted = run("fit", place / "train.npz", "--out", tmp_path / "c", "--method", "confounds", "--budget", "default")
+    fitted = run("fit", place / "train.npz", "--out", tmp_path / "c", "--method", "confounds", "--tuning", "default")
     assert fitted.exit_code == 0, fitted.output
     assert run("predict", tmp_path / "c", place / "new.npz", "--out", tmp_path / "p.csv").exit_code == 0
     result = run("explain", tmp_path / "c", place / "new.npz", "--out", tmp_path / "why")
@@ -191,7 +191,7 @@ def test_coordinates_come_from_the_atlas():
         (["--set", 'covariates=["age","iq"]'], 2, "unknown covariate 'iq'"),
         (["--method", "coer"], 2, "did you mean 'core'"),
         (["--method", "site-only"], 2, "nothing to say about a site it has never seen"),
-        (["--budget", "lavish"], 2, "unknown budget 'lavish'"),
+        (["--tuning", "lavish"], 2, "unknown tuning 'lavish'"),
     ],
 )
 def test_mistakes_are_answered_in_a_line(place, tmp_path, arguments, code, message):

@@ -21,13 +21,13 @@ def test_a_study_reads_every_file_once_and_leaves_out_who_lacks_signal(tmp_path,
         np.save(tmp_path / f"{subject}.npy", x * np.where(np.arange(10) < 5, 0, 1) if subject == "S01_0003" else x)
     people = cohort.table.rename(columns={"subject": "participant_id", "label": "diagnosis"})
     people[["participant_id", "site", "diagnosis"]].to_csv(tmp_path / "participants.tsv", sep="\t", index=False)
-    (tmp_path / "study.yaml").write_text("data: .\nmethods: [fc-ridge, majority]\nbudget: fast\n")
+    (tmp_path / "study.yaml").write_text("data: .\nmethods: [fc-ridge, majority]\ntuning: fast\n")
     read, original = [], locate.read_series
     monkeypatch.setattr(locate, "read_series", lambda path, *a: read.append(path.stem) or original(path, *a))
 
     run("run", tmp_path / "study.yaml")
     assert sorted(read) == sorted(cohort.table["subject"])
-    run("loso", tmp_path / "study.yaml", "--methods", "fc-ridge,majority", "--budget", "fast", "--out", tmp_path / "b")
+    run("loso", tmp_path / "study.yaml", "--methods", "fc-ridge,majority", "--tuning", "fast", "--out", tmp_path / "b")
     ours, theirs = (pd.read_csv(tmp_path / out / "predictions.csv") for out in ("results/runs", "b"))
     pd.testing.assert_frame_equal(ours, theirs)
     assert "S01_0003" not in set(ours["subject"]) and len(set(ours["subject"])) == 23

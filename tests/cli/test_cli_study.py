@@ -30,7 +30,7 @@ def run(*arguments):
 def finished(tmp_path_factory):
     """A finished study of two methods."""
     out = tmp_path_factory.mktemp("runs") / "loso"
-    result = run("loso", "synthetic", *SMALL, "--methods", "fc-ridge,majority", "--budget", "fast", "--out", out)
+    result = run("loso", "synthetic", *SMALL, "--methods", "fc-ridge,majority", "--tuning", "fast", "--out", out)
     assert result.exit_code == 0, result.output
     return out, result
 
@@ -57,7 +57,8 @@ def test_loso_again_does_nothing_and_prints_json(finished):
     result = run(
         "loso", "synthetic", *SMALL, "--methods", "fc-ridge", "--budget", "fast", "--out", out, "--json",
         "--held-out", "S01, S02",
-    )  # fmt: skip
+    )  # the older name of --tuning, which --help does not show # fmt: skip
+    assert "--budget" not in run("loso", "--help").stdout
     content = json.loads(result.stdout)
     assert [row["method"] for row in content["methods"]] == ["fc-ridge"] and content["methods"][0]["n_sites"] == 2
     assert content["study"]["missing"] == [] and len(content["study"]["commands"]) >= 1
@@ -65,7 +66,7 @@ def test_loso_again_does_nothing_and_prints_json(finished):
 
 
 def test_halves_are_printed_kept_and_compared(tmp_path):
-    study = ("synthetic", *SMALL, "--methods", "fc-ridge,majority", "--budget", "fast", "--out", tmp_path)
+    study = ("synthetic", *SMALL, "--methods", "fc-ridge,majority", "--tuning", "fast", "--out", tmp_path)
     result = run("loso", *study, "--protocol", "halves", "--repeats", 2)
     assert result.exit_code == 0, result.output
     assert "4 sites tested by models of the other half" in result.stdout and "next site" not in result.stdout
@@ -171,7 +172,7 @@ def test_the_settings_of_a_method_are_listed_and_can_be_set_as_shown(tmp_path):
         "fc-ridge[covariates=[]],fc-ridge[strength=500.0]",
         "--out",
         tmp_path,
-        "--budget",
+        "--tuning",
         "fast",
     )
     assert done.exit_code == 0
@@ -215,7 +216,7 @@ def test_the_folder_of_another_cohort(finished):
 def study(out, *more):
     """A study in a process of its own."""
     code = "from brainroam.cli import main; main()"
-    command = ["loso", "synthetic", *SMALL, "--methods", METHODS, "--budget", "fast", "--out", str(out), *more]
+    command = ["loso", "synthetic", *SMALL, "--methods", METHODS, "--tuning", "fast", "--out", str(out), *more]
     return subprocess.Popen([sys.executable, "-c", code, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -128,6 +128,22 @@ def test_effect_scales_what_is_planted():
     assert (two.truth.volatility_edges == one.truth.volatility_edges).all()
 
 
+def test_each_case_differs_in_the_pathways_of_one_subtype():
+    cohort = make_cohort(n_sites=2, n_per_site=300, n_rois=12, seed=2, subtypes=2)
+    edges, label, site = pearson_edges(cohort.series), cohort.labels, cohort.table["site"].to_numpy()
+    for name in cohort.sites:
+        edges[site == name] -= edges[(site == name) & (label == 0)].mean(axis=0)
+    truth = cohort.truth
+    subtype = np.array([truth.subtypes.get(subject, -1) for subject in cohort.table["subject"]])
+    assert ((subtype >= 0) == (label == 1)).all()
+    for k, pattern in enumerate(truth.patterns):
+        pairs = edge_pairs(12)[np.flatnonzero(pattern)]
+        assert np.bincount(pairs.ravel()).max() == len(pairs)  # all of them end in one region
+        expressed = [(edges[subtype == j] @ pattern).mean() / (pattern @ pattern) for j in range(2)]
+        assert expressed[k] > 0.8 and abs(expressed[1 - k]) < 0.25
+    np.testing.assert_allclose(truth.effect, truth.patterns.mean(axis=0))
+
+
 def test_volatile_edges_fluctuate_more_in_cases_at_the_same_mean_strength():
     cohort = make_cohort(n_per_site=80, n_rois=24, seed=1)
     truth, label = cohort.truth, cohort.labels
@@ -202,6 +218,7 @@ def test_defects_are_where_the_truth_says_and_nowhere_else(cohort):
         ({"n_sites": 1}, "n_sites must be at least 2"),
         ({"n_per_site": 3}, "n_per_site must be at least 4"),
         ({"n_rois": 7}, "n_rois must be at least 8"),
+        ({"subtypes": 0}, "subtypes must be between 1 and a quarter of the regions"),
         ({"all_male_sites": 7}, "between none and all"),
         ({"n_per_site": 4, "outliers": 20, "constant_rois": 5}, "between none and all"),
         ({"outliers": -1}, "between none and all"),

@@ -18,7 +18,7 @@ def folders(tmp_path_factory):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=14, n_rois=8, seed=1)
     fewer = cohort.subset(range(1, len(cohort)))  # another pipeline lost somebody
     for name, people in (("before", cohort), ("after", fewer)):
-        brainroam.evaluate(people, ["fc-ridge", "majority"], budget="fast", out=root / name / "runs")
+        brainroam.evaluate(people, ["fc-ridge", "majority"], tuning="fast", out=root / name / "runs")
     return root
 
 
@@ -45,7 +45,7 @@ def test_report_of_two_folders(folders, tmp_path):
 def test_strangers_and_twins_are_refused(folders, tmp_path):
     other = brainroam.make_cohort(n_sites=3, n_per_site=14, n_rois=8, seed=2)
     other = other.with_columns(other.table[["subject"]].map(lambda name: f"x{name}"))
-    brainroam.evaluate(other, ["majority"], budget="fast", out=tmp_path / "runs")
+    brainroam.evaluate(other, ["majority"], tuning="fast", out=tmp_path / "runs")
     with pytest.raises(RunsError, match="nobody in common"):
         brainroam.compare([folders / "before" / "runs", tmp_path / "runs"])
     with pytest.raises(RunsError, match="named twice"):

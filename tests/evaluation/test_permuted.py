@@ -21,7 +21,7 @@ def test_no_method_is_away_from_chance():
     methods = [name + SETTINGS.get(name, "") for name in names if not method_info(name).in_distribution_only]
     tables = []
     for seed in (0, 1):
-        results = evaluate(permuted_within_site(cohort, seed), methods, budget="fast")
+        results = evaluate(permuted_within_site(cohort, seed), methods, tuning="fast")
         tables.append(summarise(results.scores, results.predictions))
     rows = pd.concat(tables)
     auc = rows.groupby("method")["auc"].mean()

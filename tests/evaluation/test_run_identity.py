@@ -69,7 +69,7 @@ def test_another_version_of_the_package_is_done_again(cohort, tmp_path, monkeypa
 def test_methods_of_different_versions_in_one_comparison_are_named(cohort, tmp_path, monkeypatch):
     evaluate(cohort, ["majority"], out=tmp_path)
     monkeypatch.setattr(brainroam, "__version__", "0.2.0")
-    evaluate(cohort, ["confounds"], out=tmp_path, budget="fast")
+    evaluate(cohort, ["confounds"], out=tmp_path, tuning="fast")
     with pytest.warns(UserWarning, match=r"brainroam 0\.1\.0.*brainroam 0\.2\.0.*may be differences of code"):
         load_runs(tmp_path)
 
@@ -82,21 +82,24 @@ def test_a_method_from_elsewhere_beside_ours_is_no_mixture(cohort, tmp_path, mon
 
 
 def as_before(folder):
-    """The folder as a version wrote it that recorded neither its version nor the atlas."""
+    """The folder as a version wrote it that recorded neither its version nor the atlas, and said budget for tuning."""
     for file in [*(folder / "runs").iterdir()]:
         old = replace(read_run(file)[0], version="", atlas="")
         content = read_checksummed(file)
-        content["spec"] = {name: value for name, value in content["spec"].items() if name not in ("version", "atlas")}
+        content["spec"] = _as_before(content["spec"])
         file.unlink()
         write_checksummed(file.with_name(f"{old.hash}.json"), content)
     for file in (folder / "plans").iterdir():
         content = read_checksummed(file)
-        for spec in content["runs"]:
-            spec.pop("version"), spec.pop("atlas")
+        content["runs"] = [_as_before(spec) for spec in content["runs"]]
         write_checksummed(file, content)
     study = read_checksummed(folder / "study.json")
     study.pop("atlas_hash")
     write_checksummed(folder / "study.json", study)
+
+
+def _as_before(spec):
+    return {"budget" if name == "tuning" else name: spec[name] for name in spec if name not in ("version", "atlas")}
 
 
 def test_an_old_folder_is_read_with_a_statement_and_done_again_when_asked_for(cohort, tmp_path):

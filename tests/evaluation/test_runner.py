@@ -86,7 +86,7 @@ def tables(path):
 
 
 def test_a_study_has_every_run_once(cohort, method, tmp_path):
-    results = evaluate(cohort, ["first", "steady", "fc-ridge"], seeds=2, budget="fast", out=tmp_path)
+    results = evaluate(cohort, ["first", "steady", "fc-ridge"], seeds=2, tuning="fast", out=tmp_path)
     runs = results.scores[["method", "site", "seed"]].apply(tuple, axis=1).tolist()
     assert runs == [
         *[("fc-ridge", site, 0) for site in cohort.sites],
@@ -101,7 +101,7 @@ def test_a_study_has_every_run_once(cohort, method, tmp_path):
 
 
 def test_scores_follow_from_predictions_and_threshold(cohort):
-    results = evaluate(cohort, "fc-ridge", budget="fast")
+    results = evaluate(cohort, "fc-ridge", tuning="fast")
     first = results.scores.iloc[0]
     people = results.predictions[results.predictions["site"] == first["site"]]
     called = people["score"] >= first["threshold"]
@@ -111,7 +111,7 @@ def test_scores_follow_from_predictions_and_threshold(cohort):
 
 
 def test_the_tables_on_disk_are_the_results(cohort, tmp_path):
-    results = evaluate(cohort, ["fc-ridge", "majority"], budget="fast", out=tmp_path)
+    results = evaluate(cohort, ["fc-ridge", "majority"], tuning="fast", out=tmp_path)
     for kept in (load_runs(tmp_path), *[runner.Results(*(read_table(tmp_path / name) for name in TABLES), {})]):
         pd.testing.assert_frame_equal(kept.scores, results.scores, check_dtype=False)
         pd.testing.assert_frame_equal(kept.predictions, results.predictions, check_dtype=False)
@@ -146,17 +146,17 @@ def test_two_commands_may_work_in_one_folder(cohort, method, tmp_path, monkeypat
 
 
 def test_the_order_of_work_leaves_no_trace(cohort, tmp_path):
-    evaluate(cohort, ["fc-ridge", "fc-svm"], budget="fast", out=tmp_path / "one")
+    evaluate(cohort, ["fc-ridge", "fc-svm"], tuning="fast", out=tmp_path / "one")
     for name in ("fc-svm", "fc-ridge"):
         for site in reversed(cohort.sites):
-            evaluate(cohort, [name], budget="fast", out=tmp_path / "other", sites=[site])
+            evaluate(cohort, [name], tuning="fast", out=tmp_path / "other", sites=[site])
     assert tables(tmp_path / "one") == tables(tmp_path / "other")
 
 
 def test_two_jobs_give_the_bytes_of_one(cohort, tmp_path):
     for jobs in (1, 2):
         methods = ["fc-ridge", "gcn[epochs=2]"]
-        evaluate(cohort, methods, budget="fast", out=tmp_path / str(jobs), jobs=jobs)
+        evaluate(cohort, methods, tuning="fast", out=tmp_path / str(jobs), jobs=jobs)
     assert tables(tmp_path / "1") == tables(tmp_path / "2")
 
 
@@ -198,7 +198,7 @@ def test_a_one_class_site_keeps_its_row(method):
     cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=8)
     table = cohort.table
     table.loc[table["site"] == "S02", "label"] = 0
-    scores = evaluate(Cohort(cohort.series, table), ["fc-ridge"], budget="fast").scores.set_index("site")
+    scores = evaluate(Cohort(cohort.series, table), ["fc-ridge"], tuning="fast").scores.set_index("site")
     assert np.isnan(scores.loc["S02", "auc"]) and scores.loc["S02", "acc"] >= 0
 
 
@@ -249,10 +249,10 @@ def test_the_folder_of_another_cohort(cohort, method, tmp_path):
     assert len(evaluate(shuffled, ["first"], out=tmp_path).scores) == 3
 
 
-def test_one_folder_one_budget_and_one_set_of_folds(cohort, method, tmp_path):
+def test_one_folder_one_tuning_and_one_set_of_folds(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
-    with pytest.raises(RunsError, match=r"was begun with --budget full \(first at S01, seed 0\)"):
-        evaluate(cohort, ["first"], out=tmp_path, budget="fast")
+    with pytest.raises(RunsError, match=r"was begun with --tuning default \(first at S01, seed 0\)"):
+        evaluate(cohort, ["first"], out=tmp_path, tuning="fast")
     evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=2)
     with pytest.raises(RunsError, match="was begun with other folds"):
         evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=3)
@@ -328,7 +328,7 @@ def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort
         ([], {}, "no method was named"),
         (["first"], {"sites": ["S4"]}, "unknown site to hold out 'S4'"),
         (["first"], {"seeds": 0}, "seeds must be at least 1"),
-        (["first"], {"budget": "ful"}, "did you mean 'full'"),
+        (["first"], {"tuning": "ful"}, "did you mean 'full'"),
         (["first"], {"protocol": "lso"}, "did you mean 'loso'"),
         (["first"], {"engine": "dsk"}, "unknown engine"),
         (["first"], {"jobs": 0}, "jobs must be at least 1"),
@@ -364,7 +364,7 @@ def test_other_protocols(cohort, method):
 
 def test_halves_have_a_row_per_fold_and_site_measured_by_itself(tmp_path):
     cohort = make_cohort(n_sites=5, n_per_site=8, n_rois=8)
-    results = evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, budget="fast", out=tmp_path)
+    results = evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, tuning="fast", out=tmp_path)
     scores, predictions = results.scores, results.predictions
     assert len(scores) == 2 * 5 * 2
     assert scores.groupby(["method", "site"])["fold"].nunique().eq(2).all()

@@ -105,7 +105,7 @@ def test_what_cannot_be_sent_is_said_in_words(dask):
 def test_the_same_scores_from_every_engine(cohort, dask, tmp_path):
     places = {"serial": (1, "local"), "processes": (2, "local"), "dask": (2, dask)}
     for name, (jobs, where) in places.items():
-        evaluate(cohort, METHODS, budget="fast", out=tmp_path / name, jobs=jobs, engine=where)
+        evaluate(cohort, METHODS, tuning="fast", out=tmp_path / name, jobs=jobs, engine=where)
     for table in ("scores.csv", "predictions.csv"):
         assert len({(tmp_path / name / table).read_bytes() for name in places}) == 1
 
@@ -266,7 +266,7 @@ def test_places_that_do_not_exist(tmp_path, options, words):
 
 def test_a_killed_client_leaves_only_what_is_missing(cluster, tmp_path):
     methods = "fc-ridge,fc-logistic,fc-svm,majority"
-    command = [*STUDY[:-1], methods, "--budget", "fast", "--scheduler", cluster.scheduler_address]
+    command = [*STUDY[:-1], methods, "--tuning", "fast", "--scheduler", cluster.scheduler_address]
     whole, torn = tmp_path / "whole", tmp_path / "torn"
     assert run(*command, "--out", whole).exit_code == 0
 

@@ -14,7 +14,7 @@ from brainroam.data.synthetic import make_cohort
 
 METHODS = "fc-ridge,core[budget=3,max_epochs=3],majority"
 TABLES = ("scores.csv", "predictions.csv")  # grow by a run at a time: complete rows of finished runs at any moment
-SHRUNK = ["--set", "budget=3", "--set", "max_epochs=3", "--budget", "fast"]
+SHRUNK = ["--set", "budget=3", "--set", "max_epochs=3", "--tuning", "fast"]
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ JOBS = {
     for job in (
         Job("fit", ("fit", "cohort.npz", "--out", "model", *SHRUNK), "model"),
         Job("fit again", ("fit", "cohort.npz", "--out", "model", *SHRUNK), "model", older="older-model"),
-        Job("loso", ("loso", "cohort.npz", "--methods", METHODS, "--budget", "fast", "--out", "RUNS"), "RUNS"),
+        Job("loso", ("loso", "cohort.npz", "--methods", METHODS, "--tuning", "fast", "--out", "RUNS"), "RUNS"),
         Job(
             "loso --jobs 2",
-            ("loso", "cohort.npz", "--methods", METHODS, "--budget", "fast", "--out", "RUNS", "--jobs", "2"),
+            ("loso", "cohort.npz", "--methods", METHODS, "--tuning", "fast", "--out", "RUNS", "--jobs", "2"),
             "RUNS",
         ),
         Job("convert", ("convert", "people", "--out", "cohort.zarr"), "cohort.zarr", ("people",)),
@@ -69,9 +69,9 @@ class Bench:
         cohort = make_cohort(n_sites=3, n_per_site=12, n_rois=10, seed=0)
         cohort.save(bench.store / "cohort.npz")
         _as_folder(cohort, bench.store / "people")
-        (bench.store / "study.yaml").write_text("data: cohort.npz\nmethods: [fc-ridge, majority]\nbudget: fast\n")
+        (bench.store / "study.yaml").write_text("data: cohort.npz\nmethods: [fc-ridge, majority]\ntuning: fast\n")
         bench._make(
-            "older-model", ("fit", "cohort.npz", "--out", "older-model", "--method", "fc-ridge", "--budget", "fast")
+            "older-model", ("fit", "cohort.npz", "--out", "older-model", "--method", "fc-ridge", "--tuning", "fast")
         )
         bench._make("RUNS", JOBS["loso"].arguments)
         bench._make("cohort.zarr", JOBS["convert"].arguments)

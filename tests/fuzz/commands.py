@@ -22,8 +22,8 @@ RIGHT = {
 }
 LEFT_OUT = ("demo", "fetch")
 SHORT = {  # given after everything else: then a command that gets through to the end is soon there
-    "loso": ["--methods", "majority", "--budget", "fast"],
-    "cv": ["--methods", "majority", "--budget", "fast"],
+    "loso": ["--methods", "majority", "--tuning", "fast"],
+    "cv": ["--methods", "majority", "--tuning", "fast"],
     "audit": ["--methods", "majority", "--permutations", "1"],
     "fit": ["--method", "majority"],
     "ablate": ["--dry-run"],
@@ -48,7 +48,7 @@ def build_home(root: Path) -> None:
     build_runs(root)
     build_model(root)
     (root / "broken.npz").write_bytes((root / "cohort.npz").read_bytes()[:500])
-    (root / "study.yaml").write_text("data: cohort.npz\nmethods: [majority]\nbudget: fast\nout: out/study\n")
+    (root / "study.yaml").write_text("data: cohort.npz\nmethods: [majority]\ntuning: fast\nout: out/study\n")
 
 
 def spoil_data(file: Path, rng: random.Random) -> None:

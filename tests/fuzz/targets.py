@@ -281,7 +281,7 @@ def build_runs(root: Path) -> None:
     """A finished study."""
     from brainroam.evaluation.runner import evaluate
 
-    evaluate(model_cohort(), ["fc-ridge", "majority"], budget="fast", out=root / "runs")
+    evaluate(model_cohort(), ["fc-ridge", "majority"], tuning="fast", out=root / "runs")
 
 
 def read_runs(root: Path, rng: random.Random) -> object:
@@ -298,7 +298,7 @@ def build_study(root: Path) -> None:
         "# a study\ndata: synthetic\nreader: auto\natlas: aal\nsites: [A, B]\npreset: paper\n"
         "max_missing_rois: 0.2\noptions:\n  n_sites: 3\n  participants: x.tsv\n"
         "methods:\n  - core[budget=20]\n  - fc-ridge\n"
-        "seeds: 1\nbudget: default\njobs: 1\nout: results\n",
+        "seeds: 1\ntuning: default\njobs: 1\nout: results\n",
     )
 
 

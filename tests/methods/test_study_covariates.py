@@ -43,7 +43,7 @@ def test_a_saved_model_keeps_the_covariates_it_was_fitted_with(cohort, tmp_path)
 
 
 def page_of(cohort, methods, folder, tmp_path):
-    evaluate(cohort, methods, budget="fast", out=folder)
+    evaluate(cohort, methods, tuning="fast", out=folder)
     return " ".join(report(folder, tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").split())
 
 
@@ -74,7 +74,7 @@ def test_runs_with_other_covariates_are_another_study(cohort, tmp_path):
 @pytest.mark.parametrize("name", ["agge", "label", "site"])
 def test_a_covariate_that_is_none_is_refused_before_any_run(cohort, method, name, tmp_path):
     with pytest.raises(UsageError, match="covariate"):
-        evaluate(cohort, [method], budget="fast", out=tmp_path, parameters={"covariates": (name,)})
+        evaluate(cohort, [method], tuning="fast", out=tmp_path, parameters={"covariates": (name,)})
     assert not list(tmp_path.glob("runs/*.json"))
 
 
@@ -82,7 +82,7 @@ def test_a_column_that_cannot_be_a_covariate_is_said_once(cohort, tmp_path):
     visits = pd.DataFrame({"visit": [f"2020-01-{1 + k % 28:02d}" for k in range(len(cohort))]})
     dated = cohort.with_columns(visits).using(["age", "visit"])
     with pytest.raises(DataError, match="'visit' is a date"):
-        evaluate(dated, ["scaffold-ridge", "confounds"], budget="fast", out=tmp_path)
+        evaluate(dated, ["scaffold-ridge", "confounds"], tuning="fast", out=tmp_path)
     dated.save(tmp_path / "c.npz")
     shown = CliRunner().invoke(app, ["check", str(tmp_path / "c.npz")])
     assert shown.exit_code == 1 and " ".join(shown.output.split()).count("'visit' is a date") == 1

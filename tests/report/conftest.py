@@ -13,7 +13,7 @@ import brainroam
 def hostile_runs(tmp_path_factory):
     """Really run, on sites with hostile names."""
     path = tmp_path_factory.mktemp("hostile") / "runs"
-    brainroam.evaluate(hostile_cohort(), ["fc-ridge", "confounds", "majority"], budget="fast", out=path)
+    brainroam.evaluate(hostile_cohort(), ["fc-ridge", "confounds", "majority"], tuning="fast", out=path)
     return path
 
 

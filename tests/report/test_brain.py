@@ -34,7 +34,7 @@ def hostile_brain():
 @pytest.fixture(scope="session")
 def brain_runs(tmp_path_factory):
     path = tmp_path_factory.mktemp("brain") / "runs"
-    brainroam.evaluate(hostile_brain(), [CORE, "champion", "majority"], budget="default", out=path)
+    brainroam.evaluate(hostile_brain(), [CORE, "champion", "majority"], tuning="default", out=path)
     return path
 
 

@@ -21,7 +21,7 @@ def cohort():
 
 @pytest.fixture(scope="module")
 def results(cohort):
-    return brainroam.evaluate(cohort, ["fc-ridge", "confounds"], budget="fast")
+    return brainroam.evaluate(cohort, ["fc-ridge", "confounds"], tuning="fast")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_errors_say_what_to_do(results, cohort):
     with pytest.raises(DataError, match=r"0 \(control\) and 1"):
         report.RocBySiteDisplay.from_predictions([1, 2], [0.1, 0.2], ["A", "A"])
     still = cohort.with_columns(cohort.table[["mean_fd"]] * np.nan)
-    unmoved = brainroam.evaluate(still, ["majority"], budget="fast")
+    unmoved = brainroam.evaluate(still, ["majority"], tuning="fast")
     with pytest.raises(DataError, match="add a column mean_fd"):
         report.MotionDisplay.from_results(unmoved)
 

@@ -206,7 +206,7 @@ def test_folds_alone_say_nothing_about_the_next_site(tmp_path):
 
 def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=10, n_rois=8)
-    brainroam.evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, budget="fast", out=tmp_path / "runs")
+    brainroam.evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, tuning="fast", out=tmp_path / "runs")
     page = parse(brainroam.report(tmp_path / "runs", tmp_path / "r.html"))
     verdict = text_of(page, "figures")
     assert "trained on half of the sites, fc-ridge has a mean AUC of" in verdict
@@ -219,7 +219,7 @@ def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path
 
 def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
-    brainroam.evaluate(cohort, ["majority"], budget="fast", sites=["S01"], out=tmp_path / "runs")
+    brainroam.evaluate(cohort, ["majority"], tuning="fast", sites=["S01"], out=tmp_path / "runs")
     page = parse(brainroam.report(tmp_path / "runs", tmp_path / "r.html"))
     assert "over 1 held-out site; no intervals: fewer than 3 sites" in text_of(page, "figures")
     assert "Other methods to compare with" in text_of(page, "add") and not page.xpath("//section[@id='comparison']")

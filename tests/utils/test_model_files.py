@@ -288,7 +288,7 @@ def test_every_kind_of_method_round_trips(cohort, tmp_path, name):
 
 
 def test_a_method_this_version_does_not_know_is_named(cohort, tmp_path):
-    header = {"kind": "method", "method": "core-2030", "budget": "full", "fixed": {}, "configuration": {}}
+    header = {"kind": "method", "method": "core-2030", "tuning": "full", "fixed": {}, "configuration": {}}
     header["atlas"] = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
     save_model(tmp_path / "model", header, {})
     with pytest.raises(ModelFileError, match="unknown method 'core-2030'"):

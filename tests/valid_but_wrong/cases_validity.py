@@ -105,7 +105,7 @@ def recorded_notes(
     """The notes in the files of a study."""
     import json
 
-    evaluate(cohort, [method], budget="fast", out=folder / "runs")
+    evaluate(cohort, [method], tuning="fast", out=folder / "runs")
     files = (folder / "runs" / "runs").glob("*.json")
     return [note for file in files for note in json.loads(file.read_text())["notes"]]
 
@@ -199,7 +199,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("square-series", "as many volumes as regions", series(noise(6, 6), noise(6, 6, seed=1)), "right", ""),
     ("series-two-volumes", "series of two volumes", series(noise(2, 6)), "refused", "at least 3 volumes"),
     ("series-one-region", "series of one region", series(noise(20, 1)), "refused", "2 regions"),
-    ("series-all-alike", "forty people with one and the same series", lambda _: evaluate(Cohort([small().series[0]] * N, small().table), ["fc-ridge"], budget="fast"), "refused", "people have the same series"),
+    ("series-all-alike", "forty people with one and the same series", lambda _: evaluate(Cohort([small().series[0]] * N, small().table), ["fc-ridge"], tuning="fast"), "refused", "people have the same series"),
     ("series-all-alike-fit", "one series for everybody in fit", lambda _: fitted(ChampionClassifier(), Cohort([small().series[0]] * N, small().table)), "refused", "people have the same series"),
     ("series-alike-check", "one series for everybody, checked", lambda _: check_says(Cohort([small().series[0]] * 4, people(4)), "one-series"), "warned", "check how files are assigned to people"),
     ("edges-infinite", "infinite edges", lambda _: SiteDeconfounder().fit(np.full((6, 2), np.inf)), "refused", "infinity"),

@@ -267,7 +267,7 @@ def predicted(make: Callable[[Path], None]) -> Callable[[Path], None]:
 
 def fit_and_predict(new: str) -> Callable[[Path], pd.DataFrame]:
     def do(folder: Path) -> pd.DataFrame:
-        for line in ("fit cohort.npz --method fc-ridge --budget fast", f"predict model {new}"):
+        for line in ("fit cohort.npz --method fc-ridge --tuning fast", f"predict model {new}"):
             outcome, said, _ = typed(line)
             assert outcome == "done", said
         return pd.read_csv("predictions.csv", dtype={"subject": str})

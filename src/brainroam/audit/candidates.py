@@ -50,7 +50,7 @@ class MethodCandidate:
         return full_name(self.info.name, self.fixed)
 
     def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
-        """Tune by the ``fast`` budget, fit, and score."""
+        """Tune ``fast``, fit, and score."""
         model = Selected(self.info, "fast", **self.fixed).fit(cohort.subset(train), seed)
         scores = [model.score(cohort.subset(group)) for group in groups]
         return Outcome(scores, {name: value.tobytes() for name, value in model.state().items()})

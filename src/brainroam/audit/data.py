@@ -74,7 +74,7 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
 def confounds_only(cohort: Cohort) -> Check:
     """How well age, sex, motion and scan length alone predict at held-out sites."""
     names = [name for name in CONFOUNDS if cohort.table[name].notna().any()]
-    results = evaluate(cohort, ["confounds"], budget="fast", parameters={"covariates": names})
+    results = evaluate(cohort, ["confounds"], tuning="fast", parameters={"covariates": names})
     row = summarise(results.scores, results.predictions).iloc[0]
     words = listed([CONFOUNDS[name] for name in names])
     predict = bool(row["auc_low"] > 0.5)

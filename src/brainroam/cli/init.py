@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from brainroam.cli.options import parse_option
-from brainroam.data.study_file import STANDARD_METHODS
+from brainroam.data.study_file import STANDARD_METHODS, STANDARD_TUNING
 from brainroam.errors import UsageError, listed, visible
 from brainroam.methods.naming import split_names
 
@@ -212,7 +212,7 @@ def study_text(guess: "Guess", home: Path, methods: list[str], covariates: list[
         "methods:  # brainroam methods lists all",
         *(f"  - {_yaml(name)}" for name in methods),
         _entry("seeds", 1, "runs of each random method, averaged inside a site"),
-        _entry("budget", "default", "how methods are tuned: fast, default, or full (slow)"),
+        _entry("tuning", STANDARD_TUNING, "how methods are tuned: fast, default, or full (slow)"),
         _entry("jobs", _cores(), "runs at a time, each on one core"),
         _entry("out", "results", "the folder for runs and report.html"),
     ]

@@ -9,7 +9,7 @@ import typer
 
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, cohort_on_disk
-from brainroam.cli.study import Budget, Settings
+from brainroam.cli.study import Settings, Tuning
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.methods.naming import as_typed, parse_name
 from brainroam.utils.files import expanded
@@ -41,7 +41,7 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
-    budget: Budget = None,
+    tuning: Tuning = None,
     settings: Settings = None,
     memory: Memory = None,
     jobs: Jobs = None,
@@ -70,7 +70,7 @@ def fit(
     if info.in_distribution_only:
         raise UsageError(f"{method} has nothing to say about a site it has never seen, so a model of it is no use")
     fixed |= dict(parse_option(text, "--set") for text in settings or ())
-    selected = Selected(info, budget or (source.study.budget if source.study else "full"), **fixed)
+    selected = Selected(info, tuning or source.plan.tuning, **fixed)
     show_excluded(cohort.excluded)
     start = perf_counter()
     path = save_method(out, _fitted(selected, cohort, seed), cohort, seed)

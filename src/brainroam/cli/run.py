@@ -70,7 +70,7 @@ def run(
             chosen,
             n_repeats=repeats or plan.repeats,
             seeds=plan.seeds,
-            budget=plan.budget,
+            tuning=plan.tuning,
             out=out / "runs",
             jobs=plan.jobs,
             partial=True,

@@ -10,7 +10,6 @@ import typer
 from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_data
 from brainroam.cli.scale import Cluster, ClusterConfig, DryRun, EngineName, Jobs, Place, Scheduler
 from brainroam.cli.verbosity import quiet
-from brainroam.data.study_file import STANDARD_METHODS
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.naming import split_names
 
@@ -34,22 +33,14 @@ Out = Annotated[
     Path | None,
     typer.Option(help="The folder of runs (runs); what is finished in it is not done again.", metavar="RUNS"),
 ]
-STANDARD: dict[str, Any] = {
-    "methods": STANDARD_METHODS,
-    "seeds": 1,
-    "budget": "full",
-    "jobs": 1,
-    "protocol": "loso",
-    "repeats": 10,
-}
 HeldOut = Annotated[str | None, typer.Option(help="Hold out only these, with commas between.", metavar="A,B")]
 Seeds = Annotated[
     int | None,
     typer.Option(help="Runs of each random method, averaged inside a site (1).", min=1, max=1000, metavar="N"),
 ]
-Budget = Annotated[
+Tuning = Annotated[
     str | None,
-    typer.Option(help="Tuning, the same for all methods: fast, default or full (full).", metavar="NAME"),
+    typer.Option(help="Tuning, the same for all methods: fast, default or full (default).", metavar="NAME"),
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter to fix; may be repeated.", metavar="KEY=VALUE")
@@ -73,7 +64,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         out: Out = None,
         held_out: HeldOut = None,
         seeds: Seeds = None,
-        budget: Budget = None,
+        tuning: Tuning = None,
         settings: Settings = None,
         jobs: Jobs = None,
         engine: EngineName = "local",
@@ -100,7 +91,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
                 "out": out,
                 "sites": names or None,
                 "seeds": _setting("seeds", seeds, source),
-                "budget": _setting("budget", budget, source),
+                "tuning": _setting("tuning", tuning, source),
                 "parameters": dict(parse_option(text, "--set") for text in settings or ()),
                 "jobs": _setting("jobs", jobs, source),
                 "engine": where,
@@ -121,10 +112,8 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
 
 
 def _setting(name: str, typed: Any, source: DataSource) -> Any:
-    """What was typed, else what the study file says, else the standard."""
-    if typed is not None:
-        return typed
-    return getattr(source.study, name) if source.study else STANDARD[name]
+    """What was typed, else what the study file says, else what a study file that does not say it means."""
+    return getattr(source.plan, name) if typed is None else typed
 
 
 @takes_study

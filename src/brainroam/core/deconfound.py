@@ -327,15 +327,16 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _average(self, fits: list[SiteFit]) -> None:
         """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
         self._fits = fits
-        intercept, coef = self._by_site()
+        filled, common = self._own_units()
+        intercept, coef = self._by_site(filled)
         known = np.isfinite(intercept)
         with np.errstate(invalid="ignore"):
             self.mean_intercept_ = np.where(known, intercept, 0).sum(axis=0) / known.sum(axis=0)
-        self.mean_coef_ = coef.mean(axis=0) if self.slopes == "site" else self._own_units()[1] * self._std()
+        self.mean_coef_ = coef.mean(axis=0) if self.slopes == "site" else common * self._std()
 
-    def _by_site(self) -> tuple[np.ndarray, np.ndarray]:
+    def _by_site(self, filled: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         """Intercepts (E, M) and slopes (E, d, M) of all sites, the mean slope where a site has none of its own."""
-        filled, mean = self._own_units()[0], self.encoder_.mean_
+        mean = self.encoder_.mean_
         # From the covariates' own units to q~ = (q - mean) / std.
         coef = np.stack([coef * self._std() for _, coef in filled])
         return np.stack([intercept + mean @ coef for intercept, coef in filled]), coef
@@ -361,12 +362,12 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     @property
     def intercept_(self) -> np.ndarray:
         """Of each site (E, M)."""
-        return self._by_site()[0]
+        return self._by_site(self._own_units()[0])[0]
 
     @property
     def coef_(self) -> np.ndarray:
         """Slopes of each site (E, d, M)."""
-        return self._by_site()[1]
+        return self._by_site(self._own_units()[0])[1]
 
     @property
     def estimable_(self) -> np.ndarray:

@@ -131,6 +131,7 @@ class Evidence:
     """
 
     on_disk = False
+    _last: SiteDeconfounder | None = None  # of the sites last asked for: scaffold and pathways ask in turn
 
     def __init__(
         self,
@@ -264,7 +265,10 @@ class Evidence:
         """The deconfounder that knows these sites only."""
         if self.deconfounder.pooled:
             return self.deconfounder
-        return self.deconfounder.restricted(sorted(set(map(str, sites))))
+        names = sorted(set(map(str, sites)))
+        if self._last is None or self._last.sites_ != names:
+            self._last = self.deconfounder.restricted(names)
+        return self._last
 
 
 @singledispatch

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 #: What a study runs that names no methods: ours, the strongest simple references, and a control.
 STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds")
+
+#: How much a study tunes unless it says otherwise: epochs and threshold from every inner site, settings as published.
+Tuning = Literal["full", "default", "fast"]
+STANDARD_TUNING: Tuning = "default"
 
 SUFFIXES = (".yaml", ".yml")
 SYNTHETIC = "synthetic"
@@ -56,7 +60,7 @@ class Study(BaseModel):
         Leave every site out once, or random halves of the sites.
     repeats : int
         Of ``halves``: how often the sites are dealt.
-    seeds, budget, jobs
+    seeds, tuning, jobs
         As for `brainroam.evaluate`.
     out : str
         The folder for runs and report.
@@ -85,7 +89,7 @@ class Study(BaseModel):
     protocol: Literal["loso", "halves"] = "loso"
     repeats: Count = 10
     seeds: Count = 1
-    budget: Literal["full", "default", "fast"] = "default"
+    tuning: Annotated[Tuning, Field(validation_alias=AliasChoices("tuning", "budget"))] = STANDARD_TUNING
     jobs: Count = 1
     out: str = "results"
 

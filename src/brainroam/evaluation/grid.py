@@ -12,7 +12,7 @@ from brainroam.evaluation.splits import UNITS, Fold
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import full_name, parse_name
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import BUDGETS
+from brainroam.methods.tuning import TUNINGS
 from brainroam.utils.parameters import settings_of
 
 
@@ -30,7 +30,7 @@ def make_tasks(
     protocol: str,
     held_out: Sequence[Fold],
     seeds: int,
-    budget: str,
+    tuning: str,
     parameters: Mapping[str, Any],
 ) -> Iterator[Task]:
     """Every run of a study, fold by fold, so that what the runs of a fold share is at hand.
@@ -50,8 +50,8 @@ def make_tasks(
     """
     if seeds < 1:
         raise UsageError(f"seeds must be at least 1, got {seeds}")
-    if budget not in BUDGETS:
-        raise unknown("budget", budget, BUDGETS)
+    if tuning not in TUNINGS:
+        raise unknown("tuning", tuning, TUNINGS)
     chosen = _configured(methods, protocol, parameters)
     _require_covariates(cohort, chosen, held_out)
     of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
@@ -60,7 +60,7 @@ def make_tasks(
         people = people_hash(cohort, fold)
         for info, fixed in chosen:
             for seed in range(seeds if info.stochastic else 1):
-                run = info.name, fixed, protocol, fold.name, seed, budget, people
+                run = info.name, fixed, protocol, fold.name, seed, tuning, people
                 yield Task(RunSpec(*run, *of_cohort, versions[info.name]), info, fold)
 
 

@@ -34,7 +34,7 @@ def join_results(studies: Mapping[str, Results]) -> Results:
     --------
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
-    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], budget="fast")
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], tuning="fast")
     >>> joined = join_results({"before": results, "after": results})
     >>> sorted(joined.scores["method"].unique())
     ['after: fc-ridge', 'before: fc-ridge']

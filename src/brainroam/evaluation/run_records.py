@@ -36,7 +36,7 @@ class RunSpec:
     protocol, fold : str
         Which people are held out, see `splits.folds`.
     seed : int
-    budget : str
+    tuning : str
         How the rest was tuned, see `brainroam.methods.tuning`.
     people : str
         Hash of who is trained on and who is held out, see `people_hash`.
@@ -60,7 +60,7 @@ class RunSpec:
     protocol: str
     fold: str
     seed: int
-    budget: str
+    tuning: str
     people: str
     manifest_hash: str
     table_hash: str
@@ -71,6 +71,7 @@ class RunSpec:
     def hash(self) -> str:
         """Names the file; the same on every machine. What older files do not have is not part of their name."""
         content = asdict(self)
+        content["budget"] = content.pop("tuning")  # the older word, so that older files keep their names
         return content_hash({name: value for name, value in content.items() if value != ""})[:24]
 
     def redoes(self, other: "RunSpec") -> bool:
@@ -130,6 +131,9 @@ def read_run(path: Path) -> tuple[RunSpec, dict[str, Any]]:
 
 def run_spec(content: Any) -> RunSpec:
     """The spec that `dataclasses.asdict` turned into plain values; a `TypeError` when these are something else."""
+    content = {**content}
+    if "budget" in content:  # the older name
+        content["tuning"] = content.pop("budget")
     spec = RunSpec(**content)
     texts = [value for name, value in vars(spec).items() if name not in ("parameters", "seed")]
     if not (isinstance(spec.parameters, dict) and type(spec.seed) is int and all(isinstance(x, str) for x in texts)):

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
@@ -44,7 +45,7 @@ class Results:
     scores : DataFrame
         One row per run and held-out site: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``fold`` (the
         same as ``site`` unless a fold holds several), ``seed``, the metrics of `metrics.site_metrics`, ``threshold``,
-        ``budget`` and the chosen ``configuration`` as JSON.
+        ``tuning`` and the chosen ``configuration`` as JSON.
     predictions : DataFrame
         One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability``.
     study : dict
@@ -84,7 +85,7 @@ def evaluate(
     methods: str | Sequence[str],
     protocol: str = "loso",
     seeds: int = 1,
-    budget: str = "full",
+    tuning: str = STANDARD_TUNING,
     out: str | Path | None = None,
     jobs: int = 1,
     engine: str | engines.Engine = "local",
@@ -95,6 +96,7 @@ def evaluate(
     force: bool = False,
     partial: bool = False,
     progress: bool | View = False,
+    budget: str | None = None,
 ) -> Results:
     """Run every method on every fold and seed.
 
@@ -110,7 +112,7 @@ def evaluate(
         What is held out, see `splits.folds`.
     seeds : int
         Seeds 0, 1, ...; a method that is not random is run once, with seed 0.
-    budget : {"full", "fast", "default"}
+    tuning : {"full", "default", "fast"}
         How every method is tuned, see `brainroam.methods.tuning`.
     out : path, optional
         The folder of runs; by default nothing is kept on disk.
@@ -130,6 +132,8 @@ def evaluate(
         Return what there is, with a warning, even when some runs failed.
     progress : bool or callable
         Show how far it is on stderr, or in a view of your own (see `progress.View`).
+    budget : str, optional
+        The older name of ``tuning``.
 
     Returns
     -------
@@ -140,16 +144,19 @@ def evaluate(
     --------
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
-    >>> brainroam.evaluate(cohort, ["fc-ridge"], budget="fast").scores[["method", "site", "seed", "n"]]
+    >>> brainroam.evaluate(cohort, ["fc-ridge"], tuning="fast").scores[["method", "site", "seed", "n"]]
          method site  seed   n
     0  fc-ridge  S01     0  12
     1  fc-ridge  S02     0  12
     2  fc-ridge  S03     0  12
     """
+    if budget is not None:
+        warnings.warn("evaluate(budget=...) is now evaluate(tuning=...)", DeprecationWarning, stacklevel=2)
+        tuning = budget
     names = [methods] if isinstance(methods, str) else list(methods)
     cohort.labels  # noqa: B018  who has none is named before anything is computed
     held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)
-    tasks = list(make_tasks(cohort, names, protocol, held_out, seeds, budget, parameters or {}))
+    tasks = list(make_tasks(cohort, names, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]
@@ -228,7 +235,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     """Learn on the training people, score the held-out ones, and return the result as plain values."""
     start, spec = time.perf_counter(), task.spec
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
-    model = Selected(task.info, spec.budget, **spec.parameters).fit(training, spec.seed)
+    model = Selected(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
     probability, threshold = model.calibration_(score), model.calibration_.threshold
     explanation = kept_explanation(model.model_, training, held_out)

@@ -127,7 +127,7 @@ class RunsFolder:
         for spec in specs:
             other = known.get(spec.key, spec)
             if other.hash != spec.hash and not spec.redoes(other):
-                how = "other folds" if other.budget == spec.budget else f"--budget {other.budget}"
+                how = "other folds" if other.tuning == spec.tuning else f"--tuning {other.tuning}"
                 raise RunsError(f"{self.path} was begun with {how} ({other}); go on like that, or give another folder")
         self.planned |= {spec.hash: spec for spec in specs}
         content = {"command": command_line(), "runs": [asdict(spec) for spec in specs]}

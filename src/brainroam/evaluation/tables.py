@@ -21,15 +21,15 @@ from brainroam.evaluation.stats.metrics import METRICS
 
 KEY = ("method", "protocol", "site", "fold", "seed")
 MEASURED = ("n", "n_cases", *METRICS)
-SCORES = (*KEY, *MEASURED, "threshold", "budget", "configuration")
+SCORES = (*KEY, *MEASURED, "threshold", "tuning", "configuration")
 PREDICTIONS = (*KEY, "subject", "label", "score", "probability")
-TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "budget", "configuration", "subject"), str)
+TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configuration", "subject"), str)
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``scores.csv``, by site."""
     chosen = json.dumps(result["configuration"], sort_keys=True)
-    measured = (result["threshold"], spec.budget, chosen)
+    measured = (result["threshold"], spec.tuning, chosen)
     return [
         (spec.name, spec.protocol, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *measured)
         for site, found in sorted(metrics_by_site(spec, result).items())
@@ -68,6 +68,7 @@ def frame(columns: Iterable[str], rows: Iterable[tuple]) -> pd.DataFrame:
 def read_table(path: str | Path) -> pd.DataFrame:
     """Read ``scores.csv`` or ``predictions.csv`` with the names of sites and people as they were."""
     table = pd.read_csv(path, dtype=TEXT, keep_default_na=False, na_values={name: [""] for name in METRICS})
+    table = table.rename(columns={"budget": "tuning"})  # its older name
     for name in TEXT.keys() & table:
         table[name] = table[name].str.removeprefix("'")
     return table

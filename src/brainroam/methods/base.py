@@ -118,7 +118,7 @@ class MethodInfo:
     self_selecting : bool
         It runs its own inner leave-one-site-out (and then offers ``inner_scores_``).
     fast : dict
-        Parameters that make its own selection follow the budget ``fast``.
+        Parameters that make its own selection follow the tuning ``fast``.
     in_distribution_only : bool
         It has nothing to say about a site never seen.
     stochastic : bool

@@ -30,7 +30,7 @@ def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 
     header = {
         "kind": KIND,
         "method": method.info.name,
-        "budget": method.budget,
+        "tuning": method.tuning,
         "fixed": method.fixed,
         "configuration": method.configuration_,
         "seed": seed,
@@ -81,7 +81,8 @@ def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, A
         )
     try:
         require_atlas(header, cohort.atlas.name, cohort.atlas.labels)
-        method = Selected(method_info(header["method"]), header["budget"], **header["fixed"])
+        tuning = header["tuning"] if "tuning" in header else header["budget"]  # its older name
+        method = Selected(method_info(header["method"]), tuning, **header["fixed"])
         method.configuration_ = header["configuration"]
         method.load_state(arrays)
         with suppress(DataError):  # about these people, not about the model

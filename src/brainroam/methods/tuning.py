@@ -2,7 +2,7 @@
 
 Each training site that has both classes is held out once; a configuration (a point of the method's grid and, for an
 iterative method, a number of epochs) is worth the mean over those sites of its AUC there. The best is refitted on all
-training sites. Rule name: ``inner-loso-auc``. Budgets:
+training sites. Rule name: ``inner-loso-auc``. How much is tuned (``tuning``):
 
 ``full``    the whole grid, every inner site
 ``fast``    default hyper-parameters, epochs and threshold from one inner site drawn by the seed
@@ -14,7 +14,7 @@ nothing of the held-out site is needed for either.
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,12 +25,13 @@ from threadpoolctl import threadpool_limits
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
+from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.errors import DataError, unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.utils.model_files import part
 
 RULE = "inner-loso-auc"
-BUDGETS = ("full", "fast", "default")
+TUNINGS = get_args(Tuning)
 
 
 class Selected(Method):
@@ -47,10 +48,10 @@ class Selected(Method):
     calibration_ : Calibration
     """
 
-    def __init__(self, info: MethodInfo, budget: str = "full", /, **fixed: Any) -> None:
-        if budget not in BUDGETS:
-            raise unknown("budget", budget, BUDGETS)
-        self.info, self.budget, self.fixed = info, budget, fixed
+    def __init__(self, info: MethodInfo, tuning: str = STANDARD_TUNING, /, **fixed: Any) -> None:
+        if tuning not in TUNINGS:
+            raise unknown("tuning", tuning, TUNINGS)
+        self.info, self.tuning, self.fixed = info, tuning, fixed
         info.require(fixed)
 
     @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
@@ -60,7 +61,7 @@ class Selected(Method):
         cohort, self.notes_ = _one_site_each(cohort)
         y, site = cohort.labels, cohort.table["site"].to_numpy()
         if self.info.self_selecting:
-            self.configuration_ = (self.info.fast if self.budget == "fast" else {}) | self.fixed
+            self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self.fixed
             self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
             self.inner_scores_ = self.model_.inner_scores_
         else:
@@ -95,7 +96,7 @@ class Selected(Method):
         return self
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
-        folds = list(inner_folds(cohort, self.budget, seed, self.info.least_sites))
+        folds = list(inner_folds(cohort, self.tuning, seed, self.info.least_sites))
         best = -np.inf
         for configuration in self._configurations():
             paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
@@ -111,14 +112,14 @@ class Selected(Method):
 
     def _configurations(self) -> Iterator[dict[str, Any]]:
         grid = {name: values for name, values in self.info.grid.items() if name not in self.fixed}
-        if self.budget != "full":
+        if self.tuning != "full":
             grid = {name: values[:1] for name, values in grid.items()}
         for values in product(*grid.values()):
             yield self.fixed | dict(zip(grid, values, strict=True))
 
 
 def inner_folds(
-    cohort: Cohort, budget: str, seed: int, least_sites: int = 0, groups: int | None = None
+    cohort: Cohort, tuning: str, seed: int, least_sites: int = 0, groups: int | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left.
 
@@ -131,7 +132,7 @@ def inner_folds(
     if not sites:
         yield from _fifths(y, codes, seed)
         return
-    if budget == "fast":
+    if tuning == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
     for left_out in _grouped(sites, site, len(sites) if groups is None else min(groups, len(sites))):
         inside = np.isin(site, left_out)

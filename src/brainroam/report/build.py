@@ -100,7 +100,7 @@ def report(
     >>> import brainroam, tempfile
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
     >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = brainroam.evaluate(cohort, ["fc-ridge", "majority"], budget="fast", out=folder / "runs")
+    >>> _ = brainroam.evaluate(cohort, ["fc-ridge", "majority"], tuning="fast", out=folder / "runs")
     >>> brainroam.report(folder / "runs", folder / "report.html").name
     'report.html'
     """

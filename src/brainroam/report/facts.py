@@ -46,7 +46,7 @@ class Facts:
     ----------
     people, cases, sites, excluded : int
     seeds : list of int
-    budgets : list of str
+    tunings : list of str
         How the methods were tuned.
     versions : dict of str to list of str
         Of every package that made the runs; more than one where the runs disagree.
@@ -59,14 +59,14 @@ class Facts:
     sites: int
     excluded: int
     seeds: list[int]
-    budgets: list[str]
+    tunings: list[str]
     versions: dict[str, list[str]]
     methods: list[MethodFact]
 
     @property
     def tuning(self) -> str:
         """How the methods were tuned, in words."""
-        return "; ".join(TUNING[budget] for budget in self.budgets)
+        return "; ".join(TUNING[name] for name in self.tunings)
 
 
 def gather_facts(data: ReportData) -> Facts:
@@ -83,7 +83,7 @@ def gather_facts(data: ReportData) -> Facts:
         sites=len(sites),
         excluded=len(data.study["excluded"]),
         seeds=sorted(int(seed) for seed in scores["seed"].unique()),
-        budgets=sorted(scores["budget"].unique()),
+        tunings=sorted(scores["tuning"].unique()),
         versions={package: sorted(found) for package, found in sorted(versions.items())},
         methods=[_method(data, name) for name in data.compared],
     )

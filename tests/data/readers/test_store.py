@@ -230,7 +230,7 @@ def test_convert_and_every_command_reads_it(tmp_path):
     scores = []
     for data in (out, tmp_path / "study"):
         runs = tmp_path / f"runs-{data.name}"
-        command = ["loso", str(data), "--methods", "fc-ridge", "--budget", "fast", "--out", str(runs)]
+        command = ["loso", str(data), "--methods", "fc-ridge", "--tuning", "fast", "--out", str(runs)]
         assert CliRunner().invoke(app, command).exit_code == 0
         scores.append((runs / "scores.csv").read_bytes())
     assert scores[0] == scores[1]

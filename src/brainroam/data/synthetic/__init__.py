@@ -6,6 +6,8 @@ has the population correlation matrix
     R_i = I + mat( b*_e + Gamma*_e' q~_i + y_i s* + z_i s ),      s* = effect x s,  z_i normal around 0
 
 so b*_e, Gamma*_e and s* are exactly what a regression of the edges on covariates and label within the site estimates.
+With K subtypes there are K patterns s_k, each the edges around one region. Everybody expresses each of them to an
+individual degree z_ik, and a case has the effect in the pattern of one subtype only; s* = effect x mean of s_k.
 How series with that correlation are drawn on scanners that differ, see `brainroam.data.synthetic.scans`.
 """
 
@@ -39,6 +41,7 @@ def make_cohort(
     *,
     effect: float = 1.0,
     volatility: float = 1.0,
+    subtypes: int = 1,
     shortcut: float = 0.0,
     all_male_sites: int = 0,
     outliers: int = 0,
@@ -58,6 +61,9 @@ def make_cohort(
     effect, volatility : float
         Size of the diagnostic difference in strength and in fluctuation; 0 plants none. At 1 an unseen site is
         predicted with an AUC of about 0.85 from the strength.
+    subtypes : int
+        How many kinds of cases there are, with as many cases of each. Each kind has pathways of its own, around a
+        region of its own; with 1, all cases share edges all over the brain.
     shortcut : float
         Cases are this many standard deviations of age older than controls at every site but the last, where they are
         as much younger. Age changes edges at all sites, so a model that takes age for diagnosis falls at the last.
@@ -84,11 +90,16 @@ def make_cohort(
     for name, value, least in (("n_sites", n_sites, 2), ("n_per_site", n_per_site, 4), ("n_rois", n_rois, 8)):
         if value < least:
             raise UsageError(f"{name} must be at least {least}, got {value}")
+    if not 1 <= subtypes <= n_rois // 4:
+        raise UsageError(f"subtypes must be between 1 and a quarter of the regions ({n_rois // 4}), got {subtypes}")
     if not 0 <= all_male_sites <= n_sites or min(defects) < 0 or sum(defects) > n_sites * n_per_site:
         raise UsageError("all_male_sites and the people with defects must be between none and all of the cohort")
     # One stream for each step: asking for more of one thing leaves the others as they were.
-    of_edges, of_people, of_scans, of_defects = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(4))
+    of_edges, of_people, of_scans, of_defects, of_subtypes = map(
+        np.random.default_rng, np.random.SeedSequence(seed).spawn(5)
+    )
     pattern, volatile = _diagnostic_edges(of_edges, n_rois)
+    patterns = pattern[None] if subtypes == 1 else _stars(of_subtypes, pattern, n_rois, subtypes)
     intercept, coef = _nuisance(of_edges, n_sites, n_rois)
     scanners = [draw_scanner(of_scans) for _ in range(n_sites)]
     age_gap = np.append(np.full(n_sites - 1, shortcut), -shortcut)
@@ -96,7 +107,9 @@ def make_cohort(
     label, covariates = table["label"].to_numpy(), table[list(COVARIATES)].to_numpy()
     mean, std = covariates.mean(axis=0), covariates.std(axis=0)
     standardised = (covariates - mean) / np.where(std > 0, std, 1)
-    expression = effect * label + INDIVIDUALITY * of_people.normal(size=len(table))
+    subtype = of_subtypes.permutation(len(table)) % subtypes
+    expression = effect * label[:, None] * (subtype[:, None] == np.arange(subtypes))
+    expression = expression + INDIVIDUALITY * of_people.normal(size=(len(table), subtypes))
     swing = np.minimum(SWING[0] + SWING[1] * volatility * label, 1)
 
     u, v = np.triu_indices(n_rois, 1)
@@ -105,7 +118,7 @@ def make_cohort(
     for e, scanner in enumerate(scanners):
         here = slice(e * n_per_site, (e + 1) * n_per_site)
         coupling = np.zeros((n_per_site, n_rois, n_rois))
-        coupling[:, u, v] = intercept[e] + standardised[here] @ coef[e] + np.outer(expression[here], pattern)
+        coupling[:, u, v] = intercept[e] + standardised[here] @ coef[e] + expression[here] @ patterns
         coupling += coupling.transpose(0, 2, 1)
         with threadpool_limits(1):  # the same bytes on any number of cores, and no waiting for small products
             scans, shrinkage[here] = draw_scans(of_scans, coupling, scanner, volatile, swing[here])
@@ -118,7 +131,9 @@ def make_cohort(
         covariates=COVARIATES,
         covariate_mean=mean,
         covariate_std=std,
-        effect=effect * pattern,
+        effect=effect * patterns.mean(axis=0),
+        subtypes={subjects[i]: int(subtype[i]) for i in np.flatnonzero(label)},
+        patterns=effect * patterns,
         volatility=fluctuation,
         intercept=intercept,
         coef=coef,
@@ -149,6 +164,17 @@ def _diagnostic_edges(rng: np.random.Generator, n_rois: int) -> tuple[np.ndarray
     chosen = np.append(both, rng.choice(others, n_rois - len(both), replace=False))
     pattern[chosen] = EFFECT_SIZE * rng.choice([-1, 1], n_rois) * rng.uniform(0.7, 1.3, n_rois)
     return pattern, volatile
+
+
+def _stars(rng: np.random.Generator, pattern: np.ndarray, n_rois: int, subtypes: int) -> np.ndarray:
+    """The sizes of the diagnostic edges, dealt out to edges around one region for each subtype: (subtypes, M)."""
+    sizes = np.array_split(rng.permutation(pattern[pattern != 0]), subtypes)
+    patterns = np.zeros((subtypes, len(pattern)))
+    for hub, values, star in zip(rng.permutation(n_rois), sizes, patterns, strict=False):
+        ends = rng.choice(np.delete(np.arange(n_rois), hub), min(len(values), n_rois - 1), replace=False)
+        pairs = np.sort(np.column_stack([np.full(len(ends), hub), ends]), axis=1)
+        star[_edge_index(pairs, n_rois)] = values[: len(ends)]
+    return patterns
 
 
 def _nuisance(rng: np.random.Generator, n_sites: int, n_rois: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,6 +19,10 @@ class Truth:
         What the covariates were standardised with: everybody, before values were made missing.
     effect : ndarray of shape (M,)
         s*: difference in correlation between cases and controls, zero on most edges.
+    subtypes : dict of str to int
+        The subtype of each case.
+    patterns : ndarray of shape (K, M)
+        What a case of each subtype has more than controls; their mean is `effect`.
     volatility : ndarray of shape (M,)
         Difference in the amplitude of the swinging correlation between cases and controls, zero on most edges.
     intercept : ndarray of shape (E, M)
@@ -46,6 +50,8 @@ class Truth:
     covariate_mean: np.ndarray
     covariate_std: np.ndarray
     effect: np.ndarray
+    subtypes: dict[str, int]
+    patterns: np.ndarray
     volatility: np.ndarray
     intercept: np.ndarray
     coef: np.ndarray

@@ -43,7 +43,7 @@ class SiteForestDisplay:
     >>> import brainroam
     >>> from brainroam.report import SiteForestDisplay
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=10)
-    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], budget="fast")
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], tuning="fast")
     >>> display = SiteForestDisplay.from_results(results).plot()
     >>> display.sites["site"].tolist() == sorted(cohort.sites, key=display.sites["site"].tolist().index)
     True
