@@ -115,3 +115,14 @@ def test_hierarchical_bootstrap_follows_its_seed_and_bears_missing_values():
     assert first[0] == pytest.approx(
         hierarchical_stability([(a[:, :1], b[:, :1]) for a, b in groups[1:]], consensus[:1], n_boot=2000)[0], abs=0.2
     )
+
+
+def test_people_who_belong_together_are_drawn_as_one():
+    groups = groups_of(0.4, n=10, n_edges=60)
+    consensus = consensus_of(groups)
+    twice = [(np.repeat(cases, 2, axis=0), np.repeat(controls, 2, axis=0)) for cases, controls in groups]
+    codes = [(np.repeat(np.arange(10), 2), np.repeat(np.arange(10), 2)) for _ in groups]
+    once = hierarchical_stability(groups, consensus, huber_delta=np.inf)
+    np.testing.assert_allclose(hierarchical_stability(twice, consensus, huber_delta=np.inf, codes=codes), once)
+    apart = hierarchical_stability(twice, consensus, huber_delta=np.inf)  # as if there were twice as many people
+    assert apart.mean() > once.mean() + 0.01

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brainroam import make_cohort
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.pathways import evidence_of
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import at_one_site, group_codes
 from brainroam.errors import DataError
@@ -130,3 +132,17 @@ def test_a_column_of_diagnoses_is_no_column_of_families():
     with pytest.warns(UserWarning, match="called 'study_group', and nobody is kept together"):
         made = Cohort(cohort.series, cohort.table.assign(group=arms))
     assert made.table["study_group"].tolist() == arms.tolist() and "group" not in made.table
+
+
+def test_the_hierarchical_bootstrap_of_a_scaffold_keeps_families_whole():
+    cohort = make_cohort(n_sites=3, n_per_site=16, n_rois=8, seed=1)
+    people = cohort.table
+    family = people.groupby(["site", "label"]).cumcount() // 2
+    names = people["site"] + people["label"].astype(str) + family.astype(str)
+    together = cohort.with_columns(pd.DataFrame({"group": names}))
+
+    def stability(people):
+        evidence = evidence_of(people, people.covariates(), SiteDeconfounder())
+        return evidence.scaffold(people.sites, 50, 0.5, 0.0, "hierarchical").stability
+
+    assert stability(cohort).tobytes() != stability(together).tobytes()

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from brainroam import load_cohort, make_cohort
 from brainroam.cli import app
+from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
 from brainroam.data.prepare import Preparation, with_covariates
 from brainroam.data.study_file import Study
@@ -126,3 +127,15 @@ def test_a_store_that_is_read_piece_by_piece_says_when_to_decide(tmp_path):
     run("convert", tmp_path / "c.npz", "--out", tmp_path / "c.zarr")
     result = run("fit", tmp_path / "c.zarr", "--memory", "1GB", "--crop", "50", "--out", tmp_path / "model")
     assert result.exit_code == 2 and "--crop: decide this when the store is made" in " ".join(result.output.split())
+
+
+def test_codes_said_to_be_a_category_are_levels_to_every_method_also_from_files(tmp_path):
+    data = make_cohort(n_sites=2, n_per_site=12, n_rois=8)
+    coded = data.with_columns(pd.DataFrame({"scanner": np.resize([1.0, 2.0, 3.0], 24)}))
+    used = with_covariates(coded, {"scanner": "category"})
+    again = load_cohort(used.save(tmp_path / "c.npz"))
+    run("convert", tmp_path / "c.npz", "--out", tmp_path / "c.zarr")
+    for cohort_ in (used, again, load_cohort(tmp_path / "c.zarr")):
+        assert CovariateEncoder().fit(cohort_.covariates()).names_ == ["scanner=2", "scanner=3"]
+    encoder = CovariateEncoder().fit(used.covariates())
+    assert not encoder.missing(coded.table).to_numpy().any()  # people to be predicted, whose codes came as numbers

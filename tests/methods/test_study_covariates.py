@@ -1,11 +1,13 @@
 """The covariates of a study reach every method that uses any, its saved model, and the words about it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from brainroam import evaluate, make_cohort, report
 from brainroam.cli import app
+from brainroam.errors import DataError, UsageError
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
 from brainroam.methods.tuning import Selected
@@ -66,3 +68,26 @@ def test_runs_with_other_covariates_are_another_study(cohort, tmp_path):
     assert CliRunner().invoke(app, typed).exit_code == 0
     other = CliRunner().invoke(app, [*typed, "--covariates", "age"])
     assert other.exit_code == 1 and "covariates differ" in " ".join(other.output.split())
+
+
+@pytest.mark.parametrize("method", ["scaffold-ridge", "champion", "log-ridge"])
+@pytest.mark.parametrize("name", ["agge", "label", "site"])
+def test_a_covariate_that_is_none_is_refused_before_any_run(cohort, method, name, tmp_path):
+    with pytest.raises(UsageError, match="covariate"):
+        evaluate(cohort, [method], tuning="fast", out=tmp_path, parameters={"covariates": (name,)})
+    assert not list(tmp_path.glob("runs/*.json"))
+
+
+def test_a_column_that_cannot_be_a_covariate_is_said_once(cohort, tmp_path):
+    visits = pd.DataFrame({"visit": [f"2020-01-{1 + k % 28:02d}" for k in range(len(cohort))]})
+    dated = cohort.with_columns(visits).using(["age", "visit"])
+    with pytest.raises(DataError, match="'visit' is a date"):
+        evaluate(dated, ["scaffold-ridge", "confounds"], tuning="fast", out=tmp_path)
+    dated.save(tmp_path / "c.npz")
+    shown = CliRunner().invoke(app, ["check", str(tmp_path / "c.npz")])
+    assert shown.exit_code == 1 and " ".join(shown.output.split()).count("'visit' is a date") == 1
+
+
+def test_the_methods_text_names_those_that_use_none(cohort, tmp_path):
+    page = page_of(cohort, ["confounds", "fc-ridge", "champion[covariates=[]]"], tmp_path / "a", tmp_path)
+    assert "champion[covariates=[]] and fc-ridge used no covariates" in page and "projected" not in page

@@ -11,7 +11,7 @@ import typer
 
 from brainroam.cli.options import parse_option
 from brainroam.data.study_file import STANDARD_METHODS, STANDARD_TUNING
-from brainroam.errors import UsageError
+from brainroam.errors import UsageError, listed, visible
 from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
@@ -115,8 +115,24 @@ def init(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
         f"{cohort.n_rois} regions; {len(cohort.excluded)} left out"
     )
+    typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")
+    if {"case", "control"} & set(guess.options):
+        column = f" (column {guess.options['label_col']!r})" if "label_col" in guess.options else ""
+        typer.echo(f"condition: {_codes(guess, 'case')}, controls: {_codes(guess, 'control')}{column}")
     typer.echo(f"covariates: {', '.join(known) or 'none'}")
-    typer.echo(f"Wrote {out}: look through it, then: brainroam run {out}")
+    labelled = cohort.table["label"].notna().any()
+    typer.echo(f"Wrote {out}: look through it, then: brainroam {'run' if labelled else 'predict MODEL'} {out}")
+
+
+def _source_of_sites(guess: "Guess") -> str:
+    if "site_col" in guess.options:
+        return f"column {guess.options['site_col']!r}"
+    return "the names of folders" if "{site}" in str(guess.options.get("template")) else "as the layout says"
+
+
+def _codes(guess: "Guess", role: str) -> str:
+    told = guess.options.get(role, "everybody else")
+    return " or ".join(map(str, told)) if isinstance(told, list) else str(told)
 
 
 def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
@@ -169,7 +185,7 @@ def choice_marks(choices: Sequence[str]) -> dict[str, str]:
 
 def study_text(guess: "Guess", home: Path, methods: list[str], covariates: list[str] | None) -> str:
     """The study file: every entry with a comment on what it is and why it is so."""
-    options = dict(guess.options)
+    options = {**_repeats(guess.reader), **guess.options}
     if "participants" in options:
         given = options["participants"]
         tables = [_relative(Path(table), home) for table in ([given] if isinstance(given, str) else given)]
@@ -203,6 +219,14 @@ def study_text(guess: "Guess", home: Path, methods: list[str], covariates: list[
     return "\n".join(lines) + "\n"
 
 
+def _repeats(reader: str) -> dict[str, str]:
+    """What is done with several scans of a person unless told otherwise, where a layout can have them."""
+    from brainroam.data.readers import option_defaults
+
+    defaults = option_defaults(reader)
+    return {name: defaults[name] for name in ("sessions", "runs") if name in defaults}
+
+
 ABOUT = {
     "participants": "the table of people",
     "subject_col": "its column of ids",
@@ -212,8 +236,8 @@ ABOUT = {
     "sex_codes": "what they mean: male, female or missing",
     "group_col": "families, which no split takes apart",
     "sheet": "of the workbook",
-    "sessions": "first, all (rows of their own, kept together), or average",
-    "runs": "concatenate (each standardised first), or first",
+    "sessions": "of several: first, all (rows of their own, kept together), or average",
+    "runs": "of several: concatenate (each standardised first), or first",
     "case": "the condition",
     "control": "the controls",
     "template": "where a person's series is",

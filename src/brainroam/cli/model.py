@@ -118,10 +118,11 @@ def predict(
     from brainroam.cli.show import show_excluded
     from brainroam.data.prepare import listed_people
     from brainroam.methods.predictions import predictions
-    from brainroam.methods.saving import load_method
+    from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.methods.training_sketch import known_share
 
     method, header = load_method(model, cohort)
+    cohort = prepared_as_in_training(header, cohort)
     share = known_share(header.get("training", {}), cohort)
     if share > 0:
         warnings.warn(
@@ -159,12 +160,13 @@ def explain(
     [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation --subject 0051456
     """
     cohort = source.load(require_label=False)
-    from brainroam.methods.saving import load_method
+    from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.report.brain.files import write_explanation
     from brainroam.report.brain.person import write_person
     from brainroam.report.explanation import KINDS, Explanation
 
     method, header = load_method(model, cohort)
+    cohort = prepared_as_in_training(header, cohort)
     if subject is not None:
         typer.echo(write_person(method, header, cohort, subject, out))
         return

@@ -1,6 +1,7 @@
 """What every command that reads data has in common: DATA and how to read it."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.models import ArgumentInfo
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
 from brainroam.errors import UsageError
 from brainroam.methods.naming import json_or_text
+from brainroam.utils.files import expanded
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -53,8 +55,12 @@ Crop = Annotated[
     typer.Option(help="Keep the first volumes of every scan: 150, or 300s.", metavar="LENGTH", rich_help_panel=PANEL),
 ]
 Exclude = Annotated[
-    Path | None,
-    typer.Option(help="A file with the ids of people to leave out.", metavar="FILE", rich_help_panel=PANEL),
+    list[str] | None,
+    typer.Option(
+        help="People to leave out: ids with commas between, or a file of ids; may be repeated.",
+        metavar="IDS|FILE",
+        rich_help_panel=PANEL,
+    ),
 ]
 MaxFd = Annotated[
     float | None,
@@ -114,8 +120,12 @@ class DataSource:
 
 
 def source_of(data: str, typed: dict[str, Any]) -> DataSource:
-    """Where the data are; what is typed goes before what a study file says."""
-    return DataSource(plan_of(data, typed), read_study(data) if is_study(data) else None)
+    """Where the data are; what is typed goes before what a study file says, but whom it leaves out stays out."""
+    study = read_study(data) if is_study(data) else None
+    if study is not None and study.exclude and typed.get("exclude"):
+        written = [study.exclude] if isinstance(study.exclude, str) else study.exclude
+        typed = {**typed, "exclude": [*written, *typed["exclude"]]}
+    return DataSource(plan_of(data, typed), study)
 
 
 def takes_data(command: Callable[..., None]) -> Callable[..., None]:
@@ -145,7 +155,7 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
             "preset": preset,
             "max_missing_rois": max_missing_rois,
             "crop": crop,
-            "exclude": exclude,
+            "exclude": parse_exclude(exclude),
             "max_fd": max_fd,
             "covariates": None if covariates is None else parse_covariates(covariates),
             "options": dict(parse_option(text) for text in option or ()),
@@ -184,6 +194,22 @@ def parse_covariates(text: str) -> dict[str, str]:
         return {}
     parts = [part.strip().partition(":") for part in text.split(",") if part.strip()]
     return {name.strip(): kind.strip() for name, _, kind in parts}
+
+
+def parse_exclude(typed: list[str] | None) -> list[str] | None:
+    """Ids, and files of ids, from all that was typed.
+
+    >>> parse_exclude(["0012,0013", "0014"]), parse_exclude(None)
+    (['0012', '0013', '0014'], None)
+    """
+    if not typed:
+        return None
+    parts = [[text] if os.path.isfile(expanded(text)) else text.split(",") for text in typed]
+    told = [part.strip() for group in parts for part in group if part.strip()]
+    absent = [name for name in told if "/" in name and not os.path.isfile(expanded(name))]
+    if absent:
+        raise UsageError(f"--exclude {absent[0]}: there is no such file")
+    return told
 
 
 def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from brainroam.cli.options import Exclude, parse_exclude, source_of
 from brainroam.cli.study import Protocol, Repeats
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
@@ -26,6 +27,7 @@ def run(
     ),
     protocol: Protocol = None,
     repeats: Repeats = None,
+    exclude: Exclude = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
     """Do a whole study: check the data, leave every site out once, audit, compare the methods, write the report.
@@ -43,7 +45,6 @@ def run(
     out, chosen = Path(plan.out), protocol or plan.protocol
     if chosen not in ("loso", "halves"):
         raise unknown("protocol of this command", chosen, ("loso", "halves"))
-    from brainroam.cli.options import source_of
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
@@ -51,7 +52,7 @@ def run(
 
     with Stages() as stages:
         with stages.stage("check") as done:
-            source = source_of(str(study), {})
+            source = source_of(str(study), {"exclude": parse_exclude(exclude)})
             everybody = source.load(everybody=True)  # read once, for the check and for the study
             report = check_cohort(everybody, plan.max_missing_rois)
             counts = report.to_dict()["findings"]

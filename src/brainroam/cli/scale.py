@@ -100,7 +100,13 @@ def convert(
             typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
         cohort = source.load(everybody=True, require_label=False, spool=scratch)
         path = write_store(
-            scratch / out.name, cohort.table, cohort.series, cohort.atlas, cohort.excluded, cohort.prepared
+            scratch / out.name,
+            cohort.table,
+            cohort.series,
+            cohort.atlas,
+            cohort.excluded,
+            cohort.prepared,
+            cohort.covariate_names,
         )
         path = path.rename(out)
     show_excluded(cohort.excluded)
@@ -138,6 +144,7 @@ def scaffold(
     [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
     """
     where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
+    from brainroam.data.store import CohortStore
     from brainroam.execution.out_of_core import THRESHOLDS, Stages, StreamedEvidence, save_scaffold, stream_evidence
     from brainroam.utils.parameters import require_settings
 
@@ -150,8 +157,8 @@ def scaffold(
     of_stages, thresholds = ({name: given[name] for name in names & set(given)} for names in (known, THRESHOLDS))
     require_settings("scaffold", Stages, of_stages)
     require_settings("scaffold", StreamedEvidence.scaffold, thresholds)
-    if source.covariates is not None:
-        of_stages.setdefault("covariates", tuple(source.covariates))
+    kept = CohortStore(source.data).covariates
+    of_stages.setdefault("covariates", kept if source.covariates is None else tuple(source.covariates))
     stages = Stages(max_missing_rois=source.max_missing_rois, **of_stages)
     evidence = stream_evidence(
         source.data, out, size_in_bytes(memory), stages, source.sites or None, jobs or 1, where, progress=not quiet()

@@ -2,6 +2,8 @@
 
 import json
 import math
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +57,23 @@ def show_check(report: "CheckReport") -> None:
     counts = [sum(f.severity == severity for f in report.findings) for severity in STYLES]
     verdict = "[green]usable[/green]" if report.usable else "[bold red]not usable[/bold red]"
     console.print(f"\n{verdict}: " + ", ".join(_count(n, s) for n, s in zip(counts, STYLES, strict=True)))
+    if people := without_twins(report.findings):
+        from brainroam.evaluation.runs_folder import command_line
+
+        console.print("To go on without them:", markup=False)
+        print(f"{command_line()} --exclude {shlex.quote(','.join(people))}")
+
+
+def without_twins(findings: "Sequence[Finding]") -> list[str]:
+    """Whom to leave out where people have identical series: one of each pair, both where their labels differ."""
+    out: dict[str, None] = {}
+    for finding in findings:
+        first, second = finding.subjects if finding.code == "identical-people" else ("", "")
+        if second and "opposite labels" in finding.message:
+            out |= {first: None, second: None}
+        elif second and first not in out:
+            out[second] = None
+    return list(out)
 
 
 def _covariates(cohort: dict[str, Any]) -> str:

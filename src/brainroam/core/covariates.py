@@ -5,7 +5,7 @@
 A numeric column is one q~, also where its numbers arrive as text; a categorical column with levels l_1 < ... < l_K is
 K - 1 indicator columns, each standardised alike. A level never seen in training counts as missing. Which values were
 missing can be asked with `CovariateEncoder.missing`. What cannot be a covariate (a date, an id, a text with many
-levels) is refused: `brainroam.core.covariate_columns` says which.
+levels) is refused: `brainroam.data.covariate_columns` says which.
 """
 
 import json
@@ -20,8 +20,8 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from brainroam.core.covariate_columns import as_numbers, as_text, levels_of
 from brainroam.data.cohort import Cohort
+from brainroam.data.covariate_columns import as_numbers, as_text, levels_of
 from brainroam.data.validation import LARGEST
 from brainroam.errors import DataError
 
@@ -192,18 +192,17 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 
 
 def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
-    """Covariates (n, k) without their means within site and class, 0 where missing; columns that do not exist are none.
+    """Covariates (n, k) without their means within site and class, 0 where missing.
 
     What is left varies among people of the same site and diagnosis only. Mean framewise displacement is skewed: its
     logarithm is taken.
 
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
-    >>> nuisance_variables(cohort, ["age", "no such column"]).shape
-    (16, 1)
+    >>> nuisance_variables(cohort, ["age", "mean_fd"]).shape
+    (16, 2)
     """
-    table = cohort.table
-    known = table[[name for name in names if name in table]].copy()
+    table, known = cohort.table, cohort.covariates(names)
     if "mean_fd" in known:
         known["mean_fd"] = np.log(known["mean_fd"].clip(lower=1e-4))
     values = CovariateEncoder().fit(known).encoded(known)

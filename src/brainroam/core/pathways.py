@@ -34,6 +34,7 @@ from brainroam.core.scaffold import (
     sites_with_both_classes,
 )
 from brainroam.data.cohort import Cohort
+from brainroam.data.groups import group_codes
 from brainroam.errors import unknown
 from brainroam.utils.cache import Cache
 
@@ -120,6 +121,8 @@ class Evidence:
         Not fitted yet; a pooled one (the ablation "w/o CD") is fitted once, on all training people.
     contrast : {"huber", "mean"}
         Class means that a site's contrast is the difference of.
+    group : ndarray, optional
+        Who belongs together, for the hierarchical bootstrap.
 
     Attributes
     ----------
@@ -139,7 +142,9 @@ class Evidence:
         deconfounder: SiteDeconfounder,
         cache: Cache | None = None,
         contrast: str = "huber",
+        group: np.ndarray | None = None,
     ) -> None:
+        self.group = group
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
@@ -166,7 +171,12 @@ class Evidence:
             found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds)
         else:
             found = extract_scaffold(
-                *self._people_of(sites), *thresholds, bootstrap, random_state=seed, huber_delta=self.huber_delta
+                *self._people_of(sites),
+                *thresholds,
+                bootstrap,
+                random_state=seed,
+                huber_delta=self.huber_delta,
+                group=None if self.group is None else self.group[np.isin(self.site, sites)],
             )
         if len(found.sites) == len(self.sites):
             return found
@@ -274,7 +284,8 @@ def evidence_of(
     """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
     site = cohort.table["site"].to_numpy().astype(str)
     edges = cohort_edges(cohort, kind, shrinkage, robust)
-    return Evidence(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast)
+    group = group_codes(cohort.table)
+    return Evidence(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)
 
 
 @singledispatch

@@ -13,7 +13,7 @@ values. So the joint law of the two middle ranks (a, b) is one E x E table that 
 
 exactly: the limit of infinitely many bootstraps, for odd and even E, with zeros and ties. For odd E and non-zero d it
 is P(Binomial(E, kappa_j) > E/2): pi then says nothing that kappa did not. `hierarchical_stability` resamples people
-within site and class too; that pi also measures sampling noise.
+within site and class too, families and people with several scans as a whole; that pi also measures sampling noise.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,6 +96,7 @@ def extract_scaffold(
     n_boot: int = 1000,
     random_state: int = 0,
     huber_delta: float | None = None,
+    group: np.ndarray | None = None,
 ) -> Scaffold:
     """Select the scaffold from the site-wise residuals of labelled training people.
 
@@ -113,6 +114,8 @@ def extract_scaffold(
         Resamples of the hierarchical bootstrap.
     huber_delta : float, optional
         A fixed threshold of the robust means, in edge units; by default 1.345 robust standard deviations.
+    group : ndarray of n codes, optional
+        Who belongs together (`brainroam.data.groups.group_codes`): the hierarchical bootstrap draws them as one.
 
     Examples
     --------
@@ -129,8 +132,12 @@ def extract_scaffold(
     contrast = site_contrasts(residuals, y, site, sites, huber_delta=huber_delta)
     stability = None
     if bootstrap == "hierarchical":
-        groups = [(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)]
-        stability = hierarchical_stability(groups, median_over_sites(contrast), n_boot, random_state, huber_delta)
+        classes = list(_groups(y, site, sites))
+        people = [(residuals[cases], residuals[controls]) for cases, controls in classes]
+        codes = None if group is None else [(group[cases], group[controls]) for cases, controls in classes]
+        stability = hierarchical_stability(
+            people, median_over_sites(contrast), n_boot, random_state, huber_delta, codes
+        )
     return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
 
 
@@ -309,21 +316,25 @@ def hierarchical_stability(
     n_boot: int = 1000,
     random_state: int = 0,
     huber_delta: float | None = None,
+    codes: Sequence[tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> np.ndarray:
     """pi (M,) when sites and, within site and class, people are resampled.
 
-    ``groups`` holds, per site, the residuals of its cases (n1, M) and of its controls (n0, M). The robustness weights
-    are those of the full sample, so each resample is a weighted mean: one matrix product.
+    ``groups`` holds, per site, the residuals of its cases (n1, M) and of its controls (n0, M), and ``codes`` who of
+    them belong together and are drawn as one. The robustness weights are those of the full sample, so each resample is
+    a weighted mean: one matrix product.
     """
     rng = np.random.default_rng(random_state)
     weighted = [(_weighted(cases, huber_delta), _weighted(controls, huber_delta)) for cases, controls in groups]
+    drawn_as = codes or [(np.arange(len(cases)), np.arange(len(controls))) for cases, controls in groups]
     n_sites, kept = len(groups), np.zeros(len(consensus))
     for block in _blocks(n_boot, 50):
         drawn = rng.integers(n_sites, size=(block, n_sites))
         contrast = np.full((block, n_sites, len(consensus)), np.nan)
-        for e, (cases, controls) in enumerate(weighted):
+        for e, classes in enumerate(weighted):
             boot, slot = np.nonzero(drawn == e)
-            high, low = (_resampled_means(*group, len(boot), rng) for group in (cases, controls))
+            parts = zip(classes, drawn_as[e], strict=True)
+            high, low = (_resampled_means(*part, code, len(boot), rng) for part, code in parts)
             contrast[boot, slot] = high - low
         kept += (np.sign(np.nanmedian(contrast, axis=1)) == np.sign(consensus)).sum(axis=0)
     return kept / n_boot
@@ -353,8 +364,12 @@ def _weighted(values: np.ndarray, huber_delta: float | None) -> tuple[np.ndarray
     return weights, weights * np.nan_to_num(values)
 
 
-def _resampled_means(weights: np.ndarray, weighted: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    counts = rng.multinomial(len(weights), np.full(len(weights), 1 / len(weights)), size=n).astype(float)
+def _resampled_means(
+    weights: np.ndarray, weighted: np.ndarray, code: np.ndarray, n: int, rng: np.random.Generator
+) -> np.ndarray:
+    groups, member = np.unique(code, return_inverse=True)
+    drawn = rng.multinomial(len(groups), np.full(len(groups), 1 / len(groups)), size=n).astype(float)
+    counts = drawn[:, member]
     with np.errstate(invalid="ignore", divide="ignore"):
         return (counts @ weighted) / (counts @ weights)
 

@@ -302,7 +302,7 @@ class Cohort:
 
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
-        table = self._table.assign(**{str(name): columns[name].to_numpy() for name in columns})
+        table = self._table.assign(**{str(name): columns[name].array for name in columns})
         same_series = Cohort(
             self._series, table, self._atlas, self._excluded, self._truth, self._covariates, self._prepared
         )
@@ -338,6 +338,7 @@ class Cohort:
         header = {
             "schema": SCHEMA,
             "table": to_columns(self._table),
+            "categories": list(self._table.select_dtypes("category").columns),
             "excluded": to_columns(self._excluded),
             "atlas": self.atlas.described(),
             "manifest_hash": self.manifest_hash,
@@ -358,7 +359,7 @@ class Cohort:
                 header, data, coords = json.loads(str(file["header"])), file["data"], file["coords"]
             if header["schema"] != SCHEMA:
                 raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
-            table = pd.DataFrame(header["table"])
+            table = pd.DataFrame(header["table"]).astype(dict.fromkeys(header.get("categories", ()), "category"))
             ends = np.cumsum(table["n_timepoints"].to_numpy(dtype=int))
             atlas = Atlas.of_description(header["atlas"], coords if len(coords) else None)
             cohort = cls(

@@ -4,6 +4,7 @@ Everybody who is left out stands in ``cohort.excluded`` with the reason, and wha
 ``cohort.prepared``. Each rule looks at one person at a time, so none of it can leak from a held-out site.
 """
 
+import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.covariate_columns import as_text
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
@@ -23,6 +25,7 @@ from brainroam.utils.files import expanded
 NUMBER, CATEGORY = "number", "category"
 KINDS = (NUMBER, CATEGORY)
 LEAST_VOLUMES = 2
+CUT = "every scan was cut to its first "
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Preparation:
         Keep the first volumes of every scan, as many as said (``150``) or as fit into a time (``"300s"``); a shorter
         scan is left out.
     exclude : path or sequence of str, optional
-        Ids of people to leave out, or a file with one in each line, perhaps with a reason after a comma or tab.
+        Ids of people to leave out, or a file with one in each line, perhaps with a reason after a comma or tab; in a
+        sequence, what is the path of a file stands for the ids in it.
     max_fd : float, optional
         Leave out who moved more than this (mean framewise displacement, mm), or is not known to have moved less.
     covariates : sequence of str or mapping of str to str, optional
@@ -88,7 +92,30 @@ def cropped(cohort: Cohort, crop: str | int) -> Cohort:
     if (kept < LEAST_VOLUMES).any():
         raise UsageError(f"a crop of {what} leaves {kept.min()} volumes; series need more")
     series = [x[:n] for x, n in zip(cohort.series, kept, strict=True)]
-    prepared = (*cohort.prepared, f"every scan was cut to its first {what}")
+    return _with_series(cohort, series, f"{CUT}{what}")
+
+
+def crop_of(prepared: Sequence[str]) -> str | None:
+    """The crop among what was done to series.
+
+    >>> crop_of(["every scan was cut to its first 150 volumes"]), crop_of(["band-pass"])
+    ('150 volumes', None)
+    """
+    return next((step.removeprefix(CUT) for step in prepared if step.startswith(CUT)), None)
+
+
+def cut_where_longer(cohort: Cohort, crop: str) -> Cohort:
+    """Scans that are longer than a crop are cut to it; others, and those whose TR is not known, stay as they are."""
+    amount, in_seconds = parse_crop(crop)
+    tr = cohort.table["tr"].to_numpy(dtype=float)
+    most = np.floor(amount / tr + 1e-6) if in_seconds else np.full(len(cohort), amount)
+    most = np.where(np.isnan(most), np.inf, most)
+    series = [x[: int(n)] if n < len(x) else x for x, n in zip(cohort.series, most, strict=True)]
+    return _with_series(cohort, series, f"{CUT}{crop}")
+
+
+def _with_series(cohort: Cohort, series: Sequence[np.ndarray], step: str) -> Cohort:
+    prepared = (*cohort.prepared, step)
     return Cohort(series, cohort.table, cohort.atlas, cohort.excluded, cohort.truth, cohort.covariate_names, prepared)
 
 
@@ -130,31 +157,36 @@ def kind_of(values: pd.Series) -> str:
 
 
 def _column(cohort: Cohort, name: str, kind: str) -> pd.Series:
-    """A column as numbers or as text, missing where it is empty; numbers wherever all of it are, unless told."""
+    """A column as numbers or as levels, missing where it is empty; numbers wherever all of it are, unless told."""
     values = cohort.covariates([name])[name]
+    if kind == CATEGORY:
+        text = as_text(values)
+        return text.mask(is_empty(text)).astype("category")
     if pd.api.types.is_numeric_dtype(values):
-        return values if kind != CATEGORY else values.map(lambda x: np.nan if pd.isna(x) else f"{x:g}").astype(object)
+        return values
     text = values.astype(str).str.strip()
     missing = values.isna() | is_empty(text)
-    if kind != CATEGORY:
-        parsed = pd.to_numeric(text.mask(missing), errors="coerce").astype(float)
-        strange = parsed.isna() & ~missing
-        if not strange.any():
-            return parsed
-        if kind == NUMBER:
-            who = cohort.table.loc[strange, "subject"]
-            raise DataError(f"covariate {name!r} is no number for {listed(who)}: {listed(text[strange].unique())}")
+    parsed = pd.to_numeric(text.mask(missing), errors="coerce").astype(float)
+    strange = parsed.isna() & ~missing
+    if not strange.any():
+        return parsed
+    if kind == NUMBER:
+        who = cohort.table.loc[strange, "subject"]
+        raise DataError(f"covariate {name!r} is no number for {listed(who)}: {listed(text[strange].unique())}")
     return text.mask(missing).astype(object)
 
 
 def listed_people(people: str | Path | Sequence[str], what: str = "people to exclude") -> dict[str, str]:
-    """Ids and reasons, from a file with one id in each line or from a sequence.
+    """Ids and reasons, from a file with one id in each line or from a sequence of ids and such files.
 
     >>> listed_people(["S01_0001"])
     {'S01_0001': ''}
     """
     if not isinstance(people, str | Path):
-        return dict.fromkeys(map(str, people), "")
+        told: dict[str, str] = {}
+        for item in map(str, people):
+            told |= listed_people(item, what) if os.path.isfile(expanded(item)) else {item: ""}
+        return told
     path = expanded(people)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
-from brainroam.data.cohort import Cohort, manifest_hash, series_digest, to_columns
+from brainroam.data.cohort import COVARIATES, Cohort, manifest_hash, series_digest, to_columns
 from brainroam.data.validation import frozen_series, validated_table
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
@@ -45,6 +45,7 @@ def write_store(
     atlas: Atlas | None = None,
     excluded: pd.DataFrame | None = None,
     prepared: Sequence[str] = (),
+    covariates: Sequence[str] = COVARIATES,
 ) -> Path:
     """Write a store, one person after another; only a chunk is in memory at a time.
 
@@ -59,7 +60,7 @@ def write_store(
         As for `Cohort`.
     series : iterable of ndarray of shape (T_i, P)
         In the order of the table; may be a generator.
-    atlas, excluded, prepared
+    atlas, excluded, prepared, covariates
         As for `Cohort`.
 
     Examples
@@ -91,6 +92,7 @@ def write_store(
             "digests": writer.digests,
             "manifest_hash": manifest_hash(people, writer.digests),
             "prepared": list(prepared),
+            "covariates": list(covariates),
         }
         write_checksummed(folder / MANIFEST, content)
     return Path(path)
@@ -133,6 +135,7 @@ class CohortStore:
         coords = None if content["coords"] is None else np.array(content["coords"], dtype=float)
         self.atlas = Atlas.of_description(content["atlas"], coords)
         self.prepared = tuple(map(str, content.get("prepared", ())))
+        self.covariates = tuple(map(str, content.get("covariates", COVARIATES)))
         self.digests: list[str] = content["digests"]
         self.manifest_hash = str(content["manifest_hash"])
         self._ends = np.cumsum(n_timepoints)
@@ -178,7 +181,12 @@ class CohortStore:
         """These people (everybody by default) in memory."""
         rows = np.arange(len(self)) if rows is None else np.asarray(list(rows), dtype=int)
         cohort = Cohort(
-            list(self.series(rows.tolist())), self.table.iloc[rows], self.atlas, self.excluded, prepared=self.prepared
+            list(self.series(rows.tolist())),
+            self.table.iloc[rows],
+            self.atlas,
+            self.excluded,
+            covariates=self.covariates,
+            prepared=self.prepared,
         )
         cohort.per_person("digest", lambda _: np.array([self.digests[row] for row in rows]))  # just compared
         return cohort

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.covariate_columns import levels_of
 from brainroam.errors import UsageError, unknown
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.run_records import RunSpec, atlas_hash, people_hash, plain, table_hash
@@ -12,6 +13,7 @@ from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import full_name, parse_name
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TUNINGS
+from brainroam.utils.parameters import settings_of
 
 
 class Task(NamedTuple):
@@ -51,6 +53,7 @@ def make_tasks(
     if tuning not in TUNINGS:
         raise unknown("tuning", tuning, TUNINGS)
     chosen = _configured(methods, protocol, parameters)
+    _require_covariates(cohort, chosen, held_out)
     of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
     versions = {info.name: code_version(info) for info, _ in chosen}
     for fold in held_out:
@@ -79,3 +82,17 @@ def _configured(
     if not found:
         raise UsageError("no method was named; `brainroam methods` lists them")
     return list(found.values())
+
+
+def _require_covariates(
+    cohort: Cohort, chosen: Sequence[tuple[MethodInfo, Mapping[str, Any]]], held_out: Sequence[Fold]
+) -> None:
+    """Refuse what cannot be a covariate once, rather than in every run of every method that uses it."""
+    for info, fixed in chosen:
+        own = settings_of(info.make).get("covariates")
+        if own is None:
+            continue
+        table = cohort.covariates(fixed.get("covariates", own.default))
+        for name in table:
+            for fold in held_out:
+                levels_of(table[name].iloc[fold.train], name)

@@ -204,7 +204,7 @@ register(
     MethodInfo(
         "champion",
         Champion,
-        "sum of three readers of all edges: Pearson, logarithm, co-fluctuation; head motion projected out",
+        "sum of three readers of all edges: Pearson, logarithm, co-fluctuation",
         "brainroam",
         needs=("site",),
         covariate_use="projected",

@@ -1,5 +1,6 @@
 """Fitted methods on disk: any registered method, with what it was trained on and how it is calibrated."""
 
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from brainroam.data.cohort import Cohort
-from brainroam.errors import DataError, ModelFileError, UsageError
+from brainroam.data.prepare import CUT, crop_of, cut_where_longer
+from brainroam.errors import DataError, ModelFileError, UsageError, visible
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.training_sketch import sketch
@@ -41,6 +43,7 @@ def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 
             "manifest_hash": cohort.manifest_hash,
             "n_people": len(cohort),
             "sites": cohort.sites,
+            "prepared": list(cohort.prepared),
             "sketch": sketch(cohort),
         },
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
@@ -59,6 +62,30 @@ def familiarity_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fam
     return Familiarity(
         {str(name): float(value) for name, value in header["familiarity"].items()}, arrays["familiarity"]
     )
+
+
+def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
+    """New people as the model's were: longer scans are cut alike; what else differs is warned of.
+
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    >>> trained = {"training": {"prepared": ["every scan was cut to its first 100 volumes"]}}
+    >>> prepared_as_in_training(trained, cohort).table["n_timepoints"].max()
+    np.int64(100)
+    """
+    told = header.get("training", {}).get("prepared", [])
+    steps = [visible(str(step)) for step in told] if isinstance(told, list) else []
+    crop, here = crop_of(steps), crop_of(cohort.prepared)
+    if crop is not None and here is None:
+        cohort = cut_where_longer(cohort, crop)
+        warnings.warn(f"as in training, scans longer than {crop} were cut to them", stacklevel=2)
+    elif crop != here:
+        trained = f"to {crop}" if crop else "not at all"
+        warnings.warn(f"scans are cut to {here} here, in training {trained}", stacklevel=2)
+    other = [step for step in steps if step not in cohort.prepared and not step.startswith(CUT)]
+    if other:
+        warnings.warn(f"the series of the training were prepared otherwise: {'; '.join(other)}", stacklevel=2)
+    return cohort
 
 
 def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, Any]]:

@@ -21,6 +21,7 @@ from brainroam.report.sections.confounding import confounding_section
 from brainroam.report.sections.controls import controls_section
 from brainroam.report.sections.first import first_section
 from brainroam.report.sections.next_site import next_site_section
+from brainroam.report.sections.notes import notes_section
 from brainroam.report.sections.people import people_section
 from brainroam.report.sections.provenance import provenance_section
 from brainroam.report.sections.sensitivity import sensitivity_section
@@ -41,7 +42,15 @@ CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
     (
         "trust",
         "Can I trust the numbers?",
-        (check_section, audit_section, people_section, ablation_section, sensitivity_section, provenance_section),
+        (
+            check_section,
+            audit_section,
+            people_section,
+            notes_section,
+            ablation_section,
+            sensitivity_section,
+            provenance_section,
+        ),
     ),
     ("write", "How do I write it up?", (methods_section, checklist_section, model_card_section)),
 )

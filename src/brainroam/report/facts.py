@@ -1,17 +1,14 @@
 """The study in words: what the methods text, the checklist and the model card say alike."""
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from brainroam.data.cohort import COVARIATES
 from brainroam.evaluation.joined import bare_name
-from brainroam.methods.controls import confounds_of
+from brainroam.methods.covariate_use import covariates_used, in_words, joined
 from brainroam.methods.naming import parse_name
 from brainroam.methods.registry import method_info, method_names
 from brainroam.report.data import ReportData
-from brainroam.utils.parameters import settings_of
 
 TUNING = {
     "full": "the whole grid of each method, every training site with both classes held out once in turn",
@@ -99,35 +96,12 @@ def _method(data: ReportData, name: str) -> MethodFact:
     registered, fixed = parse_name(bare_name(name))
     if registered not in method_names():  # made by somebody else's plug-in, or an older version
         return MethodFact(name, "not a method of this version of brainroam", "", (), seeds, ())
-    covariates = _covariates_of(registered, fixed, data)
     info = method_info(registered)
+    described = data.study.get("covariates")  # not in studies of earlier versions
+    of_study = COVARIATES if described is None else [name for name, seen in described.items() if seen["used"]]
+    covariates = covariates_used(info, fixed, of_study)
     published = tuple(part for part in info.citation.split("; ") if re.search(r"\b(19|20)\d\d\b", part))
     return MethodFact(name, info.summary, info.citation, published, seeds, info.needs, info.covariate_use, covariates)
-
-
-def _covariates_of(method: str, fixed: Mapping[str, Any], data: ReportData) -> tuple[str, ...]:
-    """The covariates a method used: those of its name, else of its recipe, else of the study."""
-    info = method_info(method)
-    own = settings_of(info.make).get("covariates")
-    if fixed.get("covariates"):
-        return tuple(fixed["covariates"])
-    if own is None:
-        return COVARIATES if info.covariate_use == "linked" else ()  # by its paper, whatever a study removes
-    if own.default is not None:
-        return tuple(own.default)
-    described = data.study.get("covariates")  # not in studies of earlier versions
-    used = COVARIATES if described is None else tuple(name for name, seen in described.items() if seen["used"])
-    return confounds_of(used) if info.covariate_use == "read" else used
-
-
-USE = {
-    "removed": "{methods} removed {names} from the edges",
-    "projected": "{methods} projected what moves with {names} within site and class out of the edges",
-    "kept": "{methods} removed differences between sites and kept the effects of {names}",
-    "read": "{methods} read {names} and nothing of the brain",
-    "linked": "{methods} linked people of like {names}",
-    "": "{methods} used {names}",
-}
 
 
 def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
@@ -137,16 +111,12 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
     """
     seen = data.study.get("covariates", {})
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    if not any(fact.covariates or "covariates" in fact.needs for fact in facts.methods):
+        return []
     for fact in facts.methods:
-        if fact.covariates or "covariates" in fact.needs:
-            known = tuple(name for name in fact.covariates if seen.get(name, {}).get("known", 1))
-            groups.setdefault((fact.covariate_use, known), []).append(fact.name)
-    sentences = [
-        USE.get(use, USE[""]).format(methods=_and(methods), names=_and(names))
-        if names
-        else f"{_and(methods)} used no covariates"
-        for (use, names), methods in groups.items()
-    ]
+        known = tuple(name for name in fact.covariates if seen.get(name, {}).get("known", 1))
+        groups.setdefault((fact.covariate_use if known else "", known), []).append(fact.name)
+    sentences = [in_words(use, methods, names) for (use, names), methods in groups.items()]
     used = {name for fact in facts.methods for name in fact.covariates}
     gaps = {name: facts.people - seen[name]["known"] for name in sorted(used & set(seen))}
     some = [f"{name} for {n}" for name, n in gaps.items() if 0 < n < facts.people]
@@ -154,10 +124,5 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
         sentences.append(f"unknown values ({', '.join(some)} of {facts.people} people) stood at the training mean")
     nobody = [name for name, n in gaps.items() if n == facts.people]
     if nobody:
-        sentences.append(f"{_and(nobody)} {'was' if len(nobody) == 1 else 'were'} not known and so not used")
+        sentences.append(f"{joined(nobody)} {'was' if len(nobody) == 1 else 'were'} not known and so not used")
     return sentences
-
-
-def _and(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

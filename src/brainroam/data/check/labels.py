@@ -7,7 +7,8 @@ import pandas as pd
 from scipy import stats
 
 from brainroam.data.check.report import Finding
-from brainroam.errors import listed
+from brainroam.data.covariate_columns import levels_of
+from brainroam.errors import DataError, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
@@ -125,6 +126,16 @@ def _welch(a: np.ndarray, b: np.ndarray) -> float:
     """P value of Welch's t test; from summaries, as one of the groups may be constant."""
     first, second = ((x.mean(), x.std(ddof=1), len(x)) for x in (a, b))
     return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
+
+
+def unusable_covariates(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Finding]:
+    """Covariates that no method can use: dates, ids, texts with many levels."""
+    for name in used:
+        try:
+            levels_of(table[name], name)
+        except DataError as error:
+            message, _, remedy = str(error).partition("; ")
+            yield Finding("error", "no-covariate", message, remedy)
 
 
 def covariate_gaps(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:

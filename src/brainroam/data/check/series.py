@@ -7,6 +7,7 @@ import numpy as np
 from brainroam.data.check.duplicates import find_duplicates, similar_ids
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort
+from brainroam.data.groups import group_codes
 from brainroam.errors import listed
 
 MIN_VOLUMES = 30  # one sliding window
@@ -74,8 +75,12 @@ def copies(cohort: Cohort) -> Iterator[Finding]:
     """People who are probably one: identical series, nearly identical connectivity, or nearly the same id."""
     table = cohort.table.set_index("subject")
     remedy = "one person on both sides of a split leaks the label: leave one out, or both when the labels disagree"
+    codes = group_codes(cohort.table)
+    group = dict(zip(table.index, range(len(table)) if codes is None else codes.tolist(), strict=True))
     for twin in find_duplicates(cohort):
         pair = (twin.first, twin.second)
+        if twin.kind == "alike" and group[twin.first] == group[twin.second]:
+            continue  # two scans of one person, whom every split keeps together
         rows = table.loc[list(pair)]
         facts = [
             f"the same {name} ({rows[name].iloc[0]:g})" for name in ("age", "mean_fd") if rows[name].nunique() == 1

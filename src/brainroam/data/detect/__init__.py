@@ -13,6 +13,7 @@ from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
 from brainroam.data.readers import detect
 from brainroam.data.readers.values import codes
+from brainroam.data.readers.walk import refuse_volumes
 from brainroam.errors import ReaderError
 from brainroam.utils.files import expanded
 
@@ -67,4 +68,5 @@ def _reader(folder: Path) -> tuple[str, Path]:
     except ReaderError:
         if folder.is_dir() and series_files(folder):
             return "folder", folder
+        refuse_volumes(folder)
         raise

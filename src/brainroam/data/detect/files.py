@@ -6,19 +6,27 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from brainroam.data.atlas import SHIPPED
+from brainroam.data.classes import is_control
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.readers.locate import ID, SITE, match_template, unpadded
 from brainroam.data.readers.repeats import starred
 from brainroam.data.readers.series import read_series, suffix_of
-from brainroam.data.readers.walk import files_below
+from brainroam.data.readers.walk import files_below, refuse_volumes
+from brainroam.errors import listed
 
 LOOKED_AT = 12  # series that are read to learn their shape
 NEARLY_ALL = 0.9
+# Folders that people sort files into and that are no places: parts of the work, visits, and diagnoses.
+NO_SITES = re.compile(
+    r"(batch|part|chunk|set|split|fold|group|grp|run|ses|session|visit|wave|scan|time|year|train|test|raw|new|old|"
+    r"cases?|patients?|controls?|male|female)s?[ _.-]*\d*|(19|20)\d\d",
+    re.IGNORECASE,
+)
 
 
 def series_files(folder: Path) -> list[Path]:
-    """Files below a folder, through links too, that may hold series."""
-    return [file for file in files_below(folder) if suffix_of(file)]
+    """Files below a folder, through links too, that may hold series; fMRIPrep's confounds are none."""
+    return [file for file in files_below(folder) if suffix_of(file) and "desc-confounds" not in file.name]
 
 
 def look_at_series(folder: Path, ids: list[str], guess: Guess) -> None:
@@ -30,6 +38,7 @@ def look_at_series(folder: Path, ids: list[str], guess: Guess) -> None:
         files = [file.relative_to(folder).as_posix() for file in others]
         template = template_of(files, ids)
         if template is None:
+            refuse_volumes(folder)
             seen = f" (there is {files[0]})" if files else ""
             text = f"Where below {folder} is the series of a person{seen}? Write {ID} in place of the id"
             guess.questions.append(Question("template", text))
@@ -51,14 +60,23 @@ def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
         return
     levels = list(zip(*places, strict=True))[:-1]
     sites = [k for k, names in enumerate(levels) if 1 < len(set(names)) <= len(names) / 2]
-    if len(sites) == 1:
+    if len(sites) == 1 and not _no_places(names := sorted(set(levels[sites[0]]))):
         above = "".join(
             f"{SITE}/" if k == sites[0] else f"{names[0]}/" if len(set(names)) == 1 else "*/"
             for k, names in enumerate(levels)
         )
         guess.options["template"] = above + str(guess.options["template"]).removeprefix("**/")
-        guess.remarks["template"] = "the folder's name is the site"
+        guess.remarks["template"] = f"the folder's name is the site: {listed(names)}"
         guess.questions.remove(open_[0])
+
+
+def _no_places(names: list[str]) -> bool:
+    """Whether folders are called like parts of the work or like diagnoses rather than like sites.
+
+    >>> _no_places(["batch1", "batch2"]), _no_places(["ASD", "TD"]), _no_places(["Oslo", "Rome"])
+    (True, True, False)
+    """
+    return all(NO_SITES.fullmatch(name) for name in names) or any(is_control(name) for name in names)
 
 
 def _look_at_shapes(shapes: list[tuple[int, ...]], named: bool, guess: Guess) -> None:

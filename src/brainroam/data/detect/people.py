@@ -25,9 +25,10 @@ WORDS = {
     "site": {"site", "center", "centre", "scanner", "location", "hospital", "institution", "institute", "clinic"},
     "label": {"diagnosis", "dx", "diag", "label", "group", "grp", "patient", "status", "case", "condition", "disorder"},
 }
-WORDS["site"] |= {"zentrum", "standort", "klinik"}
+WORDS["site"] |= {"zentrum", "standort", "klinik", "recruited", "recruitment", "city", "university", "facility"}
 WORDS["label"] |= {"diagnose", "gruppe", "groupe"}
 MIN_IDS = 0.5
+OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
 
 
 def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame | None:
@@ -37,7 +38,10 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     """
     paths = _tables_of_people(folder, guess, files)
     if not paths:
-        text = "Which file is the table of people (one row each, with their site and diagnosis)?"
+        text = (
+            "Which file is the table of people (one row each, with their site and diagnosis)? People to be predicted "
+            f"need none: brainroam predict MODEL {folder}"
+        )
         guess.questions.append(Question("participants", text))
         return None
     path = paths[0]
@@ -111,6 +115,7 @@ def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess, 
 def _tables(folder: Path) -> list[Path]:
     """Files in a folder that begin like a table of people."""
     files = [file for file in sorted(folder.iterdir()) if is_table(file) and file.name[0] not in ".~"]
+    files = [file for file in files if file.name not in OURS]
     return [file for file in files if file.is_file() and _begins_like_a_table(file)]
 
 

@@ -26,7 +26,7 @@ from brainroam.data.readers.series import suffix_of
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
 
-__all__ = ["READERS", "fetch_abide", "read_cohort", "reader_options"]
+__all__ = ["READERS", "fetch_abide", "option_defaults", "read_cohort", "reader_options"]
 
 MAX_FOLDERS = 500  # that are looked into; sites, not people, stand at these levels
 
@@ -82,6 +82,20 @@ def reader_options(name: str) -> list[str]:
     ['gsr', 'participants']
     """
     return [option for options in _option_groups(name).values() for option in options]
+
+
+def option_defaults(name: str) -> dict[str, Any]:
+    """What the options of a reader are unless told otherwise.
+
+    >>> option_defaults("adhd200")["runs"], option_defaults("bids")["runs"]
+    ('first', 'concatenate')
+    """
+    groups = {argument: inspect.signature(READERS[name].read).parameters[argument] for argument in _option_groups(name)}
+    return {
+        option: getattr(groups[argument].default, option, groups[argument].default)
+        for argument, options in _option_groups(name).items()
+        for option in options
+    }
 
 
 def _option_groups(name: str) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ from brainroam.data.readers.participants import Participants
 from brainroam.data.readers.repeats import Chosen, Scan, read_joined
 from brainroam.data.readers.series import read_series, suffix_of
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.walk import files_below
+from brainroam.data.readers.walk import files_below, refuse_volumes
 from brainroam.errors import ReaderError, UsageError, listed
 
 ID = "{participant_id}"
@@ -69,6 +69,8 @@ class Files:
             if not found.keys().isdisjoint(ids):
                 return found
             strays += [scan.path for scans in found.values() for scan in scans]
+        if self.template is None:
+            refuse_volumes(root)
         seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
         raise ReaderError(
             f"no series below {root} match {self.sought} for any id of the table of people{seen}; "

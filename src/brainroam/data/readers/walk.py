@@ -3,6 +3,10 @@
 import os
 from pathlib import Path
 
+from brainroam.errors import ReaderError
+
+VOLUMES = "*_bold.nii*"  # as BIDS and fMRIPrep name them
+
 
 def files_below(folder: Path, depth: int | None = None) -> list[Path]:
     """Files at most ``depth`` folders below a folder, sorted; nothing hidden; a link that leads back ends there.
@@ -34,3 +38,13 @@ def files_below(folder: Path, depth: int | None = None) -> list[Path]:
     if folder.is_dir():
         visit(folder, 0)
     return found
+
+
+def refuse_volumes(folder: Path) -> None:
+    """Say how volumes become series, where a folder without series holds volumes."""
+    volume = next(iter(folder.rglob(VOLUMES)), None)
+    if volume is not None and not volume.name.endswith((".dtseries.nii", ".ptseries.nii")):
+        raise ReaderError(
+            f"{folder} holds volumes ({volume.name}), no regional series; average them over regions first: "
+            f"brainroam extract {folder} --atlas schaefer200 --out series"
+        )

@@ -19,7 +19,7 @@ import pandas as pd
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Evidence, Profiles, evidence_of, positions, profiles_of
 from brainroam.core.scaffold import Scaffold, edges_of
-from brainroam.data.cohort import COVARIATES, Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.data.store import CohortStore
 from brainroam.errors import UsageError
 from brainroam.execution import engine as engines
@@ -59,7 +59,7 @@ class StoredCohort(Cohort):
         self._atlas, self._excluded, self._truth, self._origin = store.atlas, store.excluded, None, None
         self._features = {"digest": np.array([store.digests[row] for row in rows])}
         self._cache = Cache()
-        self._covariates, self._prepared = COVARIATES, store.prepared
+        self._covariates, self._prepared = store.covariates, store.prepared
 
     @property
     def series(self) -> list[np.ndarray]:

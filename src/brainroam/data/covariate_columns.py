@@ -31,8 +31,14 @@ def as_numbers(column: pd.Series) -> np.ndarray:
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Levels as text without surrounding white space; missing where there is none."""
-    text = column.astype(object).map(lambda value: str(value).strip(), na_action="ignore")
+    """Levels as text without surrounding white space; missing where there is none.
+
+    >>> as_text(pd.Series([1.0, " GE"])).tolist()
+    ['1', 'GE']
+    """
+    text = column.astype(object).map(
+        lambda value: f"{value:g}" if isinstance(value, float) else str(value).strip(), na_action="ignore"
+    )
     return text.mask(text == "")
 
 
@@ -52,6 +58,8 @@ def levels_of(column: pd.Series, name: str) -> list[str] | None:
         return None
     text = as_text(column)
     known = text.dropna()
+    if isinstance(column.dtype, pd.CategoricalDtype):  # codes that somebody said are no numbers
+        return _not_too_many(known, len(column), name)
     if not known.empty and known.str.fullmatch(DATE).all():
         raise _date(name)
     try:
@@ -63,16 +71,22 @@ def levels_of(column: pd.Series, name: str) -> list[str] | None:
 
 def _few_levels(known: pd.Series, n_people: int, name: str) -> list[str]:
     """The levels of a text column; an error where there are too many of them to be a category."""
-    levels = sorted(known.unique())
     numbers = pd.to_numeric(known, errors="coerce").notna()
     if numbers.mean() > 0.5:
         others = listed(sorted(known[~numbers].unique()))
         raise DataError(f"covariate {name!r} holds numbers, but also {others}; leave unknown values empty")
     if known.str.fullmatch(r"[-+]?\d+,\d+").mean() > 0.5:
-        raise DataError(f"covariate {name!r} holds numbers with decimal commas, as {levels[0]}; write decimal points")
+        raise DataError(
+            f"covariate {name!r} holds numbers with decimal commas, as {known.iloc[0]}; write decimal points"
+        )
+    return _not_too_many(known, n_people, name)
+
+
+def _not_too_many(known: pd.Series, n_people: int, name: str) -> list[str]:
+    levels = sorted(known.unique())
     if len(levels) > max(FEW, min(MOST, n_people // PEOPLE_PER_LEVEL)):
         raise DataError(
-            f"covariate {name!r} is text with {len(levels)} levels for {n_people} people: {listed(levels)}; a category "
+            f"covariate {name!r} has {len(levels)} levels for {n_people} people: {listed(levels)}; a category "
             f"may have {MOST} levels at most, and one for every {PEOPLE_PER_LEVEL} people. Give numbers, join rare "
             "levels, or leave it out"
         )
