@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pydantic import PositiveInt
 from typer.testing import CliRunner
 
 import brainroam
@@ -23,33 +24,39 @@ def cohort_file(tmp_path_factory):
     [
         ("core", "hiden=8", "did you mean 'hidden'"),
         ("fc-ridge", "stength=1", "did you mean 'strength'"),
-        ("core", "hidden=many", "core: hidden must be a whole number, at least 1, not 'many'"),
-        ("core", "hidden=0", "hidden must be a whole number, at least 1, not 0"),
+        ("core", "hidden=many", "core: hidden must be a whole number larger than 0, not 'many'"),
+        ("core", "hidden=0", "hidden must be a whole number larger than 0, not 0"),
         ("core", "hidden=2.5", "hidden must be a whole number"),
-        ("core", "inner_sites=2.5", "inner_sites must be a whole number or null"),
-        ("core", "inner_sites=0", "inner_sites must be larger than 0"),
-        ("core", "budget=-3", "budget must be larger than 0"),
-        ("core", "temperature=0", "temperature must be larger than 0"),
-        ("core", "max_epochs=-1", "max_epochs must be a whole number, at least 0, not -1"),
-        ("core", "epochs=-1", "epochs must be at least 0"),
+        ("core", "inner_sites=2.5", "inner_sites must be a whole number larger than 0 or null, not 2.5"),
+        ("core", "inner_sites=0", "inner_sites must be a whole number larger than 0 or null, not 0"),
+        ("core", "budget=-3", "budget must be a number larger than 0 or null, not -3"),
+        ("core", "temperature=0", "temperature must be a number larger than 0, not 0"),
+        ("core", "max_epochs=-1", "max_epochs must be a whole number at least 0, not -1"),
+        ("core", "epochs=-1", "epochs must be a whole number at least 0 or null, not -1"),
         ("log-ridge", "soft=-1", "soft must"),
         ("confounds", "covariates=[]", "at least one covariate"),
+        ("log-ridge", "penalties=[]", "penalties must be a list"),
+        ("core", "train=joined", "unknown train 'joined'; did you mean 'joint'?"),
         ("core", "gated=maybe", "gated must be true or false"),
-        ("core", "tau_percentile=high", "tau_percentile must be a number or a list"),
-        ("core", "tau_percentile=[80,200]", "tau_percentile must lie between 0 and 100"),
+        ("core", "tau_percentile=high", "tau_percentile must be a number at least 0 and at most 100 or a list"),
+        ("core", "tau_percentile=[80,200]", "tau_percentile must be a number at least 0 and at most 100"),
         ("core", "device=abacus", "nothing can be computed on the device 'abacus' here"),
-        ("core-paper", "learning_rate=-1", "learning_rate must be a number, at least 0"),
+        ("core-paper", "learning_rate=-1", "learning_rate must be a number at least 0, not -1"),
         ("scaffold-ridge", "eta=x", "eta must be a number"),
-        ("scaffold-ridge", "tau_percentile=200", "tau_percentile must lie between 0 and 100"),
+        ("scaffold-ridge", "tau_percentile=200", "tau_percentile must be a number at least 0 and at most 100"),
         ("log-ridge", "penalties=3", "penalties must be a list"),
-        ("log-ridge", "penalties=[0]", "a ridge needs penalties larger than 0"),
+        (
+            "log-ridge",
+            "penalties=[0]",
+            "penalties must be a list like [a number larger than 0, a number larger than 0], not [0]",
+        ),
         ("log-ridge", "covariates=age", "covariates must be a list like [text, text], not 'age'"),
         ("fc-ridge", "strength=NaN", "strength must be a number"),
-        ("fc-ridge", "strength=0", "strength must be larger than 0"),
+        ("fc-ridge", "strength=0", "strength must be a number larger than 0 or null, not 0"),
         ("fc-svm", "classifier=oracle", "unknown classifier 'oracle'"),
-        ("gcn", "dropout=3", "dropout must lie between 0 and 1"),
+        ("gcn", "dropout=3", "dropout must be a number at least 0 and at most 1, not 3"),
         ("disc", "edge_width=1", "disc cannot work with edge_width=1: "),
-        ("deci", "weight_decay=-1", "deci cannot work with weight_decay=-1: "),
+        ("deci", "weight_decay=-1", "weight_decay must be a number at least 0, not -1"),
         ("gcn", "device=abacus", "nothing can be computed on the device 'abacus' here"),
     ],
 )
@@ -83,6 +90,22 @@ def test_the_defaults_and_the_grid_of_every_method_are_allowed(name):
 
 def test_numbers_of_numpy_are_numbers():
     brainroam.CoreClassifier(hidden=np.int64(8), temperature=np.float32(0.5))._check_parameters()
+
+
+@pytest.mark.parametrize("grid", [[70, 80], (70, 80), np.array([70, 80]), np.linspace(70, 80, 2), range(70, 81, 10)])
+def test_a_grid_is_any_row_of_numbers(grid):
+    brainroam.CoreClassifier(tau_percentile=grid, eta=np.float32(0.5))._check_parameters()
+    with pytest.raises(UsageError, match="tau_percentile must be"):
+        brainroam.CoreClassifier(tau_percentile=np.array([80, 101]))._check_parameters()
+
+
+def test_a_bound_is_said_by_the_annotation_and_by_no_name():
+    def make(epochs: PositiveInt = 3, hidden: int = 3):
+        raise AssertionError("not called")
+
+    require_settings("mine", make, {"hidden": -1})
+    with pytest.raises(UsageError, match="mine: epochs must be a whole number larger than 0, not 0"):
+        require_settings("mine", make, {"epochs": 0})
 
 
 def test_a_parameter_without_annotation_takes_anything():

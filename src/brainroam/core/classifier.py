@@ -9,16 +9,17 @@ sites; the out-of-site scores of that choice give the decision threshold and the
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import as_table
-from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.core.early_stopping import Choice, Trial, choose_epochs
 from brainroam.core.gate import GatedNetwork
 from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
@@ -37,10 +38,9 @@ from brainroam.core.training import (
 )
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
-from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed, unknown
-from brainroam.utils.parameters import require_positive, require_settings
+from brainroam.errors import DataError, EmptyScaffoldError, listed
+from brainroam.utils.parameters import Percentile, require_settings
 
-POSITIVE = ("temperature", "budget", "inner_sites", "trial_sites", "stretch", "window_seconds", "stride_seconds")
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
 
@@ -145,44 +145,44 @@ class CoreClassifier(FrozenCore):
     def __init__(
         self,
         kind: str = "log",
-        shrinkage: float = 0.7,
+        shrinkage: NonNegativeFloat = 0.7,
         robust: bool = True,
-        window: int = 30,
-        stride: int = 5,
-        stretch: int | None = 10,
-        window_seconds: float | None = None,
-        stride_seconds: float | None = None,
-        tau_percentile: float | Sequence[float] = 80,
-        eta: float | Sequence[float] = 0.75,
-        zeta: float = 0.70,
+        window: PositiveInt = 30,
+        stride: PositiveInt = 5,
+        stretch: PositiveInt | None = 10,
+        window_seconds: PositiveFloat | None = None,
+        stride_seconds: PositiveFloat | None = None,
+        tau_percentile: Percentile | Sequence[Percentile] = 80,
+        eta: NonNegativeFloat | Sequence[NonNegativeFloat] = 0.75,
+        zeta: NonNegativeFloat = 0.70,
         contrast: str = "mean",
         bootstrap: str = "sites",
-        budget: float | None = None,
-        budget_weight: float = 5e-4,
-        prior_strength: float = 1.0,
-        temperature: float = 1.0,
-        hidden: int = 16,
-        layers: int = 2,
+        budget: PositiveFloat | None = None,
+        budget_weight: NonNegativeFloat = 5e-4,
+        prior_strength: NonNegativeFloat = 1.0,
+        temperature: PositiveFloat = 1.0,
+        hidden: PositiveInt = 16,
+        layers: PositiveInt = 2,
         orient: bool = True,
         skip: str = "ridge",
-        train: str = "episodic",
-        train_residual: str = "agnostic",
-        deconfounding: str = "site",
-        slopes: str = "shrunken",
+        train: Literal["episodic", "joint"] = "episodic",
+        train_residual: Literal["agnostic", "site"] = "agnostic",
+        deconfounding: Literal["site", "pooled"] = "site",
+        slopes: Slopes = "shrunken",
         profiles: bool = True,
         gated: bool = True,
-        epochs: int | None = None,
-        max_epochs: int = 15,
-        patience: int = 3,
-        inner_sites: int | None = None,
-        trial_sites: int = 4,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 5e-4,
-        batch_size: int = 32,
-        huber_k: float = 1.345,
-        huber_delta: float | None = None,
-        fit_on: str = "all",
-        on_short: str = "raise",
+        epochs: NonNegativeInt | None = None,
+        max_epochs: NonNegativeInt = 15,
+        patience: PositiveInt = 3,
+        inner_sites: PositiveInt | None = None,
+        trial_sites: PositiveInt = 4,
+        learning_rate: NonNegativeFloat = 1e-3,
+        weight_decay: NonNegativeFloat = 5e-4,
+        batch_size: PositiveInt = 32,
+        huber_k: PositiveFloat = 1.345,
+        huber_delta: PositiveFloat | None = None,
+        fit_on: FitOn = "all",
+        on_short: Literal["raise", "exclude"] = "raise",
         adapt: str | None = None,
         device: str = "cpu",
         random_state: int = 0,
@@ -438,16 +438,4 @@ class CoreClassifier(FrozenCore):
 
     def _check_parameters(self) -> None:
         require_settings(type(self).__name__, type(self), self.get_params(deep=False))
-        require_positive(**{name: getattr(self, name) for name in POSITIVE})
-        if self.epochs is not None and self.epochs < 0:
-            raise UsageError(f"epochs must be at least 0, not {self.epochs}")
         require_device(self.device)
-        choices = {
-            "train": ("episodic", "joint"),
-            "train_residual": ("agnostic", "site"),
-            "deconfounding": ("site", "pooled"),
-            "on_short": ("raise", "exclude"),
-        }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)

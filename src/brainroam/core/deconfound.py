@@ -18,10 +18,11 @@ then takes a site's shrunken slopes, and Gamma_bar is the common slope.
 
 import warnings
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import PositiveFloat
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
@@ -36,11 +37,12 @@ from brainroam.data.names import site_names
 from brainroam.errors import DataError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.model_files import part
-from brainroam.utils.parameters import require_positive
+from brainroam.utils.parameters import require_settings
 
 POOLED, ONE_SITE = "(pooled)", "(one site)"
 MIN_TO_ADAPT = 10
-SLOPES = ("site", "shrunken")
+Slopes = Literal["site", "shrunken"]
+FitOn = Literal["all", "controls"]
 EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
 
 
@@ -95,11 +97,11 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        huber_k: float = HUBER_K,
-        huber_delta: float | None = None,
+        huber_k: PositiveFloat = HUBER_K,
+        huber_delta: PositiveFloat | None = None,
         pooled: bool = False,
-        fit_on: str = "all",
-        slopes: str = "site",
+        fit_on: FitOn = "all",
+        slopes: Slopes = "site",
     ) -> None:
         self.huber_k = huber_k
         self.huber_delta = huber_delta
@@ -154,9 +156,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         cache: Cache | None = None,
     ) -> Self:
         """What `fit` gives, but for ``residuals_``, which take as much memory as the edges."""
-        require_positive(huber_k=self.huber_k, huber_delta=self.huber_delta)
-        if self.slopes not in SLOPES:
-            raise unknown("slopes", self.slopes, SLOPES)
+        require_settings(type(self).__name__, type(self), self.get_params(deep=False))
         fitted_on = self._people_to_fit(edges, y)
         raw, place = self._begin(covariates, site, len(edges))
         here = {name: fitted_on & (place == name) for name in self.sites_}
@@ -390,8 +390,6 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _people_to_fit(self, edges: np.ndarray, y: Sequence | np.ndarray | None) -> np.ndarray:
         if self.fit_on == "all":
             return np.ones(len(edges), dtype=bool)
-        if self.fit_on != "controls":
-            raise unknown("fit_on", self.fit_on, ["all", "controls"])
         if y is None:
             raise DataError('fit_on="controls" needs the labels: fit(X, y, covariates=..., site=...)')
         if len(y) != len(edges):

@@ -30,7 +30,7 @@ from brainroam.data.names import site_names
 from brainroam.errors import EmptyScaffoldError, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.html import html_summary
-from brainroam.utils.parameters import require_between
+from brainroam.utils.parameters import Percentile, require_settings
 
 CONTRASTS = ("mean", "huber")
 
@@ -180,7 +180,7 @@ def site_contrasts(
 def select_scaffold(
     contrast: np.ndarray,
     sites: Sequence[str],
-    tau_percentile: float = 80,
+    tau_percentile: Percentile = 80,
     eta: float = 0.75,
     zeta: float = 0.70,
     stability: np.ndarray | None = None,
@@ -189,7 +189,7 @@ def select_scaffold(
 
     A scaffold of fewer sites needs only their rows of ``contrast``: this makes episodes and inner validation cheap.
     """
-    require_between(0, 100, tau_percentile=tau_percentile)
+    require_settings("scaffold", select_scaffold, {"tau_percentile": tau_percentile})
     consensus = median_over_sites(contrast)
     kappa = sign_consistency(contrast, consensus)
     pi = site_stability(contrast, consensus) if stability is None else stability

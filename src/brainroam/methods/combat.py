@@ -14,9 +14,11 @@ with gamma* = 0 and delta* = 1: its edges are left as they are. Johnson, Li & Ra
 Fortin et al. (2018) NeuroImage 167:104-120. Diagnosis is not among the covariates: it is unknown at a new site.
 """
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
+from pydantic import PositiveFloat
 
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.ridge import ridge_weights
@@ -40,7 +42,7 @@ class CombatRidge(EdgeReader):
 
     kind = "pearson"
 
-    def __init__(self, penalty: float = 3.0, covariates: tuple[str, ...] | None = None) -> None:
+    def __init__(self, penalty: PositiveFloat = 3.0, covariates: Sequence[str] | None = None) -> None:
         self.penalty, self.covariates = penalty, covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:

@@ -47,7 +47,7 @@ class Majority(Method):
 class Confounds(Method):
     """Logistic regression on covariates alone; a missing one stands at the training mean."""
 
-    def __init__(self, covariates: tuple[str, ...] | None = None) -> None:
+    def __init__(self, covariates: Sequence[str] | None = None) -> None:
         if covariates is not None and not covariates:
             raise UsageError("there must be at least one covariate")
         self.covariates = covariates

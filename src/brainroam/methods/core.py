@@ -6,6 +6,7 @@ Pearson edges, joint training on site residuals, no orientation, no skip connect
 """
 
 import inspect
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -55,12 +56,12 @@ class Core(Method):
     selects_scaffold = True
     __signature__ = inspect.Signature(
         [
-            inspect.Parameter("covariates", _KEYWORD, default=None, annotation=tuple[str, ...] | None),
+            inspect.Parameter("covariates", _KEYWORD, default=None, annotation=Sequence[str] | None),
             *(p.replace(kind=_KEYWORD) for name, p in settings_of(CoreClassifier).items() if name != "random_state"),
         ]
     )
 
-    def __init__(self, covariates: tuple[str, ...] | None = None, **parameters: Any) -> None:
+    def __init__(self, covariates: Sequence[str] | None = None, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
         made = CoreClassifier(**parameters)  # a parameter that does not exist is named before anything is computed
         self.edge_kinds = (EdgeKind(made.kind, made.shrinkage, made.robust),)

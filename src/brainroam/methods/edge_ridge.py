@@ -12,20 +12,20 @@ move with the share of cases.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 from scipy.linalg.blas import ssyrk
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.covariates import nuisance_variables
-from brainroam.core.ridge import DualRidge, require_penalties
+from brainroam.core.ridge import DualRidge
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
-from brainroam.utils.parameters import require_between, require_positive
 
 
 class EdgeRidge(Method):
@@ -54,17 +54,14 @@ class EdgeRidge(Method):
     def __init__(
         self,
         kind: str = "pearson",
-        shrinkage: float = 0.5,
+        shrinkage: NonNegativeFloat = 0.5,
         robust: bool = False,
         centred: bool = True,
-        soft: float = 0.0,
-        penalties: Sequence[float] = (1, 3, 10),
-        strength: float | None = None,
+        soft: Annotated[float, Field(ge=0, le=4)] = 0.0,
+        penalties: Annotated[Sequence[PositiveFloat], Field(min_length=1)] = (1, 3, 10),
+        strength: PositiveFloat | None = None,
         covariates: Sequence[str] = (),
     ) -> None:
-        require_positive(strength=strength)
-        require_between(0, 4, soft=soft)
-        require_penalties(*penalties)
         self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)
         self.centred, self.soft = centred, soft

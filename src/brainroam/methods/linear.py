@@ -8,22 +8,21 @@ w = X' (X X' + penalty I)^-1 y.
 """
 
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import PositiveFloat
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.data.cohort import Cohort
-from brainroam.errors import unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.features import EdgeFeatures
 from brainroam.methods.registry import register
-from brainroam.utils.parameters import require_positive
 
-CLASSIFIERS = ("ridge", "logistic", "svm")
+Classifier = Literal["ridge", "logistic", "svm"]
 ROTATED = {
     "logistic": lambda strength: LogisticRegression(C=strength, tol=1e-6, max_iter=5000),
     "svm": lambda strength: SVC(kernel="linear", C=strength),
@@ -78,10 +77,12 @@ class LinearMethod(EdgeReader):
         scikit-learn's ``alpha`` of the ridge (larger is simpler) or ``C`` of the others (smaller is simpler).
     """
 
-    def __init__(self, kind: str = "pearson", classifier: str = "ridge", strength: float = 1.0) -> None:
-        if classifier not in CLASSIFIERS:
-            raise unknown("classifier", classifier, CLASSIFIERS)
-        require_positive(strength=strength)
+    def __init__(
+        self,
+        kind: str = "pearson",
+        classifier: Classifier = "ridge",
+        strength: PositiveFloat = 1.0,
+    ) -> None:
         self.kind, self.classifier, self.strength = kind, classifier, strength
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
@@ -116,18 +117,20 @@ def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 _FC = "Abraham et al. (2017) NeuroImage 147:736-745"
 _TANGENT = "Dadi et al. (2019) NeuroImage 192:115-134; nilearn"
-for _name, _kind, _classifier, _strengths, _citation in (
-    ("fc-logistic", "pearson", "logistic", (0.01, 0.001, 0.1), _FC),
-    ("fc-svm", "pearson", "svm", (0.01, 0.001, 0.1), _FC),
-    ("tangent-logistic", "tangent", "logistic", (0.01, 0.001, 0.1), _TANGENT),
-):
+_STRENGTHS = (0.01, 0.001, 0.1)
+_METHODS: list[tuple[str, str, Classifier, str]] = [
+    ("fc-logistic", "pearson", "logistic", _FC),
+    ("fc-svm", "pearson", "svm", _FC),
+    ("tangent-logistic", "tangent", "logistic", _TANGENT),
+]
+for _name, _kind, _classifier, _citation in _METHODS:
     register(
         MethodInfo(
             _name,
-            partial(LinearMethod, kind=_kind, classifier=_classifier, strength=_strengths[0]),
+            partial(LinearMethod, kind=_kind, classifier=_classifier, strength=_STRENGTHS[0]),
             f"{_classifier} on {_kind} connectivity",
             _citation,
-            {"strength": _strengths},
+            {"strength": _STRENGTHS},
             stochastic=False,
         )
     )

@@ -9,13 +9,14 @@ over the edges of the scaffold, each divided by its residual standard deviation 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
-from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.deconfound import SiteDeconfounder, Slopes
 from brainroam.core.pathways import Evidence, evidence_of
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
@@ -24,6 +25,7 @@ from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.utils.model_files import part
+from brainroam.utils.parameters import Percentile
 
 
 class ScaffoldRidge(Method):
@@ -46,13 +48,13 @@ class ScaffoldRidge(Method):
     def __init__(
         self,
         kind: str = "log",
-        shrinkage: float = 0.7,
+        shrinkage: NonNegativeFloat = 0.7,
         robust: bool = True,
-        penalties: Sequence[float] = (3, 10, 30),
-        tau_percentile: float = 80,
-        eta: float = 0.75,
-        zeta: float = 0.70,
-        slopes: str = "shrunken",
+        penalties: Annotated[Sequence[PositiveFloat], Field(min_length=1)] = (3, 10, 30),
+        tau_percentile: Percentile = 80,
+        eta: NonNegativeFloat = 0.75,
+        zeta: NonNegativeFloat = 0.70,
+        slopes: Slopes = "shrunken",
         covariates: Sequence[str] | None = None,
     ) -> None:
         self.kind = EdgeKind(kind, shrinkage, robust)

@@ -17,6 +17,7 @@ Inner scores equal those of a model fitted on the inner fold alone to 1e-8 (1e-1
 from collections.abc import Sequence
 
 import numpy as np
+from pydantic import PositiveFloat
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.geometric_mean import Logarithms, logarithms_at_mean, roots
@@ -42,7 +43,7 @@ class TangentRidge(LinearMethod):
         scikit-learn's ``alpha``; larger is simpler.
     """
 
-    def __init__(self, strength: float = STRENGTHS[0]) -> None:
+    def __init__(self, strength: PositiveFloat = STRENGTHS[0]) -> None:
         super().__init__("tangent", "ridge", strength)
 
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pydantic import PositiveFloat
 
 from brainroam.core.connectivity import edge_pairs, edges
-from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.data.store import CohortStore
 from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
 from brainroam.execution.out_of_core.edge_matrix import EdgeMatrix
@@ -31,13 +32,13 @@ class Stages:
     kind: str = "log"
     shrinkage: float = 0.7
     robust: bool = True
-    covariates: tuple[str, ...] = ("age", "sex")
-    huber_k: float = 1.345
-    huber_delta: float | None = None
+    covariates: Sequence[str] = ("age", "sex")
+    huber_k: PositiveFloat = 1.345
+    huber_delta: PositiveFloat | None = None
     deconfounding: str = "site"
-    fit_on: str = "all"
+    fit_on: FitOn = "all"
     max_missing_rois: float = 0.2
-    slopes: str = "shrunken"
+    slopes: Slopes = "shrunken"
     contrast: str = "mean"
 
     def __post_init__(self) -> None:

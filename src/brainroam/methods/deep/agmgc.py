@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -31,6 +32,7 @@ from brainroam.methods.deep.base import DeepMethod, People, Shape, cross_entropy
 from brainroam.methods.deep.graphs import adjacency_matrices, standardised_series
 from brainroam.methods.deep.layers import Head, Network, NodeNorm, propagation, straight_through
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 N_HATS = 5
 
@@ -147,15 +149,15 @@ class AGMGCProxy(DeepMethod):
         Weights of the two regularisers.
     """
 
-    epochs: int = 15
-    batch_size: int = 32
-    width: int = 32
-    channels: int = 8
-    neighbours: int = 12
-    dropout: float = 0.5
-    density: float = 0.2
-    sparsity: float = 1e-3
-    smoothness: float = 1e-3
+    epochs: NonNegativeInt = 15
+    batch_size: PositiveInt = 32
+    width: PositiveInt = 32
+    channels: PositiveInt = 8
+    neighbours: PositiveInt = 12
+    dropout: Share = 0.5
+    density: Share = 0.2
+    sparsity: NonNegativeFloat = 1e-3
+    smoothness: NonNegativeFloat = 1e-3
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Series (n, T, P) and Pearson graphs (n, P, P)."""

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,7 +32,6 @@ from brainroam.methods.base import Method
 from brainroam.methods.deep.layers import Head, Network
 from brainroam.methods.explanation import mask_explanation
 from brainroam.utils.model_files import part
-from brainroam.utils.parameters import require_between
 
 CHUNK = 32  # people scored at once: bounds memory, changes no score
 
@@ -78,15 +78,11 @@ class DeepMethod(Method):
         Where to train; scores are computed on the CPU.
     """
 
-    epochs: int = 40
-    learning_rate: float = 1e-3
-    weight_decay: float = 5e-4
-    batch_size: int = 64
+    epochs: NonNegativeInt = 40
+    learning_rate: NonNegativeFloat = 1e-3
+    weight_decay: NonNegativeFloat = 5e-4
+    batch_size: PositiveInt = 64
     device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        shares = ("dropout", "density", "keep", "prior")
-        require_between(0, 1, **{name: getattr(self, name) for name in shares if hasattr(self, name)})
 
     @abstractmethod
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:

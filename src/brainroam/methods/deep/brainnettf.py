@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -29,6 +30,7 @@ from brainroam.methods.deep.base import DeepMethod, People, Shape, mixed_up
 from brainroam.methods.deep.graphs import connectivity_matrices
 from brainroam.methods.deep.layers import Head, Network, SelfAttention
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 
 class TransformerLayer(nn.Module):
@@ -126,15 +128,15 @@ class BrainNetTF(DeepMethod):
         When the learning rate has fallen to a tenth.
     """
 
-    epochs: int = 20
-    learning_rate: float = 3e-4
-    weight_decay: float = 1e-4
-    batch_size: int = 16
-    heads: int = 4
-    feedforward: int = 128
-    clusters: int = 100
-    dropout: float = 0.1
-    schedule_epochs: int = 20
+    epochs: NonNegativeInt = 20
+    learning_rate: NonNegativeFloat = 3e-4
+    weight_decay: NonNegativeFloat = 1e-4
+    batch_size: PositiveInt = 16
+    heads: PositiveInt = 4
+    feedforward: PositiveInt = 128
+    clusters: PositiveInt = 100
+    dropout: Share = 0.1
+    schedule_epochs: NonNegativeInt = 20
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Connectivity rows (n, P, P)."""

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.data.cohort import Cohort
@@ -31,6 +32,7 @@ from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.gsat import GSAT, AttentionNetwork, information
 from brainroam.methods.deep.layers import GINConv, concrete, straight_through
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 
 class BrainOODNetwork(AttentionNetwork):
@@ -74,14 +76,14 @@ class BrainOOD(GSAT):
         Weights of the four terms.
     """
 
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.0
-    prior: float = 0.7
-    draws: int = 2
-    information: float = 0.0
-    alignment: float = 0.1
-    reconstruction: float = 0.5
-    entropy: float = 0.01
+    learning_rate: NonNegativeFloat = 2e-3
+    weight_decay: NonNegativeFloat = 0.0
+    prior: Share = 0.7
+    draws: PositiveInt = 2
+    information: NonNegativeFloat = 0.0
+    alignment: NonNegativeFloat = 0.1
+    reconstruction: NonNegativeFloat = 0.5
+    entropy: NonNegativeFloat = 0.01
 
     def build(self, shape: Shape) -> BrainOODNetwork:
         """GSAT's parts, feature selector and decoder."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -52,10 +53,10 @@ class CEPGProxy(SiteBalanced, EdgeMethod):
     ramp_epochs : int
     """
 
-    epochs: int = 15
-    adversary: float = 0.1
-    variance: float = 1.0
-    ramp_epochs: int = 10
+    epochs: NonNegativeInt = 15
+    adversary: NonNegativeFloat = 0.1
+    variance: NonNegativeFloat = 1.0
+    ramp_epochs: NonNegativeInt = 10
 
     def build(self, shape: Shape) -> EnvironmentNetwork:
         """GSAT's encoder and scorer, and four heads."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from brainroam.methods.base import MethodInfo
@@ -35,7 +36,7 @@ class CORAL(SiteBalanced, GIN):
         gamma.
     """
 
-    penalty: float = 1.0
+    penalty: NonNegativeFloat = 1.0
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Mean risk over sites, and the misalignment of their embeddings."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -28,6 +29,7 @@ from brainroam.methods.deep.base import DeepMethod, People, Shape
 from brainroam.methods.deep.graphs import standardised_series
 from brainroam.methods.deep.layers import Head, Network
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 
 class Drift(nn.Module):
@@ -109,12 +111,12 @@ class DeCI(DeepMethod):
     dropout : float
     """
 
-    epochs: int = 30
-    weight_decay: float = 0.0
-    batch_size: int = 16
-    width: int = 64
-    blocks: int = 1
-    dropout: float = 0.2
+    epochs: NonNegativeInt = 30
+    weight_decay: NonNegativeFloat = 0.0
+    batch_size: PositiveInt = 16
+    width: PositiveInt = 64
+    blocks: PositiveInt = 1
+    dropout: Share = 0.2
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Series (n, T, P)."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.methods.base import MethodInfo
@@ -98,12 +99,12 @@ class DisC(EdgeMethod):
         When the counterfactual terms begin.
     """
 
-    epochs: int = 20
-    layers: int = 3
-    q: float = 0.7
-    bias_weight: float = 1.0
-    swap_weight: float = 10.0
-    swap_epoch: int = 10
+    epochs: NonNegativeInt = 20
+    layers: PositiveInt = 3
+    q: NonNegativeFloat = 0.7
+    bias_weight: NonNegativeFloat = 1.0
+    swap_weight: NonNegativeFloat = 10.0
+    swap_epoch: NonNegativeInt = 10
 
     def build(self, shape: Shape) -> DisCNetwork:
         """Masker, two networks, two heads."""

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,6 +36,7 @@ from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.layers import EdgeScorer, GINConv, Network, NodeNorm, concrete, stacked, straight_through
 from brainroam.methods.deep.shells import EdgeMethod
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 ALPHA = 1.38  # between softmax (1) and sparsemax (2)
 TEMPERATURE = 0.1
@@ -108,12 +110,12 @@ class DiSCO(EdgeMethod):
     warmup_epochs : int
     """
 
-    epochs: int = 20
-    hidden: int = 32
-    density: float = 0.1
-    experts: int = 4
-    keep: float = 0.75
-    warmup_epochs: int = 5
+    epochs: NonNegativeInt = 20
+    hidden: PositiveInt = 32
+    density: Share = 0.1
+    experts: PositiveInt = 4
+    keep: Share = 0.75
+    warmup_epochs: NonNegativeInt = 5
 
     def build(self, shape: Shape) -> Mixture:
         """Selector, experts and gate."""

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -41,6 +42,7 @@ from brainroam.methods.deep.base import CHUNK, DeepMethod, People, Shape
 from brainroam.methods.deep.graphs import connectivity_matrices
 from brainroam.methods.deep.layers import GCNConv, Head, Network
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 EDGE_THRESHOLD = 0.65
 KEPT_REGIONS = 0.9
@@ -165,10 +167,10 @@ class FCHGNN(DeepMethod):
     dropout : float
     """
 
-    learning_rate: float = 0.01
-    weight_decay: float = 5e-5
-    hidden: int = 32
-    dropout: float = 0.3
+    learning_rate: NonNegativeFloat = 0.01
+    weight_decay: NonNegativeFloat = 5e-5
+    hidden: PositiveInt = 32
+    dropout: Share = 0.3
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Fisher z (n, P, P), hemispheres (n, P, 2), sex (n,) as +1, -1 or 0 and age (n,), infinite where missing."""

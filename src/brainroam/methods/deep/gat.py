@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.methods.base import MethodInfo
@@ -44,9 +45,9 @@ class GAT(GraphMethod):
         Of the first layer.
     """
 
-    epochs: int = 30
-    heads: int = 4
-    head_width: int = 32
+    epochs: NonNegativeInt = 30
+    heads: PositiveInt = 4
+    head_width: PositiveInt = 32
 
     classifier: ClassVar[type[GraphClassifier]] = GATClassifier
 

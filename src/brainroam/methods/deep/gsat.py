@@ -16,6 +16,7 @@ Explanation: ``edges`` (n, P, P), the probability p of each edge; 0 off the grap
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.methods.base import MethodInfo
@@ -24,6 +25,7 @@ from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.layers import Head, Network, concrete
 from brainroam.methods.deep.shells import EdgeMethod
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 
 class AttentionNetwork(Network):
@@ -69,10 +71,10 @@ class GSAT(EdgeMethod):
         Epochs between two steps of r.
     """
 
-    epochs: int = 20
-    information: float = 1.0
-    prior: float = 0.5
-    interval: int = 3
+    epochs: NonNegativeInt = 20
+    information: NonNegativeFloat = 1.0
+    prior: Share = 0.5
+    interval: PositiveInt = 3
 
     def build(self, shape: Shape) -> AttentionNetwork:
         """Encoder, edge scorer and head."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from brainroam.methods.base import MethodInfo
@@ -37,8 +38,8 @@ class IRM(SiteBalanced, GIN):
         How long lambda stays at 1 or below.
     """
 
-    penalty: float = 1.0
-    anneal_epochs: int = 10
+    penalty: NonNegativeFloat = 1.0
+    anneal_epochs: NonNegativeInt = 10
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Mean risk over sites, and the penalty."""

@@ -8,6 +8,7 @@ s_t are the standardised regions at frame t. Everybody's whole series is used, w
 
 from dataclasses import dataclass
 
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.data.cohort import Cohort
@@ -16,6 +17,7 @@ from brainroam.methods.deep.base import DeepMethod, Shape
 from brainroam.methods.deep.graphs import whole_series
 from brainroam.methods.deep.layers import Head, Network
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 
 class FrameNetwork(Network):
@@ -41,11 +43,11 @@ class MeanMLP(DeepMethod):
     dropout : float
     """
 
-    epochs: int = 30
-    learning_rate: float = 5e-3
-    weight_decay: float = 0.0
-    hidden: int = 160
-    dropout: float = 0.49
+    epochs: NonNegativeInt = 30
+    learning_rate: NonNegativeFloat = 5e-3
+    weight_decay: NonNegativeFloat = 0.0
+    hidden: PositiveInt = 160
+    dropout: Share = 0.49
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Whole series and frame weights."""

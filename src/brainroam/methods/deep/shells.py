@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from pydantic import PositiveInt
 from torch import Tensor
 
 from brainroam.data.cohort import Cohort
@@ -23,6 +24,7 @@ from brainroam.methods.deep.layers import (
     attention_scorer,
     stacked,
 )
+from brainroam.utils.parameters import Share
 
 READOUTS = ("mean", "concat")
 
@@ -40,10 +42,10 @@ class ConvolutionMethod(DeepMethod):
         Share of edges in a person's graph, by absolute correlation.
     """
 
-    hidden: int = 64
-    layers: int = 2
-    dropout: float = 0.5
-    density: float = 0.2
+    hidden: PositiveInt = 64
+    layers: PositiveInt = 2
+    dropout: Share = 0.5
+    density: Share = 0.2
 
 
 @dataclass(kw_only=True, eq=False)
@@ -85,7 +87,7 @@ class EdgeMethod(ConvolutionMethod):
         Width of the edge scorer; it dominates the cost.
     """
 
-    edge_width: int = 32
+    edge_width: PositiveInt = 32
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         """Connectivity rows (n, P, P), edges (n, E, 2) and whether each is there (n, E)."""
@@ -107,7 +109,7 @@ class SiteBalanced:
         People of each site in a batch.
     """
 
-    per_site: int = 8
+    per_site: PositiveInt = 8
 
     def batches(self, people: People) -> Iterator[Tensor]:
         """Positions of the people in each mini-batch of an epoch."""

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.data.cohort import Cohort
@@ -38,6 +39,7 @@ from brainroam.methods.deep.graphs import connectivity_matrices, standardised_se
 from brainroam.methods.deep.layers import Network, NodeNorm, SelfAttention
 from brainroam.methods.deep.shells import by_site, site_risks
 from brainroam.methods.registry import register
+from brainroam.utils.parameters import Share
 
 MOST_FRAMES, LEAST_FRAMES = 100, 40  # three convolutions and a pooling must fit
 WIDTH, HEADS = 8, 4
@@ -127,14 +129,14 @@ class XGGNN(DeepMethod):
         Reproduce the released file, faults included.
     """
 
-    epochs: int = 20
-    weight_decay: float = 1e-4
-    channels: int = 8
-    dropout: float = 0.5
-    per_site: int = 10
-    iterations: int = 4
-    sparsity: float = 1e-4
-    consistency: float = 0.01
+    epochs: NonNegativeInt = 20
+    weight_decay: NonNegativeFloat = 1e-4
+    channels: PositiveInt = 8
+    dropout: Share = 0.5
+    per_site: PositiveInt = 10
+    iterations: PositiveInt = 4
+    sparsity: NonNegativeFloat = 1e-4
+    consistency: NonNegativeFloat = 0.01
     as_released: bool = False
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
