@@ -74,6 +74,9 @@ class Explanation:
             )
         return cls([found], [cohort.table[["subject", "site"]]])
 
+    def __repr__(self) -> str:
+        return f"Explanation({len(self.pathways)} pathways of {len(self.atlas)} regions; see .pathways and .people)"
+
     def _repr_html_(self) -> str:
         """For notebooks: the largest pathways."""
         hidden = ["edge", *(name for name in self.pathways if name[:2] in ("x_", "y_", "z_"))]
