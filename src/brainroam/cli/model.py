@@ -10,7 +10,7 @@ import typer
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, cohort_on_disk
 from brainroam.cli.study import Settings, Tuning
-from brainroam.errors import BrainroamError, UsageError
+from brainroam.errors import BrainroamError, UsageError, counted
 from brainroam.methods.naming import as_typed, parse_name
 from brainroam.utils.files import expanded
 
@@ -137,10 +137,9 @@ def predict(
     show_excluded(cohort.excluded)
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
-    unlike = f"; {flagged} are unlike the people trained on (column flags)" if flagged else ""
-    typer.echo(
-        f"{len(table)} people, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}"
-    )
+    unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
+    people = counted(len(table), "person", "people")
+    typer.echo(f"{people}, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}")
 
 
 @takes_data

@@ -16,7 +16,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.features import FeatureFolder
 from brainroam.data.names import site_names
 from brainroam.data.validation import common_width, frozen_series, validated_table
-from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
+from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write
 from brainroam.utils.html import html_summary
@@ -177,7 +177,8 @@ class Cohort:
         unlabelled = self._table["label"].isna()
         if unlabelled.any():
             people = listed(self._table.loc[unlabelled, "subject"])
-            raise DataError(f"{int(unlabelled.sum())} people have no label: {people}; training and scoring need one")
+            have_none = counted(int(unlabelled.sum()), "person has", "people have")
+            raise DataError(f"{have_none} no label: {people}; training and scoring need one")
         return self._table["label"].to_numpy(dtype=int)
 
     @property
@@ -195,7 +196,7 @@ class Cohort:
         names = list(self._covariates if names is None else names)
         for name in names:
             if name not in self._table:
-                raise unknown("covariate", name, self._table.columns)
+                raise unknown("covariate", name, [name for name in self._table if name not in NO_COVARIATES])
             if name in NO_COVARIATES:
                 raise UsageError(f"{name!r} cannot be a covariate: {NO_COVARIATES[name]}; name others")
         return self._table[names].copy()

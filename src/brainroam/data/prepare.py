@@ -217,6 +217,5 @@ def _within_motion(cohort: Cohort, max_fd: float) -> Cohort:
             "max_fd leaves out who moved much, but mean FD is not known for anybody; add a column 'mean_fd' (mm)"
         )
     mask = ~(moved <= max_fd)
-    text = "mean FD {} (limit {:g} mm)"
-    told = [text.format("unknown" if np.isnan(x) else f"{x:.3f} mm", max_fd) for x in moved[mask]]
+    told = [f"mean FD {'unknown, limit' if np.isnan(x) else 'above'} {max_fd:g} mm" for x in moved[mask]]
     return cohort.exclude(mask, told) if mask.any() else cohort

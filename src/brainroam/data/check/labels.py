@@ -9,7 +9,7 @@ from scipy import stats
 
 from brainroam.data.check.report import Finding
 from brainroam.data.covariate_columns import levels_of
-from brainroam.errors import DataError, listed
+from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
@@ -57,7 +57,7 @@ def unlabelled(table: pd.DataFrame) -> Iterator[Finding]:
     """People who can be predicted but not learned from."""
     people = tuple(table.loc[table["label"].isna(), "subject"])
     if 0 < len(people) < len(table):
-        message = f"{len(people)} people have no label: {listed(people)}"
+        message = f"{counted(len(people), 'person has', 'people have')} no label: {listed(people)}"
         yield Finding("warning", "unlabelled", message, "they can be predicted, not trained on", subjects=people)
 
 
@@ -66,7 +66,7 @@ def listed_twice(excluded: pd.DataFrame) -> Iterator[Finding]:
     twice = excluded[excluded["reason"].str.startswith(LISTED)]
     for reason, part in twice.groupby("reason"):
         people = tuple(part["subject"])
-        message = f"{len(people)} people are {reason}: {listed(people)}"
+        message = f"{counted(len(people), 'person is', 'people are')} {reason}: {listed(people)}"
         yield Finding("warning", "listed-twice", message, "give every person one row", subjects=people)
 
 
@@ -78,7 +78,10 @@ def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
         if fewer == 0:
             code, remedy = "one-class-site", "it serves deconfounding only: it has no contrast, and no AUC as test site"
         elif fewer < MIN_PER_CLASS or len(label) < MIN_PEOPLE:
-            code, remedy = "small-site", "too few to train on or to test on: merge it with a similar site or leave it out"
+            code, remedy = (
+                "small-site",
+                "too few to train on or to test on: merge it with a similar site or leave it out",
+            )
         elif fewer < MIN_MINORITY * (cases + controls):
             code, remedy = "imbalance", "judge this site by AUC or balanced accuracy, not by accuracy"
         else:

@@ -43,6 +43,7 @@ def scaffold_section(data: ReportData) -> Section:
     html = render(
         "scaffold.html",
         sentence=_sentence(explanation, found.method, found.seed),
+        chance=_chance(explanation),
         caveat=_caveat(data, found.method),
         figures=[inline(drawing) for drawing in brain],
         scene=scene(explanation),
@@ -119,6 +120,21 @@ def _sentence(explanation: Explanation, method: str, seed: int) -> str:
         "condition, kappa the share of sites with its sign, pi its stability when sites are resampled; the gate and "
         "the size of the contribution to the logit are means over held-out people. The folds share most of their "
         "training sites, so a high nu is not independent evidence."
+    )
+
+
+def _chance(explanation: Explanation) -> str:
+    """How many edges chance alone would select, from the folds that kept it."""
+    pairs = [(len(fold["edges"]["edge"]), fold["chance"]["size"]) for fold in explanation.folds if "chance" in fold]
+    if not pairs:
+        return ""
+    kept = np.mean([size for size, _ in pairs])
+    mean, high = (np.mean([f(sizes) for _, sizes in pairs]) for f in (np.mean, lambda x: np.quantile(x, 0.95)))
+    verdict = "more than chance explains" if kept > high else "no more than chance explains: do not interpret them"
+    return (
+        "Chance alone selects edges too. With the signs of whole sites flipped at random, so that sites agree only by "
+        f"chance, {mean:.0f} edges are kept on average and {high:.0f} or more in 5 % of draws; here {kept:.0f} are, "
+        f"{verdict} (means over folds). This says nothing about a single edge."
     )
 
 
