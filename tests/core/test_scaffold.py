@@ -18,7 +18,7 @@ from brainroam.core.scaffold import (
     site_contrasts,
     site_stability,
 )
-from brainroam.core.sign_flips import sign_flip_sizes
+from brainroam.core.sign_flips import flipped_strengths
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError
 from brainroam.utils.cache import Cache
 
@@ -115,14 +115,18 @@ def test_hierarchical_bootstrap_is_an_option_that_follows_its_seed():
     assert len(first)
 
 
-def test_flipped_sites_give_the_base_rate():
+def test_flipped_sites_tell_agreement_from_chance():
     rng, sites = np.random.default_rng(0), [f"s{k}" for k in range(10)]
-    noise = rng.normal(size=(10, 600))
-    chance = sign_flip_sizes(noise, sites)
-    assert abs(len(select_scaffold(noise, sites)) - chance.mean()) < 3 * chance.std()
-    agreed = noise + np.where(np.arange(600) < 60, 2.0, 0.0)
-    assert len(select_scaffold(agreed, sites)) > np.quantile(sign_flip_sizes(agreed, sites), 0.95)
-    assert (sign_flip_sizes(agreed, sites) == sign_flip_sizes(agreed, sites)).all()
+
+    def p_value(contrast):
+        strengths = flipped_strengths(contrast, sites[: len(contrast)])
+        return (strengths >= strengths[0]).mean()
+
+    noise = rng.normal(size=(20, 10, 200))
+    p = np.array([p_value(contrast) for contrast in noise])
+    assert 0.35 < p.mean() < 0.65
+    agreed = noise[0] + np.where(np.arange(200) < 20, 2.0, 0.0)
+    assert p_value(agreed) < 0.05 and p_value(agreed[:5]) == 1 / 16
 
 
 @given(st.integers(2, 20), st.lists(st.integers(1, 100).map(lambda k: k / 100), min_size=1, max_size=8))

@@ -51,7 +51,7 @@ def test_a_crop_that_is_none_is_refused(crop):
 
 def test_a_list_of_people_with_reasons_is_excluded_however_ids_are_written(tmp_path):
     (tmp_path / "out.csv").write_text("participant_id,reason\nsub-01,cyst\n3\n# seen twice\n99,moved house\n")
-    with pytest.warns(UserWarning, match="nobody in the data is called 99,"):
+    with pytest.warns(UserWarning, match="no person in the data has the id 99,"):
         left = Preparation(exclude=tmp_path / "out.csv").apply(cohort())
     assert left.table["subject"].tolist() == ["02", "x4"]
     assert left.excluded["reason"].tolist() == [

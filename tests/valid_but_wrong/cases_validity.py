@@ -175,7 +175,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("covariate-id", "an id as covariate", encoded(list(range(40)), "SUB_ID"), "refused", "is an id"),
     ("covariate-subject", "the column subject as covariate", lambda _: small().covariates(["subject"]), "refused", "every person has another id"),
     ("covariate-label", "the diagnosis as covariate", lambda _: small().covariates(["age", "label"]), "refused", "it is what is predicted"),
-    ("covariate-site", "the site as covariate", lambda _: small().covariates(["site"]), "refused", "sites are dealt with by name"),
+    ("covariate-site", "the site as covariate", lambda _: small().covariates(["site"]), "refused", "sites are handled by their names"),
     ("covariate-huge", "a covariate of 1e300", encoded([1e300, 1.0, 2.0]), "refused", "leave unknown ones empty"),
     ("covariate-infinite", "an infinite covariate", encoded([np.inf, 1.0, 2.0]), "refused", "must be finite or missing"),
     ("covariate-int-names", "columns named 0 and 1", lambda _: CovariateEncoder().fit(pd.DataFrame(noise(9, 2))).names_ == ["0", "1"], "right", ""),

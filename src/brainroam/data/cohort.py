@@ -26,7 +26,7 @@ COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
 NO_COVARIATES = {
     "label": "it is what is predicted, and nobody knows it at a new site",
     "subject": "every person has another id",
-    "site": "sites are dealt with by name, and a new site has no effect of its own to remove",
+    "site": "sites are handled by their names, and a new site has no effect of its own to remove",
     "group": "it says who must not be split, and new people belong to new families",
 }
 
@@ -259,7 +259,7 @@ class Cohort:
         """The people at these positions (integers, or a boolean mask), in that order."""
         positions = np.arange(len(self))[np.asarray(index)]
         if len(positions) == 0:
-            raise DataError("the selection holds nobody; check the sites or the subset asked for")
+            raise DataError("the selection is empty; check the sites or the subset asked for")
         return self._with(positions, self._excluded)
 
     def select(self, sites: Iterable[str]) -> "Cohort":

@@ -202,7 +202,7 @@ def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
     known = {*ids, *cohort.excluded["subject"].map(unpadded)}
     absent = [s for s in people if unpadded(s) not in known and s.lower() not in USUAL["subject"]]
     if absent:
-        warnings.warn(f"nobody in the data is called {listed(absent)}, who should be excluded", stacklevel=4)
+        warnings.warn(f"no person in the data has the id {listed(absent)}, listed to be excluded", stacklevel=4)
     mask = ids.isin(by_id).to_numpy()
     if not mask.any():
         return cohort

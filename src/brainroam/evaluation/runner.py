@@ -125,7 +125,7 @@ def evaluate(
     n_splits : int
         Of ``cv``: parts the people are dealt into.
     n_repeats : int
-        Of ``cv`` and ``halves``: how often people or sites are dealt.
+        Of ``cv`` and ``halves``: how often people or sites are split at random.
     force : bool
         Do finished runs again.
     partial : bool

@@ -17,7 +17,7 @@ import torch
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.saving import core_from_state, core_state
-from brainroam.core.sign_flips import sign_flip_sizes
+from brainroam.core.sign_flips import flipped_strengths
 from brainroam.core.training import predict_logits
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, MethodInfo
@@ -102,12 +102,12 @@ class Core(Method):
         }
 
     def _chance(self) -> dict[str, Any]:
-        """Edges that would be selected if sites did not agree; nothing for a saved model, which keeps no contrasts."""
+        """Whether sites agree more than chance; nothing for a saved model, which keeps no contrasts."""
         clf, scaffold = self.classifier_, self.classifier_.scaffold_
         if not len(scaffold.contrast) or clf.bootstrap != "sites":
             return {}
         thresholds = clf.chosen_["tau_percentile"], clf.chosen_["eta"], clf.zeta
-        return {"chance": {"size": sign_flip_sizes(scaffold.contrast, scaffold.sites, *thresholds)}}
+        return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """The pathways' contributions (n, M_S); their sum is the logit.

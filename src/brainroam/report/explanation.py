@@ -1,4 +1,4 @@
-"""What methods read, as tables: their pathways, which of them moved whom, and how sites, lobes and networks take part.
+"""What methods read, as tables: their pathways, the largest contributions for each person, sites, lobes and networks.
 
 `Explanation` is made from one fitted model, or from the runs of a whole leave-one-site-out study; what each method
 contributes stands in `brainroam.methods.explanation`.

@@ -64,7 +64,7 @@ def write_relmats(
     out, labels = Path(out), [_label(name) for name in cohort.table["subject"]]
     if len(set(labels)) < len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})
-        raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would stand twice")
+        raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would occur twice")
     sidecar = {
         "RelationshipMeasure": kind,
         "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity"

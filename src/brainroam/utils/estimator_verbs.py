@@ -15,7 +15,7 @@ class EstimatorVerbs:
         return float(np.average(predicted == np.asarray(y), weights=sample_weight))
 
     def explain(self, series: Any, covariates: Any = None, **options: Any) -> Any:
-        """Which pathways the model reads, and which of them moved whom; see `brainroam.explain`."""
+        """Which pathways the model reads, and which contributed most for each person; see `brainroam.explain`."""
         import brainroam
 
         return brainroam.explain(self, series, covariates, **options)

@@ -157,7 +157,7 @@ def covariate_gaps(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Fi
                 yield Finding("warning", f"no-{name}", f"{name} is missing for the whole site", remedy, str(site))
             elif people:
                 message = f"{name} is missing for {len(people)}: {listed(people)}"
-                remedy = "the mean of the training people stands in, and is flagged"
+                remedy = "replaced by the mean of the training people, and flagged"
                 yield Finding("note", f"missing-{name}", message, remedy, str(site), people)
 
 

@@ -179,7 +179,7 @@ def _chosen(table: pd.DataFrame, request: Request) -> pd.Series:
     if absent and (request.all_sites or len(absent) == len(request.sites)):
         raise unknown("site", absent[0], present)
     if absent:
-        warnings.warn(f"the data hold nobody from {listed(absent, limit=20)}", stacklevel=2)
+        warnings.warn(f"the data have no people from {listed(absent, limit=20)}", stacklevel=2)
     return names.isin(request.sites).any(axis=1)
 
 

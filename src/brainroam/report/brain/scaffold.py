@@ -124,17 +124,23 @@ def _sentence(explanation: Explanation, method: str, seed: int) -> str:
 
 
 def _chance(explanation: Explanation) -> str:
-    """How many edges chance alone would select, from the folds that kept it."""
-    pairs = [(len(fold["edges"]["edge"]), fold["chance"]["size"]) for fold in explanation.folds if "chance" in fold]
-    if not pairs:
+    """Whether the sites agree more than chance, from the folds that kept it."""
+    folds = [np.array(fold["chance"]) for fold in explanation.folds if "chance" in fold]
+    if not folds:
         return ""
-    kept = np.mean([size for size, _ in pairs])
-    mean, high = (np.mean([f(sizes) for _, sizes in pairs]) for f in (np.mean, lambda x: np.quantile(x, 0.95)))
-    verdict = "more than chance explains" if kept > high else "no more than chance explains: do not interpret them"
+    own, flipped = np.mean([fold[0] for fold in folds]), np.mean([fold[1:].mean() for fold in folds])
+    p = np.median([(fold >= fold[0]).mean() for fold in folds])
+    least = np.median([1 / len(fold) for fold in folds])
+    if p <= 0.05:
+        verdict = "the sites agree more than chance explains"
+    elif p <= least:
+        verdict = "the smallest p that so few sites can give, so they cannot show more"
+    else:
+        verdict = "the sites do not agree more than chance explains: do not interpret single pathways"
     return (
-        "Chance alone selects edges too. With the signs of whole sites flipped at random, so that sites agree only by "
-        f"chance, {mean:.0f} edges are kept on average and {high:.0f} or more in 5 % of draws; here {kept:.0f} are, "
-        f"{verdict} (means over folds). This says nothing about a single edge."
+        "Thresholds always select some edges. If sites agreed only by chance (the signs of whole sites flipped), the "
+        f"selected edges would have a mean size of d_com of {flipped:.4f}; they have {own:.4f} (means over folds; "
+        f"median p = {p:.2g}): {verdict}."
     )
 
 
