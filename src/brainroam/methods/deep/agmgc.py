@@ -57,7 +57,7 @@ class TemporalFilters(nn.Module):
         """Series (B, T, P) to filtered series of unit power (B, P, channels, T) and their powers (B, P, width)."""
         each = series.mT.flatten(0, 1)[:, None]
         filtered = self.filters(each).unflatten(0, (len(series), series.shape[2]))
-        power = filtered.square().mean(-1, keepdim=True) + 1e-6
+        power = filtered.square().mean(-1, keepdim=True) + 1e-3
         return filtered / power.sqrt(), self.power(power.squeeze(-1).log())
 
 
