@@ -100,7 +100,7 @@ def test_rhythm_slows_the_regions_of_cases_and_changes_no_edge():
         assert 0.15 < autocorrelation[one].mean() - autocorrelation[other].mean() < cohort.truth.rhythm
         # Individual expression and covariates move edges more than sampling does.
         assert np.abs(edges[one].mean(axis=0) - edges[other].mean(axis=0)).max() < 0.04
-    with pytest.raises(UsageError, match="rhythm must be between 0 and 1.1, got 2"):
+    with pytest.raises(UsageError, match=r"rhythm must be between 0 and 1\.1, got 2"):
         make_cohort(rhythm=2)
 
 
