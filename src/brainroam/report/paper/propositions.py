@@ -85,8 +85,8 @@ def _margin(margin: pd.DataFrame) -> Figure:
     axes.scatter(at, share["mean"], color=[BLUE if low >= 1 else GREY for low in BINS[:-1]])
     for x, (mean, size) in enumerate(share.to_numpy()):
         if np.isfinite(size):
-            above = {"xytext": (0, 5), "textcoords": "offset points"}
-            axes.annotate(f"{mean:.1%}\nof {size:.0f}", (x, mean), ha="center", va="bottom", fontsize=8, **above)
+            label, at_point = f"{mean:.1%}\nof {size:.0f}", (x, mean)
+            axes.annotate(label, at_point, (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8)
     axes.axvline(np.flatnonzero(BINS == 1)[0] - 0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     names = [f"{low:g} to {high:g}" for low, high in pairwise(BINS[:-1])]
     axes.set_xticks(at, [*names, f"over {BINS[-2]:g}"], fontsize=8)
