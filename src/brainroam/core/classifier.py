@@ -14,9 +14,9 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from brainroam.core.auc import auc
 from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import as_table
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
@@ -352,7 +352,7 @@ class CoreClassifier(FrozenCore):
         if choice.epochs > 0 or len(trials) == len(held_out):
             return choice
         logits = {name: predict_logits(self._network(), episode) for name, episode in held_out.items()}
-        aucs = [roc_auc_score(held_out[name].labels.cpu().numpy(), score) for name, score in logits.items()]
+        aucs = [auc(held_out[name].labels.cpu().numpy(), score) for name, score in logits.items()]
         return Choice(0, float(np.mean(aucs)), logits)
 
     def _must_earn(self) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
+from brainroam.core.auc import auc
 from brainroam.core.gate import GatedNetwork
 from brainroam.core.training import AnyEpisode, predict_logits
 
@@ -58,7 +58,7 @@ def choose_epochs(
             next(trial.epochs)
         logits.append([predict_logits(trial.network, trial.held_out) for trial in trials])
         labels = [trial.held_out.labels.cpu().numpy() for trial in trials]
-        aucs.append([float(roc_auc_score(y, score)) for y, score in zip(labels, logits[-1], strict=True)])
+        aucs.append([auc(y, score) for y, score in zip(labels, logits[-1], strict=True)])
         merit = np.mean(aucs, axis=1)
         if not fixed and epoch >= first and epoch - (first + int(np.argmax(merit[first:]))) >= patience:
             break

@@ -12,9 +12,9 @@ and carry the weights of a linear reading of the static channel, for the network
     w = argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2                  over the training people of those sites
 """
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, singledispatch
+from functools import cached_property, lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ class Evidence:
     """
 
     on_disk = False
-    _last: SiteDeconfounder | None = None  # of the sites last asked for: scaffold and pathways ask in turn
+    _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
 
     def __init__(
         self,
@@ -168,7 +168,8 @@ class Evidence:
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
             contrast = self.contrast[rows] + self._pooling(sites, rows)
-            found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds)
+            whole = len(rows) == len(self.sites)
+            found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
         else:
             found = extract_scaffold(
                 *self._people_of(sites),
@@ -190,13 +191,18 @@ class Evidence:
         """
         if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
             return 0.0
-        raw, frozen = self.deconfounder.encoder_.imputed(self.covariates), self.frozen(sites)
-        changes = dict(zip(frozen.sites_, frozen.slope_changes(), strict=True))
-        moved = []
-        for name in (self.sites[row] for row in rows):
-            case, control = ((self.site == name) & (self.y == label) for label in (1, 0))
-            moved.append(-(raw[case].mean(axis=0) - raw[control].mean(axis=0)) @ changes[name])
-        return np.stack(moved)
+        names = _names(sites)
+        frozen, changes = self.deconfounder.restricted_with_changes(names)
+        self._keep_frozen(frozen)
+        gaps = self._covariate_gaps
+        return np.stack([-gaps[self.sites[row]] @ changes[names.index(self.sites[row])] for row in rows])
+
+    @cached_property
+    def _covariate_gaps(self) -> dict[str, np.ndarray]:
+        """Mean covariates of cases minus controls (d,) at each site."""
+        raw = self.deconfounder.encoder_.imputed(self.covariates)
+        classes = {name: [(self.site == name) & (self.y == label) for label in (1, 0)] for name in self.sites}
+        return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "Evidence":
         """The same evidence, ready to read people on the edges of these scaffolds."""
@@ -265,10 +271,18 @@ class Evidence:
         """The deconfounder that knows these sites only."""
         if self.deconfounder.pooled:
             return self.deconfounder
-        names = sorted(set(map(str, sites)))
-        if self._last is None or self._last.sites_ != names:
-            self._last = self.deconfounder.restricted(names)
-        return self._last
+        names = _names(sites)
+        if tuple(names) not in self._frozen:
+            self._keep_frozen(self.deconfounder.restricted(names))
+        return self._frozen[tuple(names)]
+
+    def _keep_frozen(self, deconfounder: SiteDeconfounder) -> None:
+        before = {} if self.on_disk else self._frozen  # they are averages; on disk even those of one fold are large
+        self._frozen = {**before, tuple(deconfounder.sites_): deconfounder}
+
+
+def _names(sites: Iterable[str]) -> list[str]:
+    return sorted(set(map(str, sites)))
 
 
 @singledispatch
