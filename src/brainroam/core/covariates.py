@@ -172,13 +172,13 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
     def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, NaN where missing."""
         self._require(covariates)
-        unseen = self.missing(covariates)
         raw = np.empty((len(covariates), len(self.names_)))
         for k, (name, level) in enumerate(self._encoded()):
-            column = covariates[name]
-            raw[:, k] = (as_text(column) == level).astype(float) if level else _numeric(column, name)
             if level:
-                raw[unseen[name].to_numpy(), k] = np.nan
+                text = as_text(covariates[name])
+                raw[:, k] = np.where(text.isin(self.levels_[name]), text == level, np.nan)
+            else:
+                raw[:, k] = _numeric(covariates[name], name)
         return raw
 
     def _require(self, covariates: pd.DataFrame) -> None:
