@@ -174,9 +174,9 @@ class CoreClassifier(FrozenCore):
         gated: bool = True,
         epochs: NonNegativeInt | None = None,
         max_epochs: NonNegativeInt = 15,
-        patience: PositiveInt = 3,
+        patience: PositiveInt = 2,
         inner_sites: PositiveInt | None = None,
-        trial_sites: PositiveInt = 4,
+        trial_sites: PositiveInt = 3,
         learning_rate: NonNegativeFloat = 1e-3,
         weight_decay: NonNegativeFloat = 5e-4,
         batch_size: PositiveInt = 32,
@@ -381,8 +381,10 @@ class CoreClassifier(FrozenCore):
         """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
         epochs = choice.epochs if choice else self._most_epochs()
         self.network_ = self._network()
-        episodes = self._episodes(folds, NOBODY)
-        train_network(self.network_, episodes, epochs, self._schedule(folds), self.random_state).eval()
+        if epochs:
+            episodes = self._episodes(folds, NOBODY)
+            train_network(self.network_, episodes, epochs, self._schedule(folds), self.random_state)
+        self.network_.eval()
         self.set_pathways(folds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         if choice is None:
