@@ -26,7 +26,7 @@ from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "inner_sites": 4}
+NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "inner_sites": 4, "patience": 3}
 PAPER = {
     "kind": "pearson",
     "robust": False,

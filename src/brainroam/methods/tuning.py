@@ -18,10 +18,10 @@ from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
+from brainroam.core.auc import aucs
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
@@ -130,7 +130,7 @@ class Selected(Method):
         for configuration in self._configurations():
             paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
-            merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
+            merit = np.mean([aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
             if merit[epoch] > best:
                 best = float(merit[epoch])
@@ -202,7 +202,3 @@ def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
         return cohort, []
     note = left_out_note(int((~kept).sum()), "their group (family or person) has more people elsewhere")
     return cohort.subset(kept), [note]
-
-
-def _aucs(y: np.ndarray, path: np.ndarray) -> np.ndarray:
-    return np.array([roc_auc_score(y, scores) for scores in path])

@@ -20,6 +20,7 @@ from brainroam.report.sections.comparison import comparison_section
 from brainroam.report.sections.confounding import confounding_section
 from brainroam.report.sections.controls import controls_section
 from brainroam.report.sections.first import first_section
+from brainroam.report.sections.groups import groups_section
 from brainroam.report.sections.next_site import next_site_section
 from brainroam.report.sections.notes import notes_section
 from brainroam.report.sections.people import people_section
@@ -36,7 +37,11 @@ Maker = Callable[[ReportData], Section]
 CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
     ("work", "Did it work?", (verdict_section, comparison_section)),
     ("fail", "Where did it fail?", (sites_section,)),
-    ("confounds", "Is it motion, age, sex or site?", (confounding_section, controls_section, brain.embedding_section)),
+    (
+        "confounds",
+        "Is it motion, age, sex or site?",
+        (confounding_section, groups_section, controls_section, brain.embedding_section),
+    ),
     ("connections", "Which connections?", (brain.scaffold_section, brain.gates_section)),
     ("mine", "How would it do at my site?", (next_site_section, calibration_section)),
     (
