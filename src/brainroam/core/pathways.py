@@ -25,6 +25,7 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.log_profiles import Profiles as Profiles
 from brainroam.core.log_profiles import profiles_of as profiles_of
+from brainroam.core.moments import Moments
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,
@@ -106,7 +107,7 @@ class Evidence:
 
     on_disk = False
     _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
-    _profiled: tuple[Profiles, dict[str, "Moments"]] | None = None
+    _profiled: tuple[Profiles, dict[str, Moments]] | None = None
 
     def __init__(
         self,
@@ -234,7 +235,7 @@ class Evidence:
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
         return Pathways(self.kept(deconfounder), scaffold, graph, orientation, centre, scale, weights)
 
-    def _described(self, profiles: Profiles, sites: Sequence[str]) -> "Moments":
+    def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
         """Moments of the profiles of the people of some sites, put together from those of each site."""
         if self._profiled is None or self._profiled[0] is not profiles:
             self._profiled = profiles, {}
@@ -303,47 +304,6 @@ class _Batches:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return map(self._read, range(self._n))
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Number, mean and squares about the mean of values over the people who have them."""
-
-    count: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-
-    @classmethod
-    def of(cls, batches: Iterable[np.ndarray]) -> "Moments":
-        """Of people (n, ...) in batches."""
-        return cls.joined([cls._of_some(x) for x in batches])
-
-    @classmethod
-    def _of_some(cls, x: np.ndarray) -> "Moments":
-        present = np.isfinite(x)
-        count = present.sum(axis=0)
-        mean = np.sum(x, axis=0, where=present) / np.maximum(count, 1)
-        return cls(count, mean, np.sum((x - mean) ** 2, axis=0, where=present))
-
-    @classmethod
-    def joined(cls, parts: Sequence["Moments"]) -> "Moments":
-        """Of the people of several parts together."""
-        if len(parts) == 1:
-            return parts[0]
-        count = np.sum([part.count for part in parts], axis=0)
-        mean = sum(part.count * part.mean for part in parts) / np.maximum(count, 1)
-        squares = sum(part.squares + part.count * (part.mean - mean) ** 2 for part in parts)
-        return cls(count, mean, squares)
-
-    def on(self, columns: np.ndarray) -> "Moments":
-        """Of some of the values."""
-        return Moments(self.count[columns], self.mean[columns], self.squares[columns])
-
-    @property
-    def scale(self) -> np.ndarray:
-        """Standard deviation; 1 where there is none."""
-        scale = np.sqrt(self.squares / np.maximum(self.count, 1))
-        return np.where(scale > EPS, scale, 1.0)
 
 
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:

@@ -119,7 +119,7 @@ class EdgeRidge(Method):
         return self
 
     def _centred(self, cohort: Cohort) -> np.ndarray:
-        return np.nan_to_num(cohort_edges(cohort, *self.kind) - self.centre_)
+        return np.nan_to_num(cohort_edges(cohort, *self.kind) - self.centre_, copy=False)
 
     def _target(self, cohort: Cohort) -> np.ndarray:
         target = 2.0 * cohort.labels - 1
