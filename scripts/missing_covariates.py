@@ -10,7 +10,7 @@ people, drawn once, in training, at the held-out site, or at both. Two ways to g
     edges   a ridge from the edges, learned on the training people whose value is known, with the penalty that does best
             at inner left-out sites, estimates it; the mean where no penalty has an R^2 above 0 there
 
-Prints one line per held-out site and a table at the end; a run that was stopped goes on where it was. The figures of
+Prints one line per model and a table at the end; a run that was stopped goes on where it was. The figures of
 docs/results/next-site.md come from here.
 """
 
@@ -32,10 +32,16 @@ from brainroam.methods.tuning import Selected
 
 UNTRAINED = {"max_epochs": 0, "trial_sites": 1, "profiles": False}  # the scores of epochs=0, at a tenth of the cost
 HIDDEN = {"nothing": [], "age": ["age"], "sex": ["sex"], "age and sex": ["age", "sex"]}
-TRAINED = (("nothing", 0.0), ("age", 0.5), ("sex", 0.5), ("age and sex", 0.5), ("age and sex", 1.0))
+MODELS = (  # how what is missing in training is filled, what is missing there, and for which share of the people
+    ("mean", "nothing", 0.0),
+    ("mean", "age and sex", 1.0),
+    ("mean", "age and sex", 0.5),
+    ("edges", "age and sex", 0.5),
+    ("mean", "age", 0.5),
+    ("mean", "sex", 0.5),
+)
 NEW = (("nothing", 0.0), ("age", 1.0), ("sex", 1.0), ("age and sex", 0.5), ("age and sex", 1.0))
 PENALTIES = (0.1, 1.0, 10.0)  # in units of the mean squared length
-KEY = ["fill", "training", "training_share", "new", "new_share"]
 
 
 def main() -> None:
@@ -50,35 +56,33 @@ def main() -> None:
     else:
         cohort = brainroam.load_cohort(given.data, atlas=given.atlas)
     rows = pd.read_csv(given.out).to_dict("records") if given.out.is_file() else []
-    for site in cohort.sites:
-        if site not in {row["site"] for row in rows}:
-            rows += [{"site": site, **row} for row in at_site(cohort, site)]
+    done = {(row["site"], row["model"]) for row in rows}
+    for way, what, share in MODELS:
+        model = f"{way}: {what}, {share:.0%}"
+        for site in cohort.sites:
+            if (site, model) in done:
+                continue
+            rows += [{"site": site, "model": model, **row} for row in at_site(cohort, site, way, what, share)]
             pd.DataFrame(rows).to_csv(given.out, index=False)
-            print(site, flush=True)
+            print(model, site, flush=True)
     show(pd.DataFrame(rows))
 
 
-def at_site(cohort: brainroam.Cohort, site: str) -> Iterator[dict]:
-    """All conditions at one held-out site."""
+def at_site(cohort: brainroam.Cohort, site: str, way: str, what: str, share: float) -> Iterator[dict]:
+    """One model, and the people of the site it has not seen, with more and more of them unknown."""
     test = (cohort.table["site"] == site).to_numpy()
     truth = cohort.table[["age", "sex"]].astype(float)
-    for what, share in TRAINED:
-        known = truth.mask(hidden(cohort, what, share, seed=1) & ~test[:, None])
-        for fill in ("mean", "edges") if share in (0.0, 0.5) else ("mean",):
-            if fill == "edges" and what in ("age", "sex"):
-                continue
-            trained = known if fill == "mean" else filled(cohort, known, ~test)[0]
-            if fill == "mean" or share:  # with nothing missing in training both ways are the same model
-                model = fitted(cohort, trained, ~test)
-            for new, new_share in NEW:
-                seen = known.mask(hidden(cohort, new, new_share, seed=2) & test[:, None])
-                r2 = {}
-                if fill == "edges":
-                    if new == "nothing":
-                        continue
-                    seen, r2 = filled(cohort, seen, ~test)
-                key = dict(zip(KEY, (fill, what, share, new, new_share), strict=True))
-                yield key | measured(model, with_covariates(cohort, seen).subset(test)) | r2
+    known = truth.mask(hidden(cohort, what, share, seed=1) & ~test[:, None])
+    model = fitted(cohort, known if way == "mean" else filled(cohort, known, ~test)[0], ~test)
+    for new, new_share in NEW:
+        seen = known.mask(hidden(cohort, new, new_share, seed=2) & test[:, None])
+        for fill in ("mean", "edges") if share < 1 and new_share == 1 else ("mean",):
+            values, r2 = (seen, {}) if fill == "mean" else filled(cohort, seen, ~test)
+            yield (
+                {"new": new, "new_share": new_share, "fill": fill}
+                | r2
+                | measured(model, with_covariates(cohort, values).subset(test))
+            )
 
 
 def hidden(cohort: brainroam.Cohort, what: str, share: float, seed: int) -> np.ndarray:
@@ -132,15 +136,16 @@ def measured(model: Selected, people: brainroam.Cohort) -> dict[str, float]:
 
 def show(rows: pd.DataFrame) -> None:
     """Means over sites, and differences from complete data at the same sites."""
-    complete = rows[(rows[KEY[1]] == "nothing") & (rows["new"] == "nothing")].set_index("site")
-    for key, here in rows.groupby(KEY, sort=False):
+    complete = rows[(rows["model"] == rows["model"].iloc[0]) & (rows["new"] == "nothing")].set_index("site")
+    for key, here in rows.groupby(["model", "new", "new_share", "fill"], sort=False):
         here = here.set_index("site")
         gap = left_out_t((here["auc"] - complete["auc"].reindex(here.index)).to_numpy())
         r2 = " ".join(f"R2 {name} {here['r2_' + name].mean():.2f}" for name in ("age", "sex") if f"r2_{name}" in here)
         print(
-            *key, f"AUC {100 * here['auc'].mean():.1f} ({100 * gap.mean:+.2f}, {100 * gap.low:+.2f} to "
-            f"{100 * gap.high:+.2f}) balanced accuracy {100 * here['balanced_acc'].mean():.1f} Brier "
-            f"{here['brier'].mean():.4f} off {here['level_off'].mean():.3f} {r2}", sep="\t",
+            *key, f"{len(here)} sites", f"AUC {100 * here['auc'].mean():.2f}",
+            f"({100 * gap.mean:+.2f}, {100 * gap.low:+.2f} to {100 * gap.high:+.2f})",
+            f"balanced accuracy {100 * here['balanced_acc'].mean():.1f}",
+            f"Brier {here['brier'].mean():.4f}", f"off {here['level_off'].mean():.3f}", r2, sep="\t",
         )  # fmt: skip
 
 
