@@ -93,7 +93,7 @@ def report(
         A folder of runs, as `brainroam.evaluate` writes it, or what it returned; several folders of the same people
         (two atlases, two pipelines) are reported side by side.
     out : path
-        The HTML file; it needs nothing but itself.
+        The HTML file; it is self-contained.
     figures : path, optional
         A folder for the figures as PNG (300 dpi) and SVG.
     method : str, optional

@@ -1,4 +1,4 @@
-"""For whom does it work: women and men, young and old, still and restless."""
+"""AUC by sex, and by thirds of age and of head motion."""
 
 from dataclasses import dataclass
 
