@@ -135,6 +135,18 @@ def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, 
     )
 
 
+BLOCK = 1024  # edges worked on together
+
+
+def edge_blocks(n_edges: int) -> list[slice]:
+    """All edges in blocks, the same in memory and on disk, so that sums over edges are the same numbers.
+
+    >>> edge_blocks(1500)
+    [slice(0, 1024, None), slice(1024, 1500, None)]
+    """
+    return [slice(start, min(start + BLOCK, n_edges)) for start in range(0, n_edges, BLOCK)]
+
+
 def keep_edges(cohort: Cohort, kind: EdgeKind, values: np.ndarray | None = None) -> bool:
     """Give a cohort the edge values that `cohort_edges` would compute; without values, whether it has them."""
     if values is not None:
