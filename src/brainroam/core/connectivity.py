@@ -131,7 +131,7 @@ def edges(
 def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False) -> np.ndarray:
     """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
     return cohort.per_person(
-        _name(EdgeKind(kind, shrinkage, robust)), lambda series: edges(series, kind, shrinkage, robust)
+        edge_name(EdgeKind(kind, shrinkage, robust)), lambda series: edges(series, kind, shrinkage, robust)
     )
 
 
@@ -150,11 +150,12 @@ def edge_blocks(n_edges: int) -> list[slice]:
 def keep_edges(cohort: Cohort, kind: EdgeKind, values: np.ndarray | None = None) -> bool:
     """Give a cohort the edge values that `cohort_edges` would compute; without values, whether it has them."""
     if values is not None:
-        cohort.per_person(_name(kind), lambda _: values)
-    return cohort.has_per_person(_name(kind))
+        cohort.per_person(edge_name(kind), lambda _: values)
+    return cohort.has_per_person(edge_name(kind))
 
 
-def _name(kind: EdgeKind) -> str:
+def edge_name(kind: EdgeKind) -> str:
+    """What the edges of a kind are called among the features of a cohort."""
     shrinkage = f"-{kind.shrinkage:g}" if kind.kind in SHRUNK else ""
     return f"edges-{kind.kind}{shrinkage}{'-robust' if kind.robust and kind.kind != 'cofluctuation' else ''}"
 

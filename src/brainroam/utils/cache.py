@@ -20,6 +20,7 @@ from brainroam.utils.files import atomic_write
 
 Result = TypeVar("Result")
 LIMIT = 2**30
+ALONE = "alone"  # the name of an array that is all of a summary
 
 
 class Cache:
@@ -48,7 +49,7 @@ class Cache:
         return self._kept(key) if key in self._results else self._keep(key, compute())
 
     def summary(self, name: Hashable, arrays: list[np.ndarray], compute: Callable[[], Result]) -> Result:
-        """As `get`, of an array or a tuple of arrays that other processes can share."""
+        """As `get`, of an array or a dictionary of arrays that other processes can share."""
         return self.summaries(name, [arrays], lambda _: [compute()])[0]
 
     def summaries(
@@ -103,16 +104,15 @@ class DiskCache(Cache):
             return True
         try:
             with np.load(io.BytesIO(self._path(key).read_bytes()), allow_pickle=False) as file:
-                arrays = tuple(file[name] for name in file.files)
+                arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return False  # not there, or not whole: computed again
-        self._keep(key, arrays if len(arrays) > 1 else arrays[0])
+        self._keep(key, arrays.get(ALONE, arrays))
         return True
 
     def _share(self, key: bytes, result: Any) -> Any:
-        arrays = result if isinstance(result, tuple) else (result,)
         with atomic_write(self._path(key)) as file:
-            np.savez(file, *arrays)
+            np.savez(file, **(result if isinstance(result, dict) else {ALONE: result}))
         return self._keep(key, result)
 
     def _path(self, key: bytes) -> Path:
