@@ -274,7 +274,9 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not isinstance(values, StoredArray):
             return cache.get(name, [values, raw], lambda: self._fit_edges(values, raw))
         blocks = [
-            cache.summary((*name, str(block)), [values, raw], lambda c=block: self._fit_edges(values[:, c], raw).state())
+            cache.summary(
+                (*name, str(block)), [values, raw], lambda c=block: self._fit_edges(values[:, c], raw).state()
+            )
             for block in edge_blocks(values.shape[1])
         ]
         return SiteFit.joined(blocks)

@@ -154,9 +154,7 @@ class SiteEdges:
             present = np.isfinite(self._values[self._rows[people], columns])
             values = np.where(present, self._residuals(site, columns), 0)
             mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
-            return np.stack(
-                [self._precision(site) * (mean[0] - mean[1]), (values**2).sum(axis=0), present.sum(axis=0)]
-            )
+            return np.stack([self._precision(site) * (mean[0] - mean[1]), (values**2).sum(axis=0), present.sum(axis=0)])
 
         name = "contrast", self.kind, self.centred
         return self._cache.summary(name, [self._rows[people], case], lambda: self._over_blocks(contrast))

@@ -167,7 +167,9 @@ class EdgeRidge(Method):
             order, upper = people.order[who], uppers.pop(0)
             gram = (np.triu(upper) + np.triu(upper, 1).T).astype(float)
             del upper
-            ridges = (DualRidge(gram, penalty, people.nuisance[order], refits=False) for penalty in self._absolute(gram))
+            ridges = (
+                DualRidge(gram, penalty, people.nuisance[order], refits=False) for penalty in self._absolute(gram)
+            )
             betas.append(_combined(ridges, people.target[order]).astype(np.float32))
         coefs = [np.empty(len(scale)) for scale in scales]
         for columns, residuals in edges.residuals():
