@@ -18,11 +18,10 @@ from pathlib import Path
 
 import numpy as np
 from bench_scale import make_store
-from scipy.optimize import nnls
-from threadpoolctl import threadpool_limits
-
 from brainroam.execution.out_of_core.passes import write_contrasts, write_edges
 from brainroam.execution.out_of_core.plan import Stages, make_plan, without_signal
+from scipy.optimize import nnls
+from threadpoolctl import threadpool_limits
 
 GRID = [  # people, regions, volumes
     (150, 80, 100),

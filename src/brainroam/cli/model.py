@@ -9,11 +9,10 @@ import typer
 
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, Memory, load_or_open, work_beside
-from brainroam.cli.verbosity import quiet
 from brainroam.cli.study import Settings, Tuning
+from brainroam.cli.verbosity import quiet
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.methods.naming import as_typed, parse_name
-from brainroam.utils.files import expanded
 
 if TYPE_CHECKING:
     import pandas as pd

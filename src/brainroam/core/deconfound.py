@@ -38,7 +38,6 @@ from brainroam.data.names import site_names
 from brainroam.data.stored_array import StoredArray
 from brainroam.errors import DataError, listed, unknown
 from brainroam.utils.cache import Cache
-from brainroam.utils.model_files import part
 from brainroam.utils.parameters import require_settings
 
 POOLED, ONE_SITE = "(pooled)", "(one site)"

@@ -53,8 +53,8 @@ class DualRidge:
         require_penalties(penalty)
         self.gram, self.penalty = gram, penalty
         self.nuisance = np.zeros((len(gram), 0)) if nuisance is None else nuisance
-        factor = _factor(gram, penalty)
-        self._factor, self._inverse = (None, _inverted(factor)) if refits else (factor, None)
+        self._factor = _factor(gram, penalty)
+        self._inverse = _inverted(self._factor) if refits else None
         self._gram_nuisance = gram @ self.nuisance
 
     def weights(self, target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:

@@ -7,6 +7,7 @@ missing, and a chunk that was damaged later is refused.
 
 import hashlib
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +36,23 @@ class StoredArray(NDArrayOperatorsMixin):
     ([[23.0, 24.0], [9.0, 10.0]], [])
     """
 
-    def __init__(self, path: Path, rows: np.ndarray | None = None, batch: int = PEOPLE) -> None:
-        self.path, self.batch = path, batch
+    def __init__(self, path: Path) -> None:
+        self.path = path
         group = extra("store", "zarr").open_group(path, mode="r+")
-        self._values, self._written = group["values"], group["written"]
-        self.rows = np.arange(self._values.shape[0]) if rows is None else rows
+        self._values, self._written, self.batch = group["values"], group["written"], int(group.attrs["batch"])
+        self.rows = np.arange(self._values.shape[0])
 
     @classmethod
     def create(cls, path: Path, n_people: int, n_columns: int, wide: bool = False) -> "StoredArray":
         """Open it, made if it is new; ``wide`` chunks hold all columns of a person, to read people in any order."""
-        zarr, batch = extra("store", "zarr"), PEOPLE
+        zarr = extra("store", "zarr")
         chunks = (1, max(n_columns, 1)) if wide else (PEOPLE, COLUMNS)
-        group = zarr.open_group(path, mode="a")
+        group = zarr.open_group(path, mode="a", attributes={"batch": PEOPLE})
         settings = {"dtype": "f8", "fill_value": np.nan, "compressors": zarr.codecs.Crc32cCodec()}
         if "values" not in group:
             group.create_array("values", shape=(n_people, n_columns), chunks=chunks, **settings)
         if "written" not in group:
-            group.create_array("written", shape=(-(-n_people // batch),), chunks=(1,), dtype="u1", fill_value=0)
+            group.create_array("written", shape=(-(-n_people // PEOPLE),), chunks=(1,), dtype="u1", fill_value=0)
         return cls(path)
 
     def write(self, k: int, values: np.ndarray) -> None:
@@ -84,7 +85,7 @@ class StoredArray(NDArrayOperatorsMixin):
         people, columns = key if isinstance(key, tuple) else (key, None)
         rows = self.rows[np.ravel(people) if isinstance(people, np.ndarray) else people]
         if columns is None:
-            return StoredArray(self.path, rows, self.batch)
+            return self._some(rows)
         return self._read(rows, np.ravel(columns) if isinstance(columns, np.ndarray) else columns)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -95,6 +96,11 @@ class StoredArray(NDArrayOperatorsMixin):
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[k : k + 1, :][0] for k in range(len(self)))
+
+    def _some(self, rows: np.ndarray) -> "StoredArray":
+        part = copy(self)
+        part.rows = rows
+        return part
 
     def _read(self, rows: np.ndarray, columns: Any) -> np.ndarray:
         width = len(range(self.shape[1])[columns]) if isinstance(columns, slice) else len(columns)

@@ -116,8 +116,7 @@ class Core(Method):
                 gates = network.gates(people.features, people.graph)
             moved = network.contributions(people.features, people.graph)
             found.append((gates.T.cpu().numpy(), moved.T.cpu().numpy()))
-        gates, moved = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return gates, moved
+        return np.concatenate([gates for gates, _ in found]), np.concatenate([moved for _, moved in found])
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""
