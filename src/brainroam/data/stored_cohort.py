@@ -2,7 +2,7 @@
 
 It is used like any `Cohort`. What differs is where things are: ``series`` are read when they are asked for, features of
 more than a few people (`Cohort.per_person`) are computed batch by batch into a `StoredArray`, site after site so that a
-site lies together, and summaries of sites are kept in files (`brainroam.utils.cache.DiskCache`). All of it is in a folder
+site lies together, and summaries of sites are kept in files (`brainroam.utils.cache.DiskCache`). All of it is below
 ``work``, where a command that was killed, and other processes, find what is finished.
 """
 

@@ -5,7 +5,9 @@ for every method that offers a representation
 
     embedding  (n, 16)  held-out people on the leading principal axes of the training people's representations
 
-in the order of ``predictions``. Of a cohort on disk, the axes are those of 256 training people. Numbers have five significant digits; weights of thousands of edges are not kept
+in the order of ``predictions``. Of a cohort on disk, the axes are those of 256 training people.
+
+Numbers have five significant digits; weights of thousands of edges are not kept
 (`brainroam explain` gives them for a fitted model).
 """
 

@@ -29,7 +29,9 @@ def shared_edges(
 ) -> Iterator[None]:
     """Let processes share the edges of a cohort; what an interrupted study has computed is found again.
 
-    The edges of a cohort on disk are written there. With one job there is nobody to share with, and workers of a cluster read the cohort from its store and compute
+    The edges of a cohort on disk are written there.
+
+    With one job there is nobody to share with, and workers of a cluster read the cohort from its store and compute
     their own. The files go when all runs are done.
     """
     if isinstance(cohort, StoredCohort):

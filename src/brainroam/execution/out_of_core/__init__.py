@@ -1,8 +1,8 @@
 """Cohorts larger than memory: everybody's edges on disk, summaries of sites in memory.
 
 `brainroam.data.stored_cohort.StoredCohort` is used like any cohort, and edges are read in blocks by the same code
-(`brainroam.core.site_edges`, `brainroam.core.pathways`). This room adds what other processes do first, writing the edges
-(`edges`), and what CORE needs to train on people whom it reads a few at a time (`training`).
+(`brainroam.core.site_edges`, `brainroam.core.pathways`). This room adds what all processes do first, writing the edges
+(`edges`), what CORE needs to train on people whom it reads a few at a time (`training`), and `brainroam scaffold`.
 """
 
 from brainroam.data.stored_cohort import StoredCohort
