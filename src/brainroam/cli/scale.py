@@ -172,20 +172,24 @@ def scaffold(
     typer.echo(f"{len(found)} of {len(found.consensus)} edges, from {people}: {path}")
 
 
-def load_or_open(source: DataSource, work: Path, memory: str | None, require_label: bool = True) -> "Cohort":
+def load_or_open(
+    source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
+) -> "Cohort":
     """The cohort in memory; or on disk, where that is asked for or a store is larger than the memory at hand."""
     if memory is None and not _too_large(source):
-        return source.load(require_label=require_label)
-    return cohort_on_disk(source, work, memory, require_label)
+        return source.load(everybody, require_label)
+    return cohort_on_disk(source, work, memory, require_label, everybody)
 
 
-def cohort_on_disk(source: DataSource, work: Path, memory: str | None, require_label: bool = True) -> "StoredCohort":
+def cohort_on_disk(
+    source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
+) -> "StoredCohort":
     """The people of a store, to be read within a memory: half of what is free unless told."""
     from brainroam.execution.out_of_core import StoredCohort
 
     limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
     _require_store(source)
-    sites, share = source.sites or None, source.max_missing_rois
+    sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
     cohort = StoredCohort(source.data, work, limit, sites, require_label, share)
     return cohort if source.covariates is None else cohort.using(source.covariates)  # type: ignore[return-value]
 
