@@ -41,9 +41,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("gate_map.csv"))
     given = parser.parse_args()
     rows = []
-    print(
-        "| sites | people per site | subtypes | linear | ungated | network | network - linear |\n|---|---|---|---|---|---|---|"
-    )
+    print("| sites | people per site | subtypes | linear | ungated | network | network - linear |")
+    print("|---|---|---|---|---|---|---|")
     for subtypes, sites, people in product(EFFECTS, (4, 8, 16), (20, 60)):
         cells = [cell(subtypes, sites, people, seed) for seed in range(given.seeds)]
         mean = pd.DataFrame(cells).mean()
