@@ -1,11 +1,13 @@
 """Commands about data alone: look at it, fetch it, make some up."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from brainroam.cli.options import DataSource, Json, takes_data
+from brainroam.cli.scale import Memory, load_or_open
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
 
@@ -21,6 +23,7 @@ def check(
     out: Annotated[
         Path | None, typer.Option(help="Also write it as JSON, as runs/check.json for the report.", metavar="FILE")
     ] = None,
+    memory: Memory = None,
     json: Json = False,
 ) -> None:
     """List everything that is wrong with your multi-site data, at once.
@@ -29,11 +32,13 @@ def check(
 
     [bold]Example:[/bold] brainroam check ABIDE_pcp --atlas aal --preset paper
     """
-    cohort = source.load(everybody=True)  # a mistyped path is answered before the heavy imports
-    from brainroam.cli.show import print_json, show_check, write_json
-    from brainroam.data.check import check_cohort
+    with TemporaryDirectory(prefix="brainroam-") as work:
+        # A mistyped path is answered before the heavy imports.
+        cohort = load_or_open(source, Path(work), memory, everybody=True)
+        from brainroam.cli.show import print_json, show_check, write_json
+        from brainroam.data.check import check_cohort
 
-    report = check_cohort(cohort, source.max_missing_rois)
+        report = check_cohort(cohort, source.max_missing_rois)
     if out is not None:
         write_json(out, report.to_dict())
     if json:

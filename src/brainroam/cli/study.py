@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_data
-from brainroam.cli.scale import Cluster, ClusterConfig, DryRun, EngineName, Jobs, Place, Scheduler
+from brainroam.cli.scale import (
+    Cluster,
+    ClusterConfig,
+    DryRun,
+    EngineName,
+    Jobs,
+    Memory,
+    Place,
+    Scheduler,
+    load_or_open,
+    work_beside,
+)
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.naming import split_names
@@ -67,6 +78,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         seeds: Seeds = None,
         tuning: Tuning = None,
         settings: Settings = None,
+        memory: Memory = None,
         jobs: Jobs = None,
         engine: EngineName = "local",
         scheduler: Scheduler = None,
@@ -86,8 +98,9 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         if out is None:
             out = Path(source.study.out) / "runs" if source.study else Path("runs")
         where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
+        cohort = load_or_open(source, work_beside(out), memory)
         results = command(
-            source.load(),
+            cohort,
             {
                 "out": out,
                 "sites": names or None,
@@ -103,6 +116,11 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
             **own,
         )
         from brainroam.cli.show_study import show_results
+
+        if cohort.on_disk:
+            from brainroam.execution.out_of_core import discard_work
+
+            discard_work(work_beside(out))
 
         if json or not quiet():
             show_results(results, out, json)

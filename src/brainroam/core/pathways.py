@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import cohort_edges, edge_pairs, n_rois_of
+from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.log_profiles import Profiles as Profiles
 from brainroam.core.log_profiles import profiles_of as profiles_of
+from brainroam.core.moments import Moments
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,
@@ -36,6 +37,7 @@ from brainroam.core.scaffold import (
 )
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import group_codes
+from brainroam.data.stored_array import StoredArray
 from brainroam.errors import unknown
 from brainroam.utils.cache import Cache
 
@@ -106,7 +108,7 @@ class Evidence:
 
     on_disk = False
     _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
-    _profiled: tuple[Profiles, dict[str, "Moments"]] | None = None
+    _profiled: tuple[Profiles, dict[str, Moments]] | None = None
 
     def __init__(
         self,
@@ -124,10 +126,26 @@ class Evidence:
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
         self.sites = sites_with_both_classes(y, site)
-        self.contrast = np.concatenate(
-            [site_contrasts(*self._people_of([e]), [e], cache, self.huber_delta) for e in self.sites]
-        )
+        self.contrast = np.concatenate([self._contrast_of(name, cache or Cache()) for name in self.sites])
         self.pairs = edge_pairs(n_rois_of(edges.shape[1]))
+
+    def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
+        """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
+        if not isinstance(self.edges, StoredArray):
+            return site_contrasts(*self._people_of([site]), [site], cache, self.huber_delta)
+        known, here = self.deconfounder, self.site == site
+        fitted_on = self.edges[:] if known.pooled else self.edges[here]
+        read = [fitted_on, known.encoder_.imputed(self.covariates)[here], self.y[here]]
+        name = "site contrast", self.huber_delta, known.huber_k, known.huber_delta, known.pooled, known.fit_on
+        parts = [
+            cache.summary(
+                (*name, str(block)),
+                read,
+                lambda c=block: site_contrasts(*self._people_of([site], c), [site], None, self.huber_delta),
+            )
+            for block in edge_blocks(self.edges.shape[1])
+        ]
+        return np.concatenate(parts, axis=1)
 
     def scaffold(
         self,
@@ -234,7 +252,7 @@ class Evidence:
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
         return Pathways(self.kept(deconfounder), scaffold, graph, orientation, centre, scale, weights)
 
-    def _described(self, profiles: Profiles, sites: Sequence[str]) -> "Moments":
+    def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
         """Moments of the profiles of the people of some sites, put together from those of each site."""
         if self._profiled is None or self._profiled[0] is not profiles:
             self._profiled = profiles, {}
@@ -245,10 +263,12 @@ class Evidence:
                 known[name] = Moments.of(_Batches(read, self.batches(self.site == name)))
         return Moments.joined([known[name] for name in sites])
 
-    def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """r_site by own slopes on all edges, labels and sites of the people of some sites."""
+    def _people_of(
+        self, sites: Sequence[str], columns: slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """r_site by own slopes on some edges, labels and sites of the people of some sites."""
         here = np.flatnonzero(np.isin(self.site, sites))
-        residuals = self.deconfounder.site_residuals(self.edges[here], here, slopes="site")
+        residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
         return residuals, self.y[here], self.site[here]
 
     def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
@@ -303,47 +323,6 @@ class _Batches:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return map(self._read, range(self._n))
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Number, mean and squares about the mean of values over the people who have them."""
-
-    count: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-
-    @classmethod
-    def of(cls, batches: Iterable[np.ndarray]) -> "Moments":
-        """Of people (n, ...) in batches."""
-        return cls.joined([cls._of_some(x) for x in batches])
-
-    @classmethod
-    def _of_some(cls, x: np.ndarray) -> "Moments":
-        present = np.isfinite(x)
-        count = present.sum(axis=0)
-        mean = np.sum(x, axis=0, where=present) / np.maximum(count, 1)
-        return cls(count, mean, np.sum((x - mean) ** 2, axis=0, where=present))
-
-    @classmethod
-    def joined(cls, parts: Sequence["Moments"]) -> "Moments":
-        """Of the people of several parts together."""
-        if len(parts) == 1:
-            return parts[0]
-        count = np.sum([part.count for part in parts], axis=0)
-        mean = sum(part.count * part.mean for part in parts) / np.maximum(count, 1)
-        squares = sum(part.squares + part.count * (part.mean - mean) ** 2 for part in parts)
-        return cls(count, mean, squares)
-
-    def on(self, columns: np.ndarray) -> "Moments":
-        """Of some of the values."""
-        return Moments(self.count[columns], self.mean[columns], self.squares[columns])
-
-    @property
-    def scale(self) -> np.ndarray:
-        """Standard deviation; 1 where there is none."""
-        scale = np.sqrt(self.squares / np.maximum(self.count, 1))
-        return np.where(scale > EPS, scale, 1.0)
 
 
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:

@@ -250,6 +250,15 @@ class Cohort:
         """The cohort this one was selected from, and the positions of its people there."""
         return self._origin if self._origin is not None else (self, np.arange(len(self)))
 
+    on_disk = False  # whether series and edges are too large for memory, see `brainroam.data.stored_cohort`
+
+    def batches(self) -> "Iterator[Cohort]":
+        """These people, as many at a time as memory allows: at once."""
+        yield self
+
+    def require_memory(self, needed: float, what: str) -> None:
+        """Refuse what would need more bytes than a cohort on disk was given."""
+
     @property
     def cache(self) -> Cache:
         """Results by content, shared by every subset of this cohort."""

@@ -119,12 +119,14 @@ class Core(Method):
 
     def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
-        network = self.classifier_.network_
-        people = self.classifier_.read_cohort(cohort, cohort.table)
-        with torch.no_grad():
-            gates = network.gates(people.features, people.graph)
-        moved = network.contributions(people.features, people.graph)
-        return gates.T.cpu().numpy(), moved.T.cpu().numpy()
+        network, found = self.classifier_.network_, []
+        for some in cohort.batches():
+            people = self.classifier_.read_cohort(some, some.table)
+            with torch.no_grad():
+                gates = network.gates(people.features, people.graph)
+            moved = network.contributions(people.features, people.graph)
+            found.append((gates.T.cpu().numpy(), moved.T.cpu().numpy()))
+        return np.concatenate([gates for gates, _ in found]), np.concatenate([moved for _, moved in found])
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

@@ -76,5 +76,7 @@ def predictions(
         table[f"set_{100 * level:g}"] = np.where(protocol == STRICT, method.sets_(score, level), "")
     missing = method.missing_covariates(cohort)
     table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
-    table["flags"] = familiarity.flags(cohort) if familiarity is not None else ""
+    table["flags"] = (
+        "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
+    )
     return table[~known].reset_index(drop=True)

@@ -87,7 +87,7 @@ class Selected(Method):
     @threadpool_limits.wrap(limits=1)
     def score(self, cohort: Cohort) -> np.ndarray:
         """Scores of the refitted model."""
-        return self.model_.score(cohort)
+        return np.concatenate([self.model_.score(people) for people in cohort.batches()])
 
     def probability(self, cohort: Cohort) -> np.ndarray:
         """Calibrated probabilities; at least 0.5 means the condition."""

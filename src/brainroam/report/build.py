@@ -13,6 +13,8 @@ from brainroam.report.data import ReportData, read_data
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.sections.ablation import ablation_section
+from brainroam.report.sections.abstaining import abstaining_section
+from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section
 from brainroam.report.sections.calibration import calibration_section
 from brainroam.report.sections.check import check_section
@@ -43,7 +45,11 @@ CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
         (confounding_section, groups_section, controls_section, brain.embedding_section),
     ),
     ("connections", "Which connections?", (brain.scaffold_section, brain.gates_section)),
-    ("mine", "How would it do at my site?", (next_site_section, calibration_section)),
+    (
+        "mine",
+        "How would it do at my site?",
+        (next_site_section, adaptation_section, abstaining_section, calibration_section),
+    ),
     (
         "trust",
         "Can I trust the numbers?",

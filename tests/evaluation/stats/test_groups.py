@@ -71,7 +71,7 @@ def test_groups_that_differ_are_told_apart_and_others_are_not():
 
 
 def test_scores_moved_in_one_group_change_its_decisions_not_its_auc():
-    found = group_tests(groups_by_site(*study(moved=1.0), "m")).set_index(["covariate", "measure"])["difference"]
+    found = group_tests(groups_by_site(*study(moved=1.0), "m")).set_index(["covariate", "measure"])["gap"]
     assert abs(found["motion", "auc"]) < 0.1
     assert found["motion", "sensitivity"] > 0.1 and found["motion", "specificity"] < -0.2
 

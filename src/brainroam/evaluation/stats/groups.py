@@ -95,7 +95,7 @@ def group_tests(by_site: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``covariate``, ``first``, ``last``, ``measure``, ``difference`` (last minus first), its 95 % interval ``low`` to
+        ``covariate``, ``first``, ``last``, ``measure``, ``gap`` (last minus first), its 95 % interval ``low`` to
         ``high``, ``p``, and ``p_holm``, corrected for all rows.
 
     Examples
@@ -103,9 +103,9 @@ def group_tests(by_site: pd.DataFrame) -> pd.DataFrame:
     >>> rows = [("sex", name, f"S{e}", 20, 10, value + e / 100, 0.5, 0.5)
     ...         for name, value in (("female", 0.6), ("male", 0.8)) for e in range(6)]
     >>> columns = ["covariate", "group", "site", "n", "n_cases", *MEASURES]
-    >>> group_tests(pd.DataFrame(rows, columns=columns))[["last", "measure", "difference"]].round(2).head(1)
-       last measure  difference
-    0  male     auc         0.2
+    >>> group_tests(pd.DataFrame(rows, columns=columns))[["last", "measure", "gap"]].round(2).head(1)
+       last measure  gap
+    0  male     auc  0.2
     """
     rows = []
     for covariate, groups in by_site.groupby("covariate", sort=False):
@@ -119,8 +119,8 @@ def group_tests(by_site: pd.DataFrame) -> pd.DataFrame:
         for measure in MEASURES:
             test = nadeau_bengio(pseudo_values(*first[measure], *last[measure]), 0.0)
             key = {"covariate": covariate, "first": names[0], "last": names[-1], "measure": measure}
-            rows.append(key | {"difference": test.mean, "low": test.low, "high": test.high, "p": test.p})
-    columns = ["covariate", "first", "last", "measure", "difference", "low", "high", "p"]
+            rows.append(key | {"gap": test.mean, "low": test.low, "high": test.high, "p": test.p})
+    columns = ["covariate", "first", "last", "measure", "gap", "low", "high", "p"]
     found = pd.DataFrame(rows, columns=columns)
     return found.assign(p_holm=holm(found["p"].to_numpy(dtype=float)))
 

@@ -53,7 +53,7 @@ def _sentence(tests: pd.DataFrame, data: ReportData) -> str:
         )
     parts = [
         f"{row.measure if row.measure != 'auc' else 'AUC'} by {row.covariate} ({row.last} against {row.first}): "
-        f"{row.difference:+.2f} ({row.low:+.2f} to {row.high:+.2f})"
+        f"{row.gap:+.2f} ({row.low:+.2f} to {row.high:+.2f})"
         for row in found.itertuples()
     ]
     return f"Beyond chance, {data.unit}s allowed for, differ: " + "; ".join(parts) + "."
@@ -83,7 +83,7 @@ def _test_columns() -> list[Column]:
         Column("last", "Group"),
         Column("first", "Against"),
         Column("measure", "Of"),
-        Column("difference", "Difference", SIGNED),
+        Column("gap", "Difference", SIGNED),
         Column("low", "95 % interval", interval("low", "high"), of_row=True),
         Column("p", "p", p_value),
         Column("p_holm", "p, corrected", p_value),
