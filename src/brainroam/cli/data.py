@@ -100,5 +100,5 @@ def _demo_atlas(n_rois: int) -> "Atlas":
 
     whole = load_atlas("schaefer100")
     chosen = np.linspace(0, len(whole) - 1, n_rois).round().astype(int)
-    labels, networks = (np.array(of, dtype=object)[chosen] for of in (whole.labels, whole.networks))
-    return Atlas("demo", tuple(labels), whole.coords[chosen], whole.citation, tuple(networks))
+    labels, coords, networks = (np.array(of)[chosen] for of in (whole.labels, whole.coords, whole.networks))
+    return Atlas("demo", tuple(labels.tolist()), coords, whole.citation, tuple(networks.tolist()))

@@ -155,7 +155,10 @@ def plan_of_runs(results: Results, methods: Sequence[str] | None = None, differe
         if name not in known:
             raise unknown("method run under leave-one-site-out", name, known)
     if len(chosen) < 2:
-        raise UsageError(f"a comparison needs two methods, and these runs have {listed(known) or 'none'}")
+        raise UsageError(
+            f"a comparison needs two methods that are no controls, and these runs have {listed(known) or 'none'}; "
+            "name two with --methods, or run another method into the same folder"
+        )
     apart = contrast(rows, *chosen)
     people = rows.drop_duplicates("subject").groupby("site").size().mean()
     notes = ["Finished runs hold one number of sites only; brainroam plan DATA measures the learning curve."]

@@ -63,7 +63,7 @@ class AdaptationDisplay:
         for y, row in zip(at, rows.itertuples(), strict=True):
             ends = "" if np.isnan(row.gain_low) else f" ({100 * row.gain_low:+.1f} to {100 * row.gain_high:+.1f})"
             text = "" if row.adaptation == "strict" else f"{100 * row.gain:+.1f}{ends}"
-            ax.text(1.015, y, text, transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
+            ax.text(1.015, float(y), text, transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(at.min() - 0.6, 0.6)
         ax.set_xlabel(f"Balanced accuracy of {self.method}; circle: strict, dot: with people of the new site")
