@@ -1,5 +1,7 @@
 """When should it keep quiet: do prediction sets hold what they promise at held-out sites, and when do they decide?"""
 
+from markupsafe import Markup
+
 from brainroam.evaluation.adaptation import kept_next_site
 from brainroam.evaluation.coverage import coverage, over_sites
 from brainroam.report.data import ReportData
@@ -14,7 +16,7 @@ def abstaining_section(data: ReportData) -> Section:
     """Coverage and set sizes at every held-out site; nothing where too few sites promise anything."""
     found = coverage(kept_next_site(data.finished, data.method))
     if found.empty:
-        return Section("abstaining", TITLE, "")
+        return Section("abstaining", TITLE, Markup(""))
     levels = over_sites(found)
     texts = [
         f"{row.level:.0%} promised, {row.covered:.1%} held on average over {data.unit}s, {row.worst:.0%} at the worst "

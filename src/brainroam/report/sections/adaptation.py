@@ -1,6 +1,7 @@
 """May I use a few people of my own: what they bring to the decisions at held-out sites."""
 
 import pandas as pd
+from markupsafe import Markup
 
 from brainroam.evaluation.adaptation import kept_next_site
 from brainroam.methods.site_shift import STRICT
@@ -18,11 +19,11 @@ TITLE = "A few people of the new site"
 def adaptation_section(data: ReportData) -> Section:
     """Balanced accuracy and calibration by protocol; nothing for runs that do not keep the level of sites."""
     if not kept_next_site(data.finished, data.method):
-        return Section("adaptation", TITLE, "")
+        return Section("adaptation", TITLE, Markup(""))
     display = AdaptationDisplay.from_results(data)
     rows = display.protocols
     if len(rows) < 2:
-        return Section("adaptation", TITLE, "")
+        return Section("adaptation", TITLE, Markup(""))
     drawn = drawing(
         "adaptation",
         f"Balanced accuracy of {data.method} at held-out {data.unit}s by protocol: circles strict, dots with people of "

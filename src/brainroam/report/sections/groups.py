@@ -1,6 +1,7 @@
 """For whom does it work: results by sex, age and motion, pooled and at every site, and a test that allows for sites."""
 
 import pandas as pd
+from markupsafe import Markup
 
 from brainroam.evaluation.stats.groups import group_tests
 from brainroam.report.data import ReportData
@@ -17,7 +18,7 @@ SIGNED = "{:+.3f}".format
 def groups_section(data: ReportData) -> Section:
     """Results of the method of the report by group; nothing where no covariate is known."""
     if data.protocol == "cv" or data.groups.empty or data.groups["auc"].isna().all():
-        return Section("groups", "For whom", "")
+        return Section("groups", "For whom", Markup(""))
     tests = group_tests(data.groups_by_site)
     drawn = drawing(
         "groups",
