@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("missing.csv"))
     given = parser.parse_args()
     if given.data == "synthetic":
-        cohort = brainroam.make_cohort(n_sites=12, n_per_site=40, n_rois=24, seed=0)
+        cohort = brainroam.make_cohort(n_sites=8, n_per_site=30, n_rois=20, seed=0)
     else:
         cohort = brainroam.load_cohort(given.data, atlas=given.atlas)
     rows = pd.read_csv(given.out).to_dict("records") if given.out.is_file() else []

@@ -53,7 +53,7 @@ class AdaptationDisplay:
     def plot(self, ax: Axes | None = None) -> "AdaptationDisplay":
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
-        rows, at = self.protocols, -np.arange(len(self.protocols))
+        rows, at = self.protocols, -np.arange(len(self.protocols), dtype=float)
         strict, moved = 100 * rows["strict_balanced_acc"], 100 * rows["balanced_acc"]
         ax.hlines(at, strict, moved, color=GREY, linewidth=1.4)
         ax.scatter(strict, at, s=34, facecolor="none", edgecolor=INK, zorder=3)

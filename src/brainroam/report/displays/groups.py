@@ -59,7 +59,7 @@ class GroupDisplay:
         if np.isfinite(self.mean):
             ax.axvline(self.mean, color=VERMILION, linewidth=1.4)
         if self.by_site is not None:
-            self._dots(ax, at, self.by_site)
+            self._dots(ax, at, self.by_site.dropna(subset="auc"))
         ax.hlines(at, self.groups["low"], self.groups["high"], color=INK, linewidth=1.1)
         ax.scatter(self.groups["auc"], at, s=34, marker="s", color=BLUE, zorder=3)
         rows = self.groups.itertuples()
@@ -76,10 +76,9 @@ class GroupDisplay:
         ax.set_xlabel("AUC; dashed: guessing, line: mean over sites")
         return self
 
-    def _dots(self, ax: Axes, at: np.ndarray, by_site: pd.DataFrame) -> None:
+    def _dots(self, ax: Axes, at: np.ndarray, sites: pd.DataFrame) -> None:
         """Single sites, a little below their group, by the number of pairs that they compare."""
         heights = dict(zip(zip(self.groups["covariate"], self.groups["group"], strict=True), at, strict=True))
-        sites = by_site.dropna(subset="auc")
         y = [heights[key] - 0.28 for key in zip(sites["covariate"], sites["group"], strict=True)]
         pairs = sites["n_cases"] * (sites["n"] - sites["n_cases"])
         ax.scatter(sites["auc"], y, s=2 + 40 * pairs / pairs.max(), color=GREY, alpha=0.45, linewidth=0)
