@@ -21,8 +21,10 @@ from bench_scale import make_store
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
-from brainroam.execution.out_of_core.passes import write_contrasts, write_edges
-from brainroam.execution.out_of_core.plan import Stages, make_plan, without_signal
+from brainroam.core.connectivity import EdgeKind
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.pathways import evidence_of
+from brainroam.execution.out_of_core import StoredCohort, write_edges
 
 GRID = [  # people, regions, volumes
     (150, 80, 100),
@@ -45,19 +47,15 @@ def measure(n_people: int, n_rois: int, n_volumes: int) -> tuple[float, float]:
     """Processor seconds of pass 1 and pass 2, on one core."""
     with tempfile.TemporaryDirectory(prefix="bench-cost-") as scratch, threadpool_limits(1):
         store = make_store(Path(scratch) / "c.zarr", n_people, n_rois, n_volumes)
-        stages = Stages(kind="pearson", robust=False)
-        plan, excluded = make_plan(store, Path(scratch) / "out", 2e9, stages, None, 1)
+        cohort = StoredCohort(store, Path(scratch) / "work")
         start = time.process_time()
-        for k in range(plan.matrix.n_batches):
-            write_edges(plan, k)
+        write_edges(cohort, [EdgeKind("pearson")])
         middle = time.process_time()
-        plan, _ = without_signal(plan, excluded)
-        for j in range(plan.matrix.n_blocks):
-            write_contrasts(plan, j)
+        evidence_of(cohort, cohort.covariates(), SiteDeconfounder(slopes="shrunken"), "pearson", contrast="mean")
         return middle - start, time.process_time() - middle
 
 
-def terms(n: int, p: int, t: int, e: int = 10) -> tuple[np.ndarray, np.ndarray]:
+def terms(n: int, p: int, t: int, e: int = 12) -> tuple[np.ndarray, np.ndarray]:
     """The terms of the model for both passes."""
     m = p * (p - 1) / 2
     return np.array([n * t * p, n * t * p**2, n * m]), np.array([n * m, e * m])

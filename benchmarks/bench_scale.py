@@ -1,19 +1,18 @@
-"""Static connectivity, deconfounding and scaffold of cohorts larger than memory: time, memory and disk against people.
+"""Leave-one-site-out of cohorts larger than memory: time and memory against people, and equality with memory.
 
-    python benchmarks/bench_scale.py [--people 500,1000,2000,4000] [--rois 360] [--volumes 120] [--memory 2GB]
-                                     [--jobs 1] [--engine local] [--kind pearson] [--work DIR] [--kill]
+    python benchmarks/bench_scale.py [--people 500,1000,2000,4000] [--methods fc-ridge,champion,core] [--rois 360]
+                                     [--volumes 120] [--memory 2GB] [--tuning default] [--held-out S00] [--jobs 1]
+                                     [--engine local] [--work DIR] [--check] [--kill]
 
-For each number of people a synthetic store of ten sites is written in a stream, then `brainroam scaffold` runs on it as
-a user would type it, and the memory of all its processes together is looked at five times a second. Seconds
-are processor time, so that what else runs on the machine does not count; wall time stands beside them. The exponent is
-that of seconds against people, 1 where twice the people take twice the time. With --kill the largest is also killed
-half-way and started again.
+For each number of people a synthetic store of twelve sites is written in a stream, then `brainroam loso` runs on it as
+a user would type it, and the memory of its largest process is measured. Seconds are processor
+time, so that what else runs on the machine does not count; wall time stands beside them. The exponent is that of
+seconds against people, 1 where twice the people take twice the time. With --check the smallest study is done in memory
+too, and scores are compared; with --kill the largest is also killed after two runs and started again.
 """
 
 import argparse
-import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -25,16 +24,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from common import tree_megabytes
 
 from brainroam.data.store import write_store
 
-N_SITES = 10
+N_SITES = 12
 N_NETWORKS = 12
 
 
 def make_store(path: Path, n_people: int, n_rois: int, n_volumes: int, seed: int = 0) -> Path:
-    """People of ten sites with networks, site effects, age effects and a diagnostic pattern, drawn one at a time."""
+    """People of twelve sites with networks, site effects, age effects and a diagnostic pattern, drawn one at a time."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, n_people)
     site = np.arange(n_people) % N_SITES
@@ -46,6 +44,7 @@ def make_store(path: Path, n_people: int, n_rois: int, n_volumes: int, seed: int
             "label": label,
             "age": age,
             "sex": rng.integers(0, 2, n_people).astype(float),
+            "mean_fd": rng.lognormal(-2, 0.4, n_people),
         }
     )
     shared = rng.normal(0, 0.35, (N_NETWORKS, n_rois))
@@ -62,78 +61,83 @@ def make_store(path: Path, n_people: int, n_rois: int, n_volumes: int, seed: int
     return write_store(path, table, people())
 
 
-def scaffold(store: Path, out: Path, options: argparse.Namespace, kill_after: int | None = None) -> dict:
-    """Run the command; its processor and wall seconds, peak memory and largest use of disk."""
+def loso(store: Path, out: Path, method: str, options: argparse.Namespace, kill_after: int | None = None) -> dict:
+    """Run the study as typed, within ``--memory`` or, with None, in memory; processor and wall seconds, peak memory."""
     code = "from brainroam.cli import main; main()"
-    command = [sys.executable, "-c", code, "scaffold", str(store), "--out", str(out), "--memory", options.memory]
-    command += ["--set", f"kind={options.kind}", "--set", "robust=false", "--jobs", str(options.jobs)]
-    command += ["--engine", options.engine]
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    peak = disk = 0.0
-    while process.poll() is None:
-        peak = max(peak, tree_megabytes(process.pid))
-        blocks = list((out / "work").glob("*/blocks/*.npz"))
-        if kill_after is not None and len(blocks) >= kill_after:
-            process.send_signal(signal.SIGKILL)
-        disk = max(disk, sum(f.stat().st_size for f in (out / "work").glob("*/edges/*.edges")) / 1e9)
-        time.sleep(0.2)
-    errors = process.stderr.read().decode() if process.stderr else ""
-    if process.returncode and kill_after is None:
-        raise SystemExit(errors)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    parts = [line for line in errors.splitlines() if "part" in line]
-    return {
-        "cpu": seconds, "wall": time.perf_counter() - start, "peak_mb": peak, "disk_gb": disk, "parts": len(parts)
-    }  # fmt: skip
+    command = [sys.executable, "-c", code, "loso", str(store), "--methods", method, "--out", str(out)]
+    command += ["--jobs", str(options.jobs), "--engine", options.engine, "--tuning", options.tuning]
+    command += ["--memory", options.memory] if options.memory else []
+    command += ["--held-out", options.held_out] if options.held_out else []
+    start = time.perf_counter()
+    with tempfile.TemporaryFile() as errors:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
+        ended = 0
+        while not ended:
+            if kill_after is not None and len(list(out.glob("runs/*.json"))) >= kill_after:
+                process.send_signal(signal.SIGKILL)
+            time.sleep(0.2)
+            ended, status, used = os.wait4(process.pid, os.WNOHANG)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode and kill_after is None:
+            errors.seek(0)
+            raise SystemExit(errors.read().decode())
+    seconds = used.ru_utime + used.ru_stime  # of all its processes; the memory is that of the largest
+    return {"cpu": seconds, "wall": time.perf_counter() - start, "peak_mb": used.ru_maxrss / 1000}
+
+
+def scores(out: Path) -> pd.DataFrame:
+    """Everybody's score of a finished study."""
+    return pd.read_csv(out / "predictions.csv", dtype={"subject": str}).sort_values("subject")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--people", type=lambda text: [int(n) for n in text.split(",")], default=[100, 200, 400])
-    parser.add_argument("--rois", type=int, default=100)
+    parser.add_argument("--people", type=lambda text: [int(n) for n in text.split(",")], default=[240, 480])
+    parser.add_argument("--methods", default="fc-ridge,champion,core")
+    parser.add_argument("--rois", type=int, default=60)
     parser.add_argument("--volumes", type=int, default=120)
     parser.add_argument("--memory", default="2GB")
+    parser.add_argument("--tuning", default="default")
+    parser.add_argument("--held-out", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--engine", default="local")
-    parser.add_argument("--kind", default="pearson")
     parser.add_argument("--work", type=Path, default=None)
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--kill", action="store_true")
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="bench-scale-", dir=options.work))
     edges = options.rois * (options.rois - 1) // 2
-    print(f"{edges} edges, {options.volumes} volumes, {options.jobs} worker(s), limit {options.memory}", flush=True)
-    print(f"{'people':>7} {'cpu s':>8} {'wall s':>8} {'peak MB':>8} {'disk GB':>8} {'parts':>6}", flush=True)
-    rows = []
+    print(f"{edges} edges, {options.volumes} volumes, {options.jobs} job(s), limit {options.memory}", flush=True)
+    print(f"{'method':>16} {'people':>7} {'cpu s':>8} {'wall s':>8} {'peak MB':>8}", flush=True)
+    in_memory = argparse.Namespace(**{**vars(options), "memory": None})
+    stores: dict[int, Path] = {}
     try:
-        for n in options.people:
-            store = make_store(scratch / f"{n}.zarr", n, options.rois, options.volumes)
-            cost = scaffold(store, scratch / f"out-{n}", options)
-            rows.append({"people": n, **cost})
-            print(
-                f"{n:7d} {cost['cpu']:8.1f} {cost['wall']:8.1f} {cost['peak_mb']:8.0f} {cost['disk_gb']:8.2f} "
-                f"{cost['parts']:6d}",
-                flush=True,
-            )
-        if options.kill:
-            blocks = -(-edges // 1024)
-            killed = scaffold(store, scratch / "torn", options, kill_after=blocks // 2)
-            again = scaffold(store, scratch / "torn", options)
-            same = (scratch / "torn" / "scaffold.csv").read_bytes() == (
-                scratch / f"out-{n}" / "scaffold.csv"
-            ).read_bytes()
-            print(
-                f"killed after {killed['parts']} of {cost['parts']} parts, went on with {again['parts']}; "
-                f"scaffold.csv {'equal' if same else 'DIFFERENT'}",
-                flush=True,
-            )
-        if len(rows) > 1:
-            exponent = np.polyfit(np.log([r["people"] for r in rows]), np.log([r["cpu"] for r in rows]), 1)[0]
-            print(f"exponent of seconds against people: {exponent:.2f}", flush=True)
-        print(json.dumps(rows), flush=True)
+        for method in options.methods.split(","):
+            costs = []
+            for n in options.people:
+                if n not in stores:
+                    stores[n] = make_store(scratch / f"{n}.zarr", n, options.rois, options.volumes)
+                out = scratch / f"{method}-{n}"
+                cost = loso(stores[n], out, method, options)
+                costs.append(cost["cpu"])
+                line = f"{method:>16} {n:7d} {cost['cpu']:8.1f} {cost['wall']:8.1f} {cost['peak_mb']:8.0f}"
+                if options.check and n == options.people[0]:
+                    other = scratch / f"{method}-{n}-in-memory"
+                    cost = loso(stores[n], other, method, in_memory)
+                    gap = np.abs(scores(out)["score"].to_numpy() - scores(other)["score"].to_numpy()).max()
+                    line += f"   in memory {cost['cpu']:.1f} s, {cost['peak_mb']:.0f} MB, scores differ by {gap:.1e}"
+                print(line, flush=True)
+            if options.kill:
+                torn = scratch / f"{method}-torn"
+                loso(stores[n], torn, method, options, kill_after=2)
+                again = loso(stores[n], torn, method, options)
+                same = scores(torn)["score"].equals(scores(out)["score"])
+                words = "equal" if same else "DIFFERENT"
+                print(f"{method:>16} killed after 2 runs, went on for {again['cpu']:.1f} s; scores {words}", flush=True)
+            if len(costs) > 1:
+                exponent = np.polyfit(np.log(options.people), np.log(costs), 1)[0]
+                print(f"{method:>16} exponent of processor seconds against people: {exponent:.2f}", flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

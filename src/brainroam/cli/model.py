@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from brainroam.cli.options import DataSource, parse_option, takes_data
-from brainroam.cli.scale import Jobs, cohort_on_disk
+from brainroam.cli.scale import Jobs, Memory, load_or_open, work_beside
 from brainroam.cli.study import Settings, Tuning
-from brainroam.errors import BrainroamError, UsageError
+from brainroam.cli.verbosity import quiet
+from brainroam.errors import BrainroamError, UsageError, counted
 from brainroam.methods.naming import as_typed, parse_name
-from brainroam.utils.files import expanded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.methods.tuning import Selected
 
-Memory = Annotated[
-    str | None,
-    typer.Option(help="Read a store piece by piece and use no more than this, as 2GB or 500MB.", metavar="SIZE"),
-]
 Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
 
 
@@ -48,38 +44,38 @@ def fit(
 ) -> None:
     """Fit a method on all sites of your data and save it.
 
-    With --memory, core is fitted on a store (brainroam convert) that need not fit into memory. Stop it whenever you
-    like: the same command goes on where it stopped, up to the training of the network, which starts again.
+    With --memory, champion, core, fc-ridge, log-ridge or scaffold-ridge are fitted on a store (brainroam convert) that
+    need not fit into memory. Stop it whenever you like: the same command goes on where it stopped, up to the training
+    of a network, which starts again.
 
     [bold]Example:[/bold] brainroam fit ABIDE_pcp --atlas aal --preset paper --out model
     """
     if jobs and memory is None:
         raise UsageError("--jobs shares out the work of --memory; a fit in memory runs on one core")
-    work = expanded(out).absolute().with_name(f"{expanded(out).name}.work")
-    cohort = source.load() if memory is None else cohort_on_disk(source, work, memory, jobs or 1)
+    cohort = load_or_open(source, work_beside(out), memory)
     from brainroam.cli.show import show_excluded
+    from brainroam.execution.out_of_core import StoredCohort, discard_work, write_edges
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
     from brainroam.methods.tuning import Selected
 
     if method is None:
-        by_default = "core" if settings or memory else "champion"  # which reads all edges of everybody at once
-        method = source.study.methods[0] if source.study and not memory else by_default
+        method = source.study.methods[0] if source.study else "core" if settings else "champion"
     name, fixed = parse_name(method)
     info = method_info(name)
     if info.in_distribution_only:
-        raise UsageError(f"{method} has nothing to say about a site it has never seen, so a model of it is no use")
+        raise UsageError(f"{method} cannot predict at a site it was not trained on, so a saved model of it has no use")
     fixed |= dict(parse_option(text, "--set") for text in settings or ())
     selected = Selected(info, tuning or source.plan.tuning, **fixed)
     show_excluded(cohort.excluded)
     start = perf_counter()
+    if isinstance(cohort, StoredCohort):
+        write_edges(cohort, info.make(**fixed).edge_kinds, jobs or 1, progress=not quiet())
     path = save_method(out, _fitted(selected, cohort, seed), cohort, seed)
     for note in selected.notes_:
         typer.echo(f"note: {note}")
-    if memory is not None:
-        from brainroam.execution.out_of_core import discard_work
-
-        discard_work(work)
+    if cohort.on_disk:
+        discard_work(work_beside(out))
     people = f"{len(cohort)} people of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
     typer.echo(
@@ -104,17 +100,18 @@ def predict(
         float | None,
         typer.Option(help="Demand prediction sets of this level: 80, 90 or 95 %.", min=1, max=99.9, metavar="PERCENT"),
     ] = None,
+    memory: Memory = None,
 ) -> None:
     """Predict for people of any site, labelled or not.
 
-    Writes for each person the probability of the condition, the class it means at the threshold learned on held-out
-    training sites, sets of classes that hold the truth for 80 and 90 % of people at a new site (either: the model keeps
-    quiet), which covariates were missing and stood at the training mean, and in what the person is unlike those trained
-    on. The column protocol says what was taken from the new site: nothing (strict), or what --controls or --adapt ask.
+    Writes for each person the probability of the condition; the class, by the threshold learned on held-out training
+    sites; sets of classes that hold the truth for 80 and 90 % of people at a new site ("either": the model does not
+    decide); which covariates were missing and replaced by the training mean; and how the person differs from those
+    trained on. The column protocol says what was used of the new site: nothing (strict), or as --controls or --adapt.
 
     [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --controls ours.txt --out predictions.csv
     """
-    cohort = source.load(require_label=False)
+    cohort = load_or_open(source, work_beside(out), memory, require_label=False)
     from brainroam.cli.show import show_excluded
     from brainroam.data.prepare import listed_people
     from brainroam.methods.predictions import predictions
@@ -134,13 +131,16 @@ def predict(
         method.sets_.require(round(level / 100, 6))
     known = list(listed_people(controls, "controls")) if controls is not None else []
     table = predictions(method, cohort, method.familiarity_, known, adapt)
+    if cohort.on_disk:
+        from brainroam.execution.out_of_core import discard_work
+
+        discard_work(work_beside(out))
     show_excluded(cohort.excluded)
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
-    unlike = f"; {flagged} are unlike the people trained on (column flags)" if flagged else ""
-    typer.echo(
-        f"{len(table)} people, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}"
-    )
+    unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
+    people = counted(len(table), "person", "people")
+    typer.echo(f"{people}, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}")
 
 
 @takes_data
@@ -151,7 +151,7 @@ def explain(
     top: Annotated[int, typer.Option(help="Pathways to list for each person.", min=1, metavar="N")] = 10,
     subject: Annotated[str | None, typer.Option(help="Write a page about this person instead.", metavar="ID")] = None,
 ) -> None:
-    """Show which pathways a model reads, and which of them moved whom.
+    """Show which pathways a model reads, and which of them contributed most for each person.
 
     Writes pathways.csv, people.csv (the pathways that moved each person's prediction most) and, where the model has
     them, gates and a summary by lobes; and figures as PNG and SVG. With --subject, one HTML page. What each training

@@ -15,11 +15,21 @@ from brainroam.utils.files import expanded, refuse_existing, workshop
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
+    from brainroam.execution.out_of_core import StoredCohort
 
+EDGE_COPIES = 4  # of everybody's edges that a study in memory holds: several kinds, and residuals
 PANEL = "Where to run"
 QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
 Jobs = Annotated[
     int | None, typer.Option(help="Tasks at a time, each on one core (1).", min=1, metavar="N", rich_help_panel=PANEL)
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Read a store piece by piece; each process uses no more than this, as 2GB or 500MB.",
+        metavar="SIZE",
+        rich_help_panel=PANEL,
+    ),
 ]
 EngineName = Annotated[
     str,
@@ -120,9 +130,7 @@ def convert(
 def scaffold(
     source: DataSource,
     out: Annotated[Path, typer.Option(help="The folder for the results.", metavar="DIR")],
-    memory: Annotated[
-        str, typer.Option(help="What all processes together may use, as 2GB or 500MB.", metavar="SIZE")
-    ] = "2GB",
+    memory: Memory = "2GB",
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -144,43 +152,73 @@ def scaffold(
     [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
     """
     where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
-    from brainroam.data.store import CohortStore
-    from brainroam.execution.out_of_core import THRESHOLDS, Stages, StreamedEvidence, save_scaffold, stream_evidence
+    from brainroam.execution.out_of_core import discard_work
+    from brainroam.execution.out_of_core.scaffold import Settings, find_scaffold, save_scaffold
     from brainroam.utils.parameters import require_settings
 
-    _require_store(source)
     given = dict(parse_option(text, "--set") for text in settings or ())
-    known = {item.name for item in fields(Stages)} - {"max_missing_rois"}
+    known = {item.name for item in fields(Settings)}
     for name in given:
-        if name not in known | THRESHOLDS:
-            raise unknown("setting", name, sorted(known | THRESHOLDS))
-    of_stages, thresholds = ({name: given[name] for name in names & set(given)} for names in (known, THRESHOLDS))
-    require_settings("scaffold", Stages, of_stages)
-    require_settings("scaffold", StreamedEvidence.scaffold, thresholds)
-    kept = CohortStore(source.data).covariates
-    of_stages.setdefault("covariates", kept if source.covariates is None else tuple(source.covariates))
-    stages = Stages(max_missing_rois=source.max_missing_rois, **of_stages)
-    evidence = stream_evidence(
-        source.data, out, size_in_bytes(memory), stages, source.sites or None, jobs or 1, where, progress=not quiet()
-    )
-    found = evidence.scaffold(**thresholds)
-    path = save_scaffold(out, evidence, found)
+        if name not in known:
+            raise unknown("setting", name, sorted(known))
+    require_settings("scaffold", Settings, given)
+    cohort = cohort_on_disk(source, out / "work", memory or "2GB")
+    evidence, found = find_scaffold(cohort, Settings(**given), jobs or 1, where, progress=not quiet())
+    path = save_scaffold(out, cohort, evidence, found, Settings(**given))
+    discard_work(out / "work")
     for note in evidence.deconfounder.notes_:
         typer.echo(f"note: {note}")
-    people = f"{len(evidence.people)} people of {evidence.people['site'].nunique()} sites"
+    people = f"{len(cohort)} people of {len(cohort.sites)} sites"
     typer.echo(f"{len(found)} of {len(found.consensus)} edges, from {people}: {path}")
 
 
-def cohort_on_disk(source: DataSource, work: Path, memory: str, jobs: int) -> "Cohort":
-    """The labelled people of a store, to be learned from within a memory."""
-    from brainroam.execution.out_of_core import open_cohort
+def load_or_open(
+    source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
+) -> "Cohort":
+    """The cohort in memory; or on disk, where that is asked for or a store is larger than the memory at hand."""
+    if memory is None and not _too_large(source):
+        return source.load(everybody, require_label)
+    return cohort_on_disk(source, work, memory, require_label, everybody)
 
-    limit = size_in_bytes(memory)
+
+def cohort_on_disk(
+    source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
+) -> "StoredCohort":
+    """The people of a store, to be read within a memory: half of what is free unless told."""
+    from brainroam.execution.out_of_core import StoredCohort
+
+    limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
     _require_store(source)
-    cohort = open_cohort(
-        source.data, work, limit, source.sites or None, source.max_missing_rois, jobs, progress=not quiet()
-    )
-    return cohort if source.covariates is None else cohort.using(source.covariates)
+    sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
+    cohort = StoredCohort(source.data, work, limit, sites, require_label, share)
+    return cohort if source.covariates is None else cohort.using(source.covariates)  # type: ignore[return-value]
+
+
+def work_beside(out: Path) -> Path:
+    """Where a command that writes ``out`` keeps what it would go on with."""
+    return expanded(out).absolute().with_name(f"{expanded(out).name}.work")
+
+
+def _too_large(source: DataSource) -> bool:
+    """Whether series and edges of a store would take more than half of the free memory."""
+    from brainroam.data.store import CohortStore, is_store
+
+    if not is_store(source.data):
+        return False
+    store = CohortStore(source.data)
+    people = store.table.iloc[store.rows(source.sites or None)]
+    numbers = float(people["n_timepoints"].sum()) * store.n_rois + EDGE_COPIES * len(people) * store.n_rois**2 / 2
+    return 8 * numbers > _free_memory() / 2
+
+
+def _free_memory() -> float:
+    """Bytes that this machine could give to a process now."""
+    try:
+        with open("/proc/meminfo") as lines:
+            sizes = dict(line.split(":") for line in lines)
+        return 1024 * float(sizes["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):  # not Linux
+        return 4e9
 
 
 def _require_store(source: DataSource) -> None:

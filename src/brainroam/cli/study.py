@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_data
-from brainroam.cli.scale import Cluster, ClusterConfig, DryRun, EngineName, Jobs, Place, Scheduler
+from brainroam.cli.scale import (
+    Cluster,
+    ClusterConfig,
+    DryRun,
+    EngineName,
+    Jobs,
+    Memory,
+    Place,
+    Scheduler,
+    load_or_open,
+    work_beside,
+)
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.naming import split_names
@@ -25,7 +36,7 @@ Methods = Annotated[
     str | None,
     typer.Option(
         help="Names (see brainroam methods) with commas between; fixed parameters in brackets: 'core\\[budget=20]'. "
-        "Those of the study file, or ours beside simple references, unless told.",
+        "By default those of the study file, or ours beside simple references.",
         metavar="A,B",
     ),
 ]
@@ -50,7 +61,8 @@ Protocol = Annotated[
     typer.Option(help="loso: every site once; halves: random halves of the sites, both ways (loso).", metavar="NAME"),
 ]
 Repeats = Annotated[
-    int | None, typer.Option(help="Of halves: how often the sites are dealt (10).", min=1, max=1000, metavar="N")
+    int | None,
+    typer.Option(help="Of halves: how often the sites are split at random (10).", min=1, max=1000, metavar="N"),
 ]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a study of which some runs are not finished.")]
 Force = Annotated[bool, typer.Option("--force", help="Do finished runs again.")]
@@ -66,6 +78,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         seeds: Seeds = None,
         tuning: Tuning = None,
         settings: Settings = None,
+        memory: Memory = None,
         jobs: Jobs = None,
         engine: EngineName = "local",
         scheduler: Scheduler = None,
@@ -85,8 +98,9 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         if out is None:
             out = Path(source.study.out) / "runs" if source.study else Path("runs")
         where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
+        cohort = load_or_open(source, work_beside(out), memory)
         results = command(
-            source.load(),
+            cohort,
             {
                 "out": out,
                 "sites": names or None,
@@ -102,6 +116,11 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
             **own,
         )
         from brainroam.cli.show_study import show_results
+
+        if cohort.on_disk:
+            from brainroam.execution.out_of_core import discard_work
+
+            discard_work(work_beside(out))
 
         if json or not quiet():
             show_results(results, out, json)
@@ -126,7 +145,7 @@ def loso(
     repeats: Repeats = None,
     controls: Annotated[
         str | None,
-        typer.Option(help="Try so many controls of the held-out site to move its threshold.", metavar="0,5,10,20,40"),
+        typer.Option(help="Set the threshold with this many controls of the held-out site.", metavar="0,5,10,20,40"),
     ] = None,
 ) -> "Results":
     """Leave one site out: train on all the others, predict there; every site once.

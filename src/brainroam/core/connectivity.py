@@ -131,18 +131,31 @@ def edges(
 def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False) -> np.ndarray:
     """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
     return cohort.per_person(
-        _name(EdgeKind(kind, shrinkage, robust)), lambda series: edges(series, kind, shrinkage, robust)
+        edge_name(EdgeKind(kind, shrinkage, robust)), lambda series: edges(series, kind, shrinkage, robust)
     )
+
+
+BLOCK = 1024  # edges worked on together
+
+
+def edge_blocks(n_edges: int) -> list[slice]:
+    """All edges in blocks, the same in memory and on disk, so that sums over edges are the same numbers.
+
+    >>> edge_blocks(1500)
+    [slice(0, 1024, None), slice(1024, 1500, None)]
+    """
+    return [slice(start, min(start + BLOCK, n_edges)) for start in range(0, n_edges, BLOCK)]
 
 
 def keep_edges(cohort: Cohort, kind: EdgeKind, values: np.ndarray | None = None) -> bool:
     """Give a cohort the edge values that `cohort_edges` would compute; without values, whether it has them."""
     if values is not None:
-        cohort.per_person(_name(kind), lambda _: values)
-    return cohort.has_per_person(_name(kind))
+        cohort.per_person(edge_name(kind), lambda _: values)
+    return cohort.has_per_person(edge_name(kind))
 
 
-def _name(kind: EdgeKind) -> str:
+def edge_name(kind: EdgeKind) -> str:
+    """What the edges of a kind are called among the features of a cohort."""
     shrinkage = f"-{kind.shrinkage:g}" if kind.kind in SHRUNK else ""
     return f"edges-{kind.kind}{shrinkage}{'-robust' if kind.robust and kind.kind != 'cofluctuation' else ''}"
 

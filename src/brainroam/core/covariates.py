@@ -153,7 +153,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
         if (absurd := np.abs(raw) > LARGEST).any():
             raise DataError(
-                f"numbers above {LARGEST:g} measure nothing: {self._where(absurd)}; leave unknown ones empty"
+                f"numbers above {LARGEST:g} cannot be measurements: {self._where(absurd)}; leave unknown ones empty"
             )
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)

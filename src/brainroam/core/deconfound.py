@@ -28,15 +28,16 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder, as_table
 from brainroam.core.huber import HUBER_K, MAD_OF_A_STANDARD_NORMAL, huber_mean, huber_regression
 from brainroam.core.site_fit import SiteFit
 from brainroam.core.slopes import shrunken_slopes
 from brainroam.data.classes import two_classes
 from brainroam.data.names import site_names
+from brainroam.data.stored_array import StoredArray
 from brainroam.errors import DataError, listed, unknown
 from brainroam.utils.cache import Cache
-from brainroam.utils.model_files import part
 from brainroam.utils.parameters import require_settings
 
 POOLED, ONE_SITE = "(pooled)", "(one site)"
@@ -169,21 +170,6 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._finish([self._fit_site(edges[people], raw[people], cache or Cache()) for people in here.values()])
         return self
 
-    def join(
-        self,
-        parts: Sequence[dict[str, np.ndarray]],
-        covariates: pd.DataFrame | np.ndarray | None,
-        site: Sequence[str] | np.ndarray,
-    ) -> Self:
-        """What `fit` gives, but for ``residuals_``, from the `fits` of consecutive blocks of edges of these people."""
-        self._begin(covariates, site, len(site))
-        self._finish([SiteFit.joined([part(block, f"{e}") for block in parts]) for e in range(len(self.sites_))])
-        return self
-
-    def fits(self) -> dict[str, np.ndarray]:
-        """The regression of every site, as arrays for `join`."""
-        return {f"{e}.{name}": value for e, fit in enumerate(self._fits) for name, value in fit.state().items()}
-
     def site_residuals(
         self,
         values: np.ndarray,
@@ -290,24 +276,32 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _fit_site(self, values: np.ndarray, raw: np.ndarray, cache: Cache) -> SiteFit:
         """Robust regression of all edges of one site; a function of that site's people alone."""
+        name = "site fit", self.huber_k, self.huber_delta
+        if not isinstance(values, StoredArray):
+            return cache.get(name, [values, raw], lambda: self._fit_edges(values, raw))
+        blocks = [
+            cache.summary(
+                (*name, str(block)), [values, raw], lambda c=block: self._fit_edges(values[:, c], raw).state()
+            )
+            for block in edge_blocks(values.shape[1])
+        ]
+        return SiteFit.joined(blocks)
 
-        def fit() -> SiteFit:
-            # Any scaling of the covariates gives the same fit; the site's own keeps it independent of the other sites.
-            centre, scale = raw.mean(axis=0), raw.std(axis=0)
-            scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
-            design = np.column_stack([np.ones(len(raw)), (raw - centre) / scale])
-            result = SiteFit(values.shape[1], raw.shape[1], len(raw))
-            for columns, kept, present in _estimable_groups(values, design):
-                part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
-                slope = part[1:] / scale[kept[1:] - 1, None]
-                intercept = part[0] - centre[kept[1:] - 1] @ slope
-                variance = _slope_variance(design[:, kept], values[:, columns], part) / scale[kept[1:] - 1, None] ** 2
-                plain = np.column_stack([np.ones(len(raw)), raw])[present]
-                result.record(columns, kept, intercept, slope, variance, plain)
-            result.centre = centre
-            return result
-
-        return cache.get(("site fit", self.huber_k, self.huber_delta), [values, raw], fit)
+    def _fit_edges(self, values: np.ndarray, raw: np.ndarray) -> SiteFit:
+        # Any scaling of the covariates gives the same fit; the site's own keeps it independent of the other sites.
+        centre, scale = raw.mean(axis=0), raw.std(axis=0)
+        scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
+        design = np.column_stack([np.ones(len(raw)), (raw - centre) / scale])
+        result = SiteFit(values.shape[1], raw.shape[1], len(raw))
+        for columns, kept, present in _estimable_groups(values, design):
+            part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
+            slope = part[1:] / scale[kept[1:] - 1, None]
+            intercept = part[0] - centre[kept[1:] - 1] @ slope
+            variance = _slope_variance(design[:, kept], values[:, columns], part) / scale[kept[1:] - 1, None] ** 2
+            plain = np.column_stack([np.ones(len(raw)), raw])[present]
+            result.record(columns, kept, intercept, slope, variance, plain)
+        result.centre = centre
+        return result
 
     def _begin(
         self, covariates: pd.DataFrame | np.ndarray | None, site: Sequence[str] | np.ndarray | None, n_people: int

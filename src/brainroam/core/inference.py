@@ -42,6 +42,7 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
     __metadata_request__predict = READ_METADATA | {"tr": True}
     __metadata_request__predict_proba = READ_METADATA | {"tr": True}
     __metadata_request__decision_function = READ_METADATA | {"tr": True}
+    __metadata_request__score = READ_METADATA | {"tr": True}
 
     kind: str
     shrinkage: float

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import cohort_edges, edge_pairs, n_rois_of
+from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.log_profiles import Profiles as Profiles
@@ -37,6 +37,7 @@ from brainroam.core.scaffold import (
 )
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import group_codes
+from brainroam.data.stored_array import StoredArray
 from brainroam.errors import unknown
 from brainroam.utils.cache import Cache
 
@@ -125,10 +126,26 @@ class Evidence:
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
         self.sites = sites_with_both_classes(y, site)
-        self.contrast = np.concatenate(
-            [site_contrasts(*self._people_of([e]), [e], cache, self.huber_delta) for e in self.sites]
-        )
+        self.contrast = np.concatenate([self._contrast_of(name, cache or Cache()) for name in self.sites])
         self.pairs = edge_pairs(n_rois_of(edges.shape[1]))
+
+    def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
+        """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
+        if not isinstance(self.edges, StoredArray):
+            return site_contrasts(*self._people_of([site]), [site], cache, self.huber_delta)
+        known, here = self.deconfounder, self.site == site
+        fitted_on = self.edges[:] if known.pooled else self.edges[here]
+        read = [fitted_on, known.encoder_.imputed(self.covariates)[here], self.y[here]]
+        name = "site contrast", self.huber_delta, known.huber_k, known.huber_delta, known.pooled, known.fit_on
+        parts = [
+            cache.summary(
+                (*name, str(block)),
+                read,
+                lambda c=block: site_contrasts(*self._people_of([site], c), [site], None, self.huber_delta),
+            )
+            for block in edge_blocks(self.edges.shape[1])
+        ]
+        return np.concatenate(parts, axis=1)
 
     def scaffold(
         self,
@@ -246,10 +263,12 @@ class Evidence:
                 known[name] = Moments.of(_Batches(read, self.batches(self.site == name)))
         return Moments.joined([known[name] for name in sites])
 
-    def _people_of(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """r_site by own slopes on all edges, labels and sites of the people of some sites."""
+    def _people_of(
+        self, sites: Sequence[str], columns: slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """r_site by own slopes on some edges, labels and sites of the people of some sites."""
         here = np.flatnonzero(np.isin(self.site, sites))
-        residuals = self.deconfounder.site_residuals(self.edges[here], here, slopes="site")
+        residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
         return residuals, self.y[here], self.site[here]
 
     def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:

@@ -24,7 +24,7 @@ from operator import iadd
 import numpy as np
 
 from brainroam.data.cohort import missing_rois
-from brainroam.errors import DataError, ShortSeriesError, listed
+from brainroam.errors import DataError, ShortSeriesError, counted, listed
 
 CLIP = 1 - 1e-6
 CHUNK = 2**16  # numbers at a time: what is computed for some pairs stays in the cache
@@ -82,8 +82,9 @@ def refuse_short(series: Sequence[np.ndarray], window: np.ndarray, subjects: Seq
     if short.any():
         ids = subjects if subjects is not None else [f"number {i}" for i in range(len(series))]
         names = listed(f"{ids[i]} ({len(series[i])} volumes)" for i in np.flatnonzero(short).tolist())
+        have = counted(int(short.sum()), "person has", "people have")
         raise ShortSeriesError(
-            f"{int(short.sum())} people have fewer volumes than one window of {window.max()}: {names}; "
+            f"{have} fewer volumes than one window of {window.max()}: {names}; "
             'use a shorter window, or leave them out with on_short="exclude"'
         )
 

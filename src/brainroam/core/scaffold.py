@@ -231,37 +231,6 @@ def sign_consistency(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
     return agrees.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
 
 
-def permutation_null(
-    residuals: np.ndarray,
-    y: np.ndarray,
-    site: np.ndarray,
-    tau_percentile: float = 80,
-    eta: float = 0.75,
-    zeta: float = 0.70,
-    n_permutations: int = 20,
-    random_state: int = 0,
-) -> pd.DataFrame:
-    """The base rate of "reproducible": labels permuted within site, one row per permutation.
-
-    Columns: ``size`` (edges selected), ``mean_kappa``, ``mean_pi`` over all edges, and ``tau``.
-    """
-    rng = np.random.default_rng(random_state)
-    y, site = np.asarray(y), np.asarray(site).astype(str)
-    rows = []
-    for _ in range(n_permutations):
-        shuffled = y.copy()
-        for name in np.unique(site):
-            shuffled[site == name] = rng.permutation(y[site == name])
-        try:
-            found = extract_scaffold(residuals, shuffled, site, tau_percentile, eta, zeta)
-        except EmptyScaffoldError:
-            rows.append({"size": 0, "mean_kappa": np.nan, "mean_pi": np.nan, "tau": np.nan})
-            continue
-        kappa, pi = found.sign_consistency.mean(), found.stability.mean()
-        rows.append({"size": len(found), "mean_kappa": kappa, "mean_pi": pi, "tau": found.tau})
-    return pd.DataFrame(rows)
-
-
 def distinct_thresholds(n_sites: int, grid: Sequence[float]) -> list[float]:
     """The points of an eta grid that differ in effect: kappa only takes the values k / E.
 

@@ -7,7 +7,8 @@ With x the edge values of a person of training site e, and b_e the mean of that 
     K_ef  = R_e R_f'                         products of the people of two sites
 
 b_e is known to site e alone and a block K_ef to two sites, so a fold is a choice of blocks. They are computed once for
-a whole study, and what belongs to a held-out site cannot reach a fold that does not choose it.
+a whole study, and what belongs to a held-out site cannot reach a fold that does not choose it. Edges are worked on in
+blocks, everybody's at once, so that they may lie on disk (`brainroam.data.stored_cohort`) as well as in memory.
 
 The pooled contrast of an edge between cases and controls is a sum over sites too, with d_e the difference of the class
 means of site e, p_e = n1 n0 / (n1 + n0), and s the standard deviation of r over all training people:
@@ -17,11 +18,11 @@ means of site e, p_e = n1 n0 / (n1 + n0), and s the standard deviation of r over
 Without centring, r = x in training (the mean of the site where the edge is missing), and b_bar is the mean over people.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from brainroam.core.connectivity import EdgeKind, cohort_edges
+from brainroam.core.connectivity import EdgeKind, cohort_edges, edge_blocks
 from brainroam.data.cohort import Cohort
 
 
@@ -55,6 +56,7 @@ class SiteEdges:
         self._labels = cohort.labels
         self.kind, self.centred, self._cache = kind, centred, cohort.cache
         self._values = cohort_edges(whole, *kind)
+        self._blocks = edge_blocks(self._values.shape[1])
         site = cohort.table["site"].to_numpy().astype(str)
         self.sites = [str(name) for name in np.unique(site)]
         self.people = {name: np.flatnonzero(site == name) for name in self.sites}
@@ -67,19 +69,33 @@ class SiteEdges:
         return self._cache.get(("gram", self.kind, self.centred), [self._rows, place], self._gram)
 
     def _gram(self) -> np.ndarray:
-        n = len(self._rows)
-        gram = np.empty((n, n))
-        for k, first in enumerate(self.sites):
-            for second in self.sites[k:]:
-                block = self._block(first, second)
-                gram[np.ix_(self.people[first], self.people[second])] = block
-                gram[np.ix_(self.people[second], self.people[first])] = block.T
+        pairs = [(first, second) for k, first in enumerate(self.sites) for second in self.sites[k:]]
+        rows = [[self._rows[self.people[name]] for name in pair] for pair in pairs]
+        name = "block", self.kind, self.centred
+        found = self._cache.summaries(name, rows, lambda new: self._products([pairs[k] for k in new]))
+        gram = np.empty((len(self._rows), len(self._rows)))
+        for (first, second), product in zip(pairs, found, strict=True):
+            gram[np.ix_(self.people[first], self.people[second])] = product
+            gram[np.ix_(self.people[second], self.people[first])] = product.T
         return gram
+
+    def _products(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        """K_ef of these pairs of sites, in one walk over the edges."""
+        products = [np.zeros((len(self.people[first]), len(self.people[second]))) for first, second in pairs]
+        for columns in self._blocks:
+            residuals = {name: self._residuals(name, columns) for name in {site for pair in pairs for site in pair}}
+            for product, (first, second) in zip(products, pairs, strict=True):
+                product += residuals[first] @ residuals[second].T
+        return products
 
     def primal(self, weights: np.ndarray) -> np.ndarray:
         """Weights of the edges (M, k) from weights of the people (n, k): R' beta."""
         columns = weights.reshape(len(self._rows), -1)
-        return sum(self._residuals(name).T @ columns[people] for name, people in self.people.items())
+        parts = [
+            sum(self._residuals(name, block).T @ columns[people] for name, people in self.people.items())
+            for block in self._blocks
+        ]
+        return np.concatenate(parts)
 
     def centre(self, sites: Sequence[str]) -> np.ndarray:
         """b_bar (M,) of these sites: what is taken from a person of another site; NaN where nobody has the edge."""
@@ -91,48 +107,57 @@ class SiteEdges:
     def contrast(self, sites: Sequence[str]) -> np.ndarray:
         """t (M,) of the people of these sites; 0 where an edge does not vary."""
         parts = [self._contrast(name) for name in sites]
-        gap, precision, squares, count = (sum(values) for values in zip(*parts, strict=True))
+        precision = sum(self._precision(name) for name in sites)
+        gap, squares, count = (sum(values) for values in zip(*parts, strict=True))
         spread = np.sqrt(squares / np.maximum(count, 1) * precision)
         return np.divide(gap, spread, out=np.zeros_like(spread), where=spread > 0)
 
-    def residuals(self, sites: Sequence[str], dtype: type = np.float32) -> np.ndarray:
-        """r (n, M) of the people of these sites, one site after the other."""
-        return np.concatenate([self._residuals(name).astype(dtype) for name in sites])
+    def residuals(self, dtype: type = np.float32) -> Iterator[tuple[slice, np.ndarray]]:
+        """Block after block of edges, and r of everybody there (n, edges), one site after the other."""
+        for columns in self._blocks:
+            yield columns, np.concatenate([self._residuals(name, columns).astype(dtype) for name in self.sites])
 
-    def values(self, people: np.ndarray) -> np.ndarray:
-        """Edge values of these people (by position), NaN where missing."""
-        return np.asarray(self._values[self._rows[people]])
+    def score(self, people: np.ndarray, centre: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """(x - centre)' w of these people (by position); a missing edge adds nothing."""
+        rows = self._rows[people]
+        parts = [np.nan_to_num(self._values[rows, c] - centre[c]) @ weights[c] for c in self._blocks]
+        return np.sum(parts, axis=0)
 
     def _mean(self, site: str) -> np.ndarray:
-        def mean() -> np.ndarray:
-            values = self.values(self.people[site])
+        rows = self._rows[self.people[site]]
+
+        def mean(columns: slice) -> np.ndarray:
+            values = self._values[rows, columns]
             present = np.isfinite(values)
             with np.errstate(invalid="ignore"):
                 return np.where(present, values, 0).sum(axis=0) / present.sum(axis=0)
 
-        return self._cache.get(("site mean", self.kind), [self._rows[self.people[site]]], mean)
+        return self._cache.summary(("site mean", self.kind), [rows], lambda: self._over_blocks(mean))
 
-    def _residuals(self, site: str) -> np.ndarray:
-        values, mean = self.values(self.people[site]), self._mean(site)
+    def _residuals(self, site: str, columns: slice) -> np.ndarray:
+        values, mean = self._values[self._rows[self.people[site]], columns], self._mean(site)[columns]
         if self.centred:
             return np.nan_to_num(values - mean)
         return np.where(np.isfinite(values), values, np.nan_to_num(mean))
 
-    def _contrast(self, site: str) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-        """p_e d_e, p_e, and the sum of squares and number of the values present."""
+    def _precision(self, site: str) -> float:
+        """p_e."""
+        case = self._labels[self.people[site]] == 1
+        return float(case.sum() * (~case).sum() / len(case))
+
+    def _contrast(self, site: str) -> np.ndarray:
+        """(3, M): p_e d_e, and the sum of squares and number of the values present."""
         people = self.people[site]
         case = self._labels[people] == 1
 
-        def contrast() -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-            present = np.isfinite(self.values(people))
-            values = np.where(present, self._residuals(site), 0)
+        def contrast(columns: slice) -> np.ndarray:
+            present = np.isfinite(self._values[self._rows[people], columns])
+            values = np.where(present, self._residuals(site, columns), 0)
             mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
-            precision = float(case.sum() * (~case).sum() / len(case))
-            return precision * (mean[0] - mean[1]), precision, (values**2).sum(axis=0), present.sum(axis=0)
+            return np.stack([self._precision(site) * (mean[0] - mean[1]), (values**2).sum(axis=0), present.sum(axis=0)])
 
-        return self._cache.get(("contrast", self.kind, self.centred), [self._rows[people], case], contrast)
+        name = "contrast", self.kind, self.centred
+        return self._cache.summary(name, [self._rows[people], case], lambda: self._over_blocks(contrast))
 
-    def _block(self, first: str, second: str) -> np.ndarray:
-        rows = [self._rows[self.people[name]] for name in (first, second)]
-        name = "block", self.kind, self.centred
-        return self._cache.get(name, rows, lambda: self._residuals(first) @ self._residuals(second).T)
+    def _over_blocks(self, function: Callable[[slice], np.ndarray]) -> np.ndarray:
+        return np.concatenate([function(columns) for columns in self._blocks], axis=-1)

@@ -143,6 +143,9 @@ class CohortStore:
     def __len__(self) -> int:
         return len(self.table)
 
+    def __reduce__(self) -> tuple:
+        return _opened, (self.path, self.manifest_hash)  # another process opens it again
+
     @property
     def n_rois(self) -> int:
         """Number of regions P."""
@@ -234,6 +237,13 @@ class CohortStore:
             n_unpacked, _, n_packed = struct.unpack("<4xIII", chunk.read(16))
         if n_packed != file.stat().st_size or n_unpacked != math.prod(self._array.chunks) * self.dtype.itemsize:
             raise ValueError(f"{file} is not as long as it says")
+
+
+def _opened(path: Path, manifest_hash: str) -> CohortStore:
+    store = CohortStore(path)
+    if store.manifest_hash != manifest_hash:
+        raise ReaderError(f"{path} has changed since the work began; start the command again")
+    return store
 
 
 class _Writer:

@@ -5,7 +5,9 @@ for every method that offers a representation
 
     embedding  (n, 16)  held-out people on the leading principal axes of the training people's representations
 
-in the order of ``predictions``. Numbers have five significant digits; weights of thousands of edges are not kept
+in the order of ``predictions``. Of a cohort on disk, the axes are those of 256 training people.
+
+Numbers have five significant digits; weights of thousands of edges are not kept
 (`brainroam explain` gives them for a fitted model).
 """
 
@@ -18,19 +20,26 @@ from brainroam.methods.base import Method
 from brainroam.methods.explanation import leading_axes
 
 DIGITS = 5
+PEOPLE_FOR_AXES = 256
 
 
 def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:
     """What to keep of a fitted model; None for one that has nothing to show."""
     kept: dict[str, Any] = {}
-    there = model.representation(held_out)
-    if there is not None:
-        learned_from = model.representation(training)
-        assert learned_from is not None
-        kept["embedding"] = leading_axes(learned_from, there)
+    learned_from = model.representation(_few(training))
+    if learned_from is not None:
+        there = (model.representation(people) for people in held_out.batches())
+        kept["embedding"] = np.concatenate([leading_axes(learned_from, part) for part in there if part is not None])
     if model.selects_scaffold:
         kept |= model.explanation(held_out) or {}
     return rounded(kept) or None
+
+
+def _few(training: Cohort) -> Cohort:
+    """Everybody, or of a cohort on disk some people evenly among all: the axes of a picture need no more."""
+    if not training.on_disk or len(training) <= PEOPLE_FOR_AXES:
+        return training
+    return training.subset(np.linspace(0, len(training) - 1, PEOPLE_FOR_AXES).astype(int))
 
 
 def rounded(content: Any) -> Any:

@@ -11,6 +11,8 @@ from brainroam.core.connectivity import EdgeKind, edges, keep_edges
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError
 from brainroam.execution import engine as engines
+from brainroam.execution.out_of_core import StoredCohort, write_edges
+from brainroam.execution.progress import View
 
 FOLDER = "shared"
 PEOPLE_AT_A_TIME = 32
@@ -18,13 +20,24 @@ PEOPLE_AT_A_TIME = 32
 
 @contextmanager
 def shared_edges(
-    cohort: Cohort, kinds: Sequence[EdgeKind], folder: Path, jobs: int, engine: str | engines.Engine
+    cohort: Cohort,
+    kinds: Sequence[EdgeKind],
+    folder: Path,
+    jobs: int,
+    engine: str | engines.Engine,
+    progress: bool | View = False,
 ) -> Iterator[None]:
     """Let processes share the edges of a cohort; what an interrupted study has computed is found again.
+
+    The edges of a cohort on disk are written there.
 
     With one job there is nobody to share with, and workers of a cluster read the cohort from its store and compute
     their own. The files go when all runs are done.
     """
+    if isinstance(cohort, StoredCohort):
+        write_edges(cohort, kinds, jobs, engine, progress)
+        yield
+        return
     if jobs == 1 or engine != "local" or not kinds:
         yield
         return

@@ -156,8 +156,8 @@ class Dask:
 
     @contextmanager
     def _sendable(self, shared: Any) -> Iterator[bytes]:
-        """What all tasks share, as a short message; a cohort as a reference to a store."""
-        if not isinstance(shared, Cohort):
+        """What all tasks share, as a short message; a cohort in memory as a reference to a store."""
+        if not isinstance(shared, Cohort) or shared.on_disk:
             with sending():
                 yield pickle.dumps(shared)
             return

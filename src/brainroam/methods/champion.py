@@ -147,6 +147,7 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
     __metadata_request__predict = READ_METADATA
     __metadata_request__predict_proba = READ_METADATA
     __metadata_request__decision_function = READ_METADATA
+    __metadata_request__score = READ_METADATA
 
     def fit(
         self,

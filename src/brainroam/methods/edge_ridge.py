@@ -10,7 +10,7 @@ scaffold without a threshold. The threshold of the decision is learned apart, so
 move with the share of cases.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -26,6 +26,8 @@ from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
+
+MATRICES = 8  # of the size of the Gram matrix that a fit holds at most
 
 
 class EdgeRidge(Method):
@@ -70,9 +72,9 @@ class EdgeRidge(Method):
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Solve for the weights of all edges."""
         edges = SiteEdges(cohort, self.kind, self.centred)
-        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
+        people = self._people(edges, cohort)
         if self.soft:
-            self.coef_ = self._soft_weights(people, edges.residuals(edges.sites), edges.sites)
+            self.coef_ = self._soft_weights(people, [edges.sites])[0]
         else:
             self.coef_ = edges.primal(_combined(self._ridges(people, cohort), people.target))[:, 0]
         self.centre_ = edges.centre(edges.sites)
@@ -84,16 +86,15 @@ class EdgeRidge(Method):
         kept = sites_kept(cohort.table["site"].to_numpy().astype(str), folds)
         if kept is None:
             return super().out_of_fold(cohort, folds, seed)
-        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
+        people = self._people(edges, cohort)
         if self.soft:
-            residuals = edges.residuals(edges.sites)
-            coefs = [self._soft_weights(people, residuals, sites) for sites in kept]
+            coefs = self._soft_weights(people, kept)
         else:
             ridges = self._ridges(people, cohort)
             betas = [_combined(ridges, people.target, held_out) for _, held_out in folds]
             coefs = list(edges.primal(np.column_stack(betas)).T)
         return [
-            (np.nan_to_num(edges.values(held_out) - edges.centre(sites)) @ coef)[None]
+            edges.score(held_out, edges.centre(sites), coef)[None]
             for (_, held_out), sites, coef in zip(folds, kept, coefs, strict=True)
         ]
 
@@ -121,6 +122,11 @@ class EdgeRidge(Method):
     def _centred(self, cohort: Cohort) -> np.ndarray:
         return np.nan_to_num(cohort_edges(cohort, *self.kind) - self.centre_, copy=False)
 
+    def _people(self, edges: SiteEdges, cohort: Cohort) -> "_People":
+        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
+        cohort.require_memory(MATRICES * 8 * len(cohort) ** 2, f"the products of {len(cohort)} people")
+        return people
+
     def _target(self, cohort: Cohort) -> np.ndarray:
         target = 2.0 * cohort.labels - 1
         if self.centred:
@@ -143,17 +149,33 @@ class EdgeRidge(Method):
             for penalty in self._absolute(gram)
         ]
 
-    def _soft_weights(self, people: "_People", residuals: np.ndarray, sites: Sequence[str]) -> np.ndarray:
-        """Weights of the edges from the people of these sites; ``residuals`` are those of all sites."""
-        scale = (np.abs(people.edges.contrast(sites)) ** self.soft).astype(np.float32)
-        here = np.isin(people.place, sites)
-        features = residuals[here] * scale
-        upper = ssyrk(1.0, features.T, trans=1)  # single precision: the edges themselves are known to fewer digits
-        gram = (np.triu(upper) + np.triu(upper, 1).T).astype(float)
-        order = people.order[here]
-        ridges = [DualRidge(gram, penalty, people.nuisance[order]) for penalty in self._absolute(gram)]
-        beta = _combined(ridges, people.target[order])
-        return (features.T @ beta.astype(np.float32)).astype(float) * scale
+    def _soft_weights(self, people: "_People", kept: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Weights of the edges from the people of each choice of sites.
+
+        All choices are dealt with in two walks over the edges: one for the products of the people, one for the weights.
+        """
+        edges, here = people.edges, [np.isin(people.place, sites) for sites in kept]
+        scales = [(np.abs(edges.contrast(sites)) ** self.soft).astype(np.float32) for sites in kept]
+        # Single precision: the edges themselves are known to fewer digits.
+        uppers = [np.zeros((who.sum(), who.sum()), np.float32, order="F") for who in here]
+        for columns, residuals in edges.residuals():
+            for k, (who, scale) in enumerate(zip(here, scales, strict=True)):
+                features = residuals[who] * scale[columns]
+                uppers[k] = ssyrk(1.0, features.T, trans=1, beta=1.0, c=uppers[k], overwrite_c=1)
+        betas = []
+        for who in here:
+            order, upper = people.order[who], uppers.pop(0)
+            gram = (np.triu(upper) + np.triu(upper, 1).T).astype(float)
+            del upper
+            ridges = (
+                DualRidge(gram, penalty, people.nuisance[order], refits=False) for penalty in self._absolute(gram)
+            )
+            betas.append(_combined(ridges, people.target[order]).astype(np.float32))
+        coefs = [np.empty(len(scale)) for scale in scales]
+        for columns, residuals in edges.residuals():
+            for coef, who, scale, beta in zip(coefs, here, scales, betas, strict=True):
+                coef[columns] = ((residuals[who] * scale[columns]).T @ beta).astype(float) * scale[columns]
+        return coefs
 
 
 class _People:
@@ -165,13 +187,13 @@ class _People:
         self.place = np.repeat(edges.sites, [len(edges.people[name]) for name in edges.sites])
 
 
-def _combined(ridges: Sequence[DualRidge], target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:
+def _combined(ridges: Iterable[DualRidge], target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:
     """The mean over ridges of weights of the people whose edge weights have unit length."""
-    betas = [ridge.weights(target, without) for ridge in ridges]
-    if len(ridges) == 1:
-        return betas[0]
-    lengths = [np.sqrt(max(beta @ ridge.gram @ beta, 1e-300)) for ridge, beta in zip(ridges, betas, strict=True)]
-    return np.mean([beta / length for beta, length in zip(betas, lengths, strict=True)], axis=0)
+    found = []
+    for ridge in ridges:
+        beta = ridge.weights(target, without)
+        found.append((beta, np.sqrt(max(beta @ ridge.gram @ beta, 1e-300))))
+    return found[0][0] if len(found) == 1 else np.mean([beta / length for beta, length in found], axis=0)
 
 
 register(

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import cohort_edges
+from brainroam.core.connectivity import EdgeKind, cohort_edges
+from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
 
 RARE = 0.01  # share of training people beyond a limit
@@ -60,15 +61,15 @@ class Familiarity:
         ages = measured["age"].dropna()
         if len(ages):
             limits |= {"age_low": float(np.floor(ages.min())), "age_high": float(np.ceil(ages.max()))}
-        edges, site = cohort_edges(cohort), cohort.table["site"].to_numpy().astype(str)
-        means = {name: _mean(edges[site == name]) for name in np.unique(site)}
-        if len(means) > 1:
+        edges = SiteEdges(cohort, EdgeKind("pearson"))
+        if len(edges.sites) > 1:
             far = [
-                distances(edges[site == name], _mean(np.stack([m for other, m in means.items() if other != name])))
-                for name in means
+                distances(cohort_edges(people), edges.centre([other for other in edges.sites if other != name]))
+                for name in edges.sites
+                for people in cohort.select([name]).batches()
             ]
             limits["distance_high"] = float(np.nanquantile(np.concatenate(far), 1 - RARE))
-        return cls(limits, _mean(np.stack(list(means.values()))))
+        return cls(limits, edges.centre(edges.sites))
 
     def flags(self, cohort: Cohort) -> list[str]:
         """For each person the reasons why the model may not be meant for them; empty text where there is none."""
@@ -113,10 +114,3 @@ def _measured(cohort: Cohort) -> pd.DataFrame:
     volumes = table["n_timepoints"].astype(float)
     missing = cohort.missing_rois.sum(axis=1).astype(float)
     return pd.DataFrame({**column, "volumes": volumes, "seconds": volumes * column["tr"], "missing": missing})
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean of each column over the rows that have it; NaN where none has."""
-    present = np.isfinite(values)
-    with np.errstate(invalid="ignore"):
-        return np.where(present, values, 0).sum(axis=0) / present.sum(axis=0)

@@ -58,9 +58,9 @@ def predictions(
     known = people["subject"].isin(list(controls)).to_numpy()
     absent = sorted(set(controls) - {*people["subject"], *cohort.excluded["subject"]})
     if absent:
-        raise DataError(f"nobody in the data is called {listed(absent)}, who should be controls of the new site")
+        raise DataError(f"no person in the data has the id {listed(absent)}, listed as a control of the new site")
     if known.all():
-        raise DataError("everybody is a control of the new site: nobody is left to predict for")
+        raise DataError("all people are listed as controls of the new site: there is nobody to predict for")
     score, site = method.score(cohort), people["site"].to_numpy()
     shift, protocol = np.zeros(len(score)), np.full(len(score), STRICT, dtype=object)
     for name in np.unique(site):
@@ -76,5 +76,7 @@ def predictions(
         table[f"set_{100 * level:g}"] = np.where(protocol == STRICT, method.sets_(score, level), "")
     missing = method.missing_covariates(cohort)
     table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
-    table["flags"] = familiarity.flags(cohort) if familiarity is not None else ""
+    table["flags"] = (
+        "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
+    )
     return table[~known].reset_index(drop=True)

@@ -48,10 +48,8 @@ def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 
         },
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
     }
-    arrays = method.state()
-    with suppress(UsageError):  # a cohort on disk whose edges cannot be read at once: its model sets no flags
-        known = Familiarity.of(cohort)
-        header["familiarity"], arrays["familiarity"] = known.limits, known.centre
+    arrays, known = method.state(), Familiarity.of(cohort)
+    header["familiarity"], arrays["familiarity"] = known.limits, known.centre
     return save_model(path, header, arrays)
 
 

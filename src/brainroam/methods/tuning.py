@@ -87,7 +87,7 @@ class Selected(Method):
     @threadpool_limits.wrap(limits=1)
     def score(self, cohort: Cohort) -> np.ndarray:
         """Scores of the refitted model."""
-        return self.model_.score(cohort)
+        return np.concatenate([self.model_.score(people) for people in cohort.batches()])
 
     def probability(self, cohort: Cohort) -> np.ndarray:
         """Calibrated probabilities; at least 0.5 means the condition."""
@@ -185,9 +185,9 @@ def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tupl
     people = codes if codes is not None else np.arange(len(y))
     smaller = min(len(set(people[y == label])) for label in (0, 1))
     if smaller < 2:
-        few = "one person has" if smaller else "nobody has"
         raise DataError(
-            f"among {len(y)} training people {few} one of the two labels; learning needs two people of each at least"
+            f"the training sites hold {int(y.sum())} cases and {int((1 - y).sum())} controls; "
+            "training needs at least two people of each who are not of one group"
         )
     kind = StratifiedKFold if codes is None else StratifiedGroupKFold
     for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):

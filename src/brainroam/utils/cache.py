@@ -2,18 +2,25 @@
 
 Leave-one-site-out fits the same sites again in every fold, and each site's fit depends on that site alone. A `Cache`
 keys results by the bytes they were computed from, so a result can only be found again by someone who holds the very
-same input: reuse cannot leak. What was not used for longest is dropped first.
+same input: reuse cannot leak. What was not used for longest is dropped first. A `DiskCache` keeps summaries of sites in
+files besides, where other processes and the next command find them.
 """
 
 import hashlib
+import io
+import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from brainroam.utils.files import atomic_write
+
 Result = TypeVar("Result")
 LIMIT = 2**30
+ALONE = "alone"  # the name of an array that is all of a summary
 
 
 class Cache:
@@ -38,23 +45,93 @@ class Cache:
 
     def get(self, name: Hashable, arrays: list[np.ndarray], compute: Callable[[], Result]) -> Result:
         """The result for this name and these arrays, computed if it is new."""
-        digest = hashlib.sha256(repr(name).encode())  # in hardware on most processors: twice as fast as the others
-        for array in arrays:
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            digest.update(np.ascontiguousarray(array).data)
-        key = digest.digest()
-        if key not in self._results:
-            result = compute()
-            self._results[key] = result, size_of(result)
-            self._size += self._results[key][1]
+        key = key_of(name, arrays)
+        return self._kept(key) if key in self._results else self._keep(key, compute())
+
+    def summary(self, name: Hashable, arrays: list[np.ndarray], compute: Callable[[], Result]) -> Result:
+        """As `get`, of an array or a dictionary of arrays that other processes can share."""
+        return self.summaries(name, [arrays], lambda _: [compute()])[0]
+
+    def summaries(
+        self, name: Hashable, inputs: Sequence[list[np.ndarray]], compute: Callable[[list[int]], Sequence[Result]]
+    ) -> list[Result]:
+        """The results for one name and several inputs; ``compute`` gives all that are new (by position) together."""
+        keys = [key_of(name, arrays) for arrays in inputs]
+        found = {k: self._kept(key) for k, key in enumerate(keys) if self._has(key)}
+        new = [k for k in range(len(keys)) if k not in found]
+        if new:
+            found |= {k: self._share(keys[k], result) for k, result in zip(new, compute(new), strict=True)}
+        return [found[k] for k in range(len(keys))]
+
+    def _has(self, key: bytes) -> bool:
+        return key in self._results
+
+    def _share(self, key: bytes, result: Any) -> Any:
+        return self._keep(key, result)
+
+    def _kept(self, key: bytes) -> Any:
         self._results.move_to_end(key)
-        found = self._results[key][0]
+        return self._results[key][0]
+
+    def _keep(self, key: bytes, result: Any) -> Any:
+        self._results[key] = result, size_of(result)
+        self._size += self._results[key][1]
         while self._size > self.limit and len(self._results) > 1:
             self._size -= self._results.popitem(last=False)[1][1]
-        return found
+        return result
 
     def __getstate__(self) -> dict:
         return {"limit": self.limit, "_results": OrderedDict(), "_size": 0}
+
+
+class DiskCache(Cache):
+    """A cache whose summaries are kept in a folder, one checksummed ``.npz`` file each, written whole or not at all.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> DiskCache(folder).summary("sum", [np.arange(3)], lambda: np.array(3)).tolist()
+    3
+    >>> DiskCache(folder).summary("sum", [np.arange(3)], lambda: 1 / 0).tolist()
+    3
+    """
+
+    def __init__(self, folder: Path, limit: int = LIMIT) -> None:
+        super().__init__(limit)
+        self.folder = folder
+
+    def _has(self, key: bytes) -> bool:
+        if key in self._results:
+            return True
+        try:
+            with np.load(io.BytesIO(self._path(key).read_bytes()), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return False  # not there, or not whole: computed again
+        self._keep(key, arrays.get(ALONE, arrays))
+        return True
+
+    def _share(self, key: bytes, result: Any) -> Any:
+        with atomic_write(self._path(key)) as file:
+            np.savez(file, **(result if isinstance(result, dict) else {ALONE: result}))
+        return self._keep(key, result)
+
+    def _path(self, key: bytes) -> Path:
+        return self.folder / f"{key.hex()[:32]}.npz"
+
+    def __getstate__(self) -> dict:
+        return {"folder": self.folder, **super().__getstate__()}
+
+
+def key_of(name: Hashable, arrays: list[np.ndarray]) -> bytes:
+    """What a result is found by: a hash of its name and of what it was computed from."""
+    digest = hashlib.sha256(repr(name).encode())  # in hardware on most processors: twice as fast as the others
+    for array in arrays:
+        if hasattr(array, "fingerprint"):  # on disk
+            digest.update(array.fingerprint)
+            continue
+        digest.update(repr((array.shape, array.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
 
 
 def size_of(result: Any) -> int:

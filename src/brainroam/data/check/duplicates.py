@@ -3,6 +3,9 @@
 A copy that was shifted, cut, rescaled or rounded still has nearly the same connectivity. What all people share is
 removed first, by regressing each person's edges on the mean edges; then the profiles of two different people correlate
 around zero, and a pair far outside the bulk of all pairs is one person.
+
+Memory is bounded for any number of people: of many, evenly spaced edges stand for all, pairs are looked at some people
+at a time, and of all similarities only a histogram is kept, from which the bulk is read.
 """
 
 import re
@@ -14,9 +17,13 @@ from itertools import combinations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from brainroam.data.cohort import Cohort, missing_rois
+from brainroam.data.cohort import Cohort
 
 MIN_SIMILARITY = 0.75
+NEARLY_ONE, MIN_DEVIATION = 1 - 1e-6, 0.1  # so that the last digits of single precision make nobody stand out
+N_BINS, Z_LIMIT = 200_000, 10.0  # of the histogram of arctanh(similarity)
+PEOPLE_AT_A_TIME = 256
+PROFILE_BYTES, MIN_EDGES = 400e6, 1024  # of everybody's profiles; at least so many edges each
 MIN_ROBUST_Z = 7  # with few regions chance alone makes profiles alike; their spread then raises the bar
 
 
@@ -44,7 +51,7 @@ def find_duplicates(cohort: Cohort) -> list[Duplicate]:
     """Pairs of people with identical series or nearly identical connectivity.
 
     >>> from brainroam.data.synthetic import make_cohort
-    >>> from brainroam.data.cohort import Cohort, missing_rois
+    >>> from brainroam.data.cohort import Cohort
     >>> cohort = make_cohort(n_sites=2, n_per_site=20, n_rois=20)
     >>> find_duplicates(cohort)
     []
@@ -57,39 +64,66 @@ def find_duplicates(cohort: Cohort) -> list[Duplicate]:
     with_signal = np.flatnonzero(~cohort.missing_rois.all(axis=1))  # empty scans are all alike, but no copies
     pairs = _groups_to_pairs([digests[i] for i in with_signal])
     found = [Duplicate(subjects[with_signal[i]], subjects[with_signal[j]], "identical", 1.0) for i, j in pairs]
-    edges = _correlations(cohort.series)
-    for i, j, similarity in _alike(edges):
+    for i, j, similarity in _alike(_correlations(cohort)):
         if digests[i] != digests[j]:
             found.append(Duplicate(subjects[i], subjects[j], "alike", similarity))
     return found
 
 
-def _correlations(series: Sequence[np.ndarray]) -> np.ndarray:
-    """Upper triangles (n, M) of everybody's correlation matrix; NaN where a region has no signal."""
-    u, v = np.triu_indices(series[0].shape[1], 1)
-    gone = missing_rois(series)
+def _correlations(cohort: Cohort) -> np.ndarray:
+    """Some or all correlations (n, k) of everybody, in single precision; NaN where a region has no signal."""
+    u, v = np.triu_indices(cohort.n_rois, 1)
+    width = min(len(u), max(MIN_EDGES, int(PROFILE_BYTES / (4 * len(cohort)))))
+    u, v = (ends[np.linspace(0, len(u) - 1, width).astype(int)] for ends in (u, v))
+    gone, values = cohort.missing_rois, np.empty((len(cohort), width), dtype=np.float32)
     with threadpool_limits(1), np.errstate(all="ignore"):  # threads only wait for each other on small products
-        values = np.stack([np.corrcoef(x, rowvar=False)[u, v] for x in series])
-    return np.where(gone[:, u] | gone[:, v], np.nan, values)
+        for row, x in zip(values, cohort.series, strict=True):
+            row[:] = np.corrcoef(x, rowvar=False)[u, v]
+    values[gone[:, u] | gone[:, v]] = np.nan
+    return values
 
 
 def _alike(edges: np.ndarray) -> Iterator[tuple[int, int, float]]:
     """Positions of alike people and how alike they are."""
+    profiles, counts, close = _profiles(edges), np.zeros(N_BINS), []
+    for start in range(0, len(profiles), PEOPLE_AT_A_TIME):
+        block = profiles[start : start + PEOPLE_AT_A_TIME]
+        similarity = np.clip(block @ profiles[start:].T, -1, 1)  # with themselves and with those after them
+        later = np.arange(similarity.shape[1]) > np.arange(len(block))[:, None]
+        z = np.arctanh(similarity[later] * NEARLY_ONE)
+        counts += np.histogram(z, N_BINS, (-Z_LIMIT, Z_LIMIT))[0]
+        for i, j in np.argwhere(later & (similarity > MIN_SIMILARITY)):
+            close.append((start + int(i), start + int(j), float(similarity[i, j])))
+    width = 2 * Z_LIMIT / N_BINS
+    centres = np.arange(-Z_LIMIT, Z_LIMIT, width)[:N_BINS] + width / 2
+    middle = _median(centres, counts)
+    scale = _median(np.abs(centres - middle), counts) / 0.6745
+    for i, j, similarity in close:
+        if np.arctanh(similarity * NEARLY_ONE) - middle > max(MIN_ROBUST_Z * scale, MIN_DEVIATION):
+            yield i, j, similarity
+
+
+def _profiles(edges: np.ndarray) -> np.ndarray:
+    """Everybody's edges without what all people share, at unit length; written over ``edges``."""
     present = np.isfinite(edges)
-    common = np.where(present, edges, 0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    profiles = np.where(present, edges, common)
-    profiles -= profiles.mean(axis=1, keepdims=True)
-    common = common - common.mean()
+    common = np.where(present, edges, 0).sum(axis=0, dtype=float) / np.maximum(present.sum(axis=0), 1)
+    np.copyto(edges, common.astype(edges.dtype), where=~present)
+    edges -= edges.mean(axis=1, keepdims=True)
+    common = (common - common.mean()).astype(edges.dtype)
     # What is left of a person once the shared pattern is fitted: noisy scans are alike in having less of that pattern.
-    profiles -= np.outer(profiles @ common / max(common @ common, 1e-12), common)
-    profiles /= np.maximum(np.linalg.norm(profiles, axis=1, keepdims=True), 1e-12)
-    rows, columns = np.triu_indices(len(edges), 1)
-    similarity = np.clip((profiles @ profiles.T)[rows, columns], -1, 1)
-    z = np.arctanh(similarity * (1 - 1e-12))
-    deviation = z - np.median(z)
-    scale = np.median(np.abs(deviation)) / 0.6745
-    for k in np.flatnonzero((similarity > MIN_SIMILARITY) & (deviation > MIN_ROBUST_Z * scale)):
-        yield int(rows[k]), int(columns[k]), float(similarity[k])
+    edges -= np.outer(edges @ common / max(common @ common, 1e-12), common)
+    edges /= np.maximum(np.linalg.norm(edges, axis=1, keepdims=True), 1e-12)
+    return edges
+
+
+def _median(values: np.ndarray, counts: np.ndarray) -> float:
+    """The median of values that occur so often.
+
+    >>> _median(np.array([3.0, 1.0, 2.0]), np.array([1, 5, 1]))
+    1.0
+    """
+    order = np.argsort(values, kind="stable")
+    return float(values[order][np.searchsorted(np.cumsum(counts[order]), counts.sum() / 2)])
 
 
 def similar_ids(subjects: Sequence[str]) -> list[tuple[str, str]]:

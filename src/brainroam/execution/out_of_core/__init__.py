@@ -1,27 +1,12 @@
-"""CORE over a store, within a stated memory: nothing of size people x edges is ever in memory.
+"""Cohorts larger than memory: everybody's edges on disk, summaries of sites in memory.
 
-Pass 1 takes batches of people: series -> edge values, written to disk. Pass 2 takes blocks of edges, everybody at once:
-edge values -> site-wise regressions -> contrast of every site (see `out_of_core.stream`). Regression and contrast of an
-edge depend on that edge alone, so a block gives what the whole would, by the functions of the in-memory path.
-What needs all edges, the threshold tau, needs only their contrasts (E, M), which are small.
-
-To train, `out_of_core.people` keeps the edges that are in the scaffold of some inner fold, and their profiles, person
-by person, and reads a batch of people when the network asks for it. The rest of CORE is the same code.
-
-Finished parts are kept, checked, until the result is written: a command that was killed goes on where it stopped.
+`brainroam.data.stored_cohort.StoredCohort` is used like any cohort, and edges are read in blocks by the same code
+(`brainroam.core.site_edges`, `brainroam.core.pathways`). This room adds what all processes do first, writing the edges
+(`edges`), what CORE needs to train on people whom it reads a few at a time (`training`), and `brainroam scaffold`.
 """
 
-from brainroam.execution.out_of_core.people import StoredCohort, open_cohort
-from brainroam.execution.out_of_core.plan import Stages, discard_work
-from brainroam.execution.out_of_core.stream import THRESHOLDS, StreamedEvidence, save_scaffold, stream_evidence
+from brainroam.data.stored_cohort import StoredCohort
+from brainroam.execution.out_of_core.edges import discard_work, write_edges
+from brainroam.execution.out_of_core.training import StoredEvidence, StoredProfiles
 
-__all__ = [
-    "THRESHOLDS",
-    "Stages",
-    "StoredCohort",
-    "StreamedEvidence",
-    "discard_work",
-    "open_cohort",
-    "save_scaffold",
-    "stream_evidence",
-]
+__all__ = ["StoredCohort", "StoredEvidence", "StoredProfiles", "discard_work", "write_edges"]

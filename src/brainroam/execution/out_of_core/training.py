@@ -1,0 +1,162 @@
+"""Training CORE on people who stay on disk.
+
+Regressions and contrasts of all edges are small and in memory. The values and log profiles of people on the edges that
+are in the scaffold of some inner fold are written person by person, and read a few people at a time.
+"""
+
+import pickle
+import tempfile
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.connectivity import cohort_edges
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.pathways import Evidence, Profiles, evidence_of, positions, profiles_of
+from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.data.groups import group_codes
+from brainroam.data.stored_array import StoredArray
+from brainroam.data.stored_cohort import StoredCohort
+
+AT_A_TIME = 32  # people read together
+# Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
+# neighbours; contrasts and regressions of a site and edge.
+STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
+
+
+class StoredEvidence(Evidence):
+    """Evidence whose people are read from disk, in training on the edges of the scaffolds alone."""
+
+    on_disk = True
+
+    def __init__(
+        self, cohort: StoredCohort, edges: StoredArray, covariates: pd.DataFrame, deconfounder: SiteDeconfounder,
+        contrast: str,
+    ) -> None:  # fmt: skip
+        self._cohort = cohort
+        self._columns: tuple[np.ndarray, Scratch] | None = None
+        site = cohort.table["site"].to_numpy().astype(str)
+        group = group_codes(cohort.table)
+        super().__init__(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)  # type: ignore[arg-type]
+
+    def gathered(self, scaffolds: Sequence[Scaffold]) -> "StoredEvidence":
+        """The same with the columns of these scaffolds, person by person."""
+        ready, wanted = copy(self), edges_of(scaffolds)
+        ready._columns = wanted, Scratch(self._cohort, len(wanted), lambda people: self.edges[people, wanted])
+        return ready
+
+    def require_memory(self, n_nodes: int, width: int) -> None:
+        """Refuse more pathways than can be trained on within the memory."""
+        n_people = len(self.y)
+        solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes) ** 2)
+        neighbours = 4 * n_nodes**2 / self._cohort.n_rois
+        training = STEP_BYTES * width * n_nodes + NEIGHBOUR_BYTES * neighbours
+        what = f"training on {n_nodes} pathways of {n_people} people (or give a higher tau_percentile)"
+        self._cohort.require_memory(FIT_BYTES * self.contrast.size + max(solving, training), what)
+
+    def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Edge values of some people on some edges."""
+        if self._columns is None:
+            return self.edges[positions(people), edges]
+        known, scratch = self._columns
+        return scratch.array[positions(people), np.searchsorted(known, edges)]
+
+    def batches(self, people: np.ndarray) -> list[np.ndarray]:
+        """These people, a few at a time."""
+        places = positions(people)
+        return [places[start : start + AT_A_TIME] for start in range(0, len(places), AT_A_TIME)]
+
+    def shelf(self) -> dict:
+        """A dictionary on disk."""
+        return Shelf(self._cohort.folder)
+
+    def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
+        """Its averages only: the regressions of all sites would be kept for every fold."""
+        frozen = SiteDeconfounder(**deconfounder.get_params()).load_state(deconfounder.state())
+        frozen.notes_ = deconfounder.notes_
+        return frozen
+
+
+class Scratch:
+    """Columns of the people of a cohort, a person in one piece, for as long as this object lives."""
+
+    def __init__(self, cohort: StoredCohort, width: int, read: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._folder = tempfile.TemporaryDirectory(dir=cohort.folder, prefix="scratch-")
+        self.array = StoredArray.create(Path(self._folder.name) / "columns.zarr", len(cohort), width, wide=True)
+        for k in self.array.missing():
+            self.array.write(k, read(self.array.people(k)))
+
+
+@dataclass(frozen=True)
+class StoredProfiles(Profiles):
+    """Log profiles that are read from disk."""
+
+    values: Scratch  # type: ignore[assignment]
+
+    def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The values (n, len(edges), 2) of a subset of the edges."""
+        array = self.values.array
+        places = positions(np.arange(len(array))[people])
+        columns = np.searchsorted(self.edges, edges)
+        both = np.stack([2 * columns, 2 * columns + 1], axis=1).ravel()
+        return array[places, both].reshape(len(places), -1, 2)
+
+
+class Shelf(dict):
+    """A dictionary whose values lie on disk, for this process alone.
+
+    They are pickled, which nothing that comes from outside ever is: this process wrote them, in a folder that only its
+    user may open.
+
+    >>> shelf = Shelf(Path(tempfile.mkdtemp()))
+    >>> shelf["world"] = [1, 2]
+    >>> shelf["world"]
+    [1, 2]
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory(dir=folder, prefix="shelf-")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        path = Path(self._folder.name) / f"{len(self)}"
+        path.write_bytes(pickle.dumps(value))
+        super().__setitem__(key, path)
+
+    def __getitem__(self, key: Any) -> Any:
+        return pickle.loads(super().__getitem__(key).read_bytes())
+
+
+@evidence_of.register
+def _(
+    cohort: StoredCohort,
+    covariates: pd.DataFrame,
+    deconfounder: SiteDeconfounder,
+    kind: str = "pearson",
+    shrinkage: float = 0.5,
+    robust: bool = False,
+    contrast: str = "huber",
+) -> Evidence:
+    edges: Any = cohort_edges(cohort, kind, shrinkage, robust)
+    return StoredEvidence(cohort, edges, covariates, deconfounder, contrast)
+
+
+@profiles_of.register
+def _(
+    cohort: StoredCohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
+) -> Profiles:
+    subjects = cohort.table["subject"].tolist()
+
+    def read(people: np.ndarray) -> np.ndarray:
+        """One person at a time: windows of all edges of many would be large."""
+        found = [
+            Profiles.compute([cohort.series[i]], edges, window[i], stride[i], [subjects[i]], stretch).values.ravel()
+            for i in people.tolist()
+        ]
+        return np.stack(found)
+
+    return StoredProfiles(edges, Scratch(cohort, 2 * len(edges), read))
