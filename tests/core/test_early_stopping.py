@@ -55,6 +55,12 @@ def test_training_stops_after_patience_without_improvement(trials):
     assert made[0].network.trained == 3
 
 
+def test_an_epoch_after_which_no_site_is_better_is_the_last(trials):
+    made = trials([0.5, 0.5, 1, 1], [0.75, 0.5, 1, 1])
+    assert choose_epochs(made, limit=3, patience=9).epochs == 0
+    assert made[0].network.trained == 1
+
+
 def test_what_is_not_better_than_chance_variation_is_not_earned(trials):
     assert choose_epochs(trials([0.5, 1.0], [0.75, 0.5], [0.5, 0.5]), limit=1, patience=5).epochs == 0
     assert choose_epochs(trials([0.5, 0.75], [0.5, 0.75], [0.5, 0.75]), limit=1, patience=5).epochs == 1

@@ -4,7 +4,7 @@ Training sites are held out one at a time; a network is trained on the others, a
 epoch t the mean over held-out sites of the AUC there is m_t. Training stops when m has not improved for ``patience``
 epochs, and the best t is chosen (`choose_epochs`). A network that starts from a skip connection is already worth
 something at t = 0 and has to earn more: t > 0 is chosen only if its mean gain over t = 0 exceeds the standard error of
-that gain over the sites.
+that gain over the sites. After an epoch that leaves no site better than at t = 0 nobody looks any further.
 
 Few sites are enough to see that training is not worth it. So t is chosen on a few of them, and the others are asked a
 few at a time whether they gain from t epochs (`confirm_epochs`). Each time the gain of all sites so far has to exceed
@@ -71,6 +71,8 @@ def choose_epochs(
         labels = [trial.held_out.labels.cpu().numpy() for trial in trials]
         aucs.append([auc(y, score) for y, score in zip(labels, logits[-1], strict=True)])
         merit = np.mean(aucs, axis=1)
+        if must_earn and not fixed and epoch and np.less_equal(aucs[-1], aucs[0]).all():
+            break
         if not fixed and epoch >= first and epoch - (first + int(np.argmax(merit[first:]))) >= patience:
             break
     best = limit if fixed else first + int(np.argmax(merit[first:]))

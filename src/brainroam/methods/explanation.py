@@ -103,14 +103,20 @@ def leading_axes(training: np.ndarray, people: np.ndarray, n_axes: int = 16) -> 
     """
     from scipy.linalg import eigh
 
-    mean = training.mean(axis=0)
-    centred = training - mean
-    wide = centred.shape[1] > len(centred)
-    gram = centred @ centred.T if wide else centred.T @ centred
+    mean, wide = training.mean(axis=0), training.shape[1] > len(training)
+    # Products are centred, not the people: a second copy of all their edges can be large.
+    gram = training @ training.T if wide else training.T @ training - len(training) * np.outer(mean, mean)
+    if wide:
+        share = gram.mean(axis=0)
+        gram += share.mean() - share - share[:, None]
     first = max(len(gram) - n_axes, 0)
     values, vectors = eigh(gram, subset_by_index=(first, len(gram) - 1))
     real = values > 1e-10 * max(values[-1], 1e-300)
     values, vectors = values[real][::-1], vectors[:, real][:, ::-1]
-    axes = centred.T @ (vectors / np.sqrt(values)) if wide else vectors
-    farthest = np.take_along_axis(centred @ axes, np.abs(centred @ axes).argmax(axis=0)[None], axis=0)
+    axes = vectors
+    if wide:
+        weights = vectors / np.sqrt(values)
+        axes = training.T @ weights - np.outer(mean, weights.sum(axis=0))
+    placed = training @ axes - mean @ axes
+    farthest = np.take_along_axis(placed, np.abs(placed).argmax(axis=0)[None], axis=0)
     return (people - mean) @ (axes * np.sign(farthest))
