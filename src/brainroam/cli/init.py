@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from brainroam.cli.options import parse_option
+from brainroam.cli.options import parse_option, possible_here
 from brainroam.data.study_file import STANDARD_METHODS, STANDARD_TUNING
 from brainroam.errors import UsageError, listed, visible
 from brainroam.methods.naming import split_names
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PANEL = "What cannot always be seen"
 COLUMN = {"metavar": "COLUMN", "rich_help_panel": PANEL}
 COVARIATES = ("age", "sex", "mean_fd")
+STANDARD = ",".join(STANDARD_METHODS)
 CODE = {"metavar": "VALUE", "rich_help_panel": PANEL}
 
 
@@ -67,9 +68,7 @@ def init(
         list[str] | None,
         typer.Option(help="Another option of the reader; may be repeated.", metavar="KEY=VALUE", rich_help_panel=PANEL),
     ] = None,
-    methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = ",".join(
-        STANDARD_METHODS
-    ),
+    methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = STANDARD,
     force: Annotated[bool, typer.Option("--force", help="Replace a study file that exists.")] = False,
 ) -> None:
     """Look at a folder of series and a table of people, and write a study file for it.
@@ -102,14 +101,15 @@ def init(
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
     from brainroam.utils.files import write_text
 
-    text = study_text(guess, out.parent, split_names(methods), None)
+    chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
+    text = study_text(guess, out.parent, chosen, None)
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
     try:
         cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
-    write_text(out, study_text(guess, out.parent, split_names(methods), known))
+    write_text(out, study_text(guess, out.parent, chosen, known))
     cases = int((cohort.table["label"] == 1).sum())
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "

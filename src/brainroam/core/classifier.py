@@ -9,7 +9,8 @@ sites; the out-of-site scores of that choice give the decision threshold and the
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, Literal, Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -21,25 +22,21 @@ from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import as_table
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.core.early_stopping import Choice, Trial, choose_epochs
-from brainroam.core.gate import GatedNetwork
+from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
 from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
+from brainroam.core.linear_reading import LinearReading
 from brainroam.core.pathways import Evidence, evidence_of, profiles_of
 from brainroam.core.scaffold import distinct_thresholds
 from brainroam.core.site_folds import NOBODY, SiteFolds
-from brainroam.core.training import (
-    AnyEpisode,
-    Schedule,
-    UnreadEpisode,
-    build_network,
-    predict_logits,
-    require_device,
-    train_network,
-    training_epochs,
-)
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, EmptyScaffoldError, listed
+from brainroam.utils.optional import extra
 from brainroam.utils.parameters import Percentile, require_settings
+
+if TYPE_CHECKING:
+    from brainroam.core.gate import GatedNetwork
+    from brainroam.core.training import Schedule
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
@@ -92,7 +89,8 @@ class CoreClassifier(FrozenCore):
     profiles, gated : bool
         Volatility and flexibility channels; subject-adaptive gates.
     epochs : int, optional
-        A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.core.early_stopping`.
+        A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.core.early_stopping`. 0 is the
+        linear reading of the skip connection, and needs no torch.
     max_epochs, patience : int
         Epochs at most, and epochs without improvement after which to stop looking.
     inner_sites : int, optional
@@ -120,7 +118,7 @@ class CoreClassifier(FrozenCore):
     ----------
     scaffold_, deconfounder_, pathways_
         Steps 1 to 5 as learned from all training sites.
-    network_ : GatedNetwork
+    network_ : GatedNetwork, or LinearReading where ``epochs=0`` asks for the skip connection alone
     calibration_ : Calibration
         Threshold and slope learned on inner held-out sites.
     inner_scores_ : ndarray of shape (n,)
@@ -320,7 +318,7 @@ class CoreClassifier(FrozenCore):
             self.train_residual,
             self.orient,
             self.skip,
-            self.device,
+            None if self._untrained(self._most_epochs()) else self.device,
             trained,
         )
         size = len(folds.scaffold())
@@ -341,19 +339,25 @@ class CoreClassifier(FrozenCore):
         Where no epoch was worth it, the untrained network reads all inner sites.
         """
         held_out = dict(folds.held_out(inner))
-        trials = [
-            Trial(name, network := self._network(), self._epochs(network, folds, name), held_out[name])
-            for name in trained
-            if name in held_out
-        ]
+        network = self._network()
+        if not isinstance(network, LinearReading):
+            choice = self._trained_choice(folds, {name: held_out[name] for name in trained if name in held_out})
+            if choice is None or choice.epochs > 0 or len(choice.logits) == len(held_out):
+                return choice
+        if not held_out:
+            return None
+        logits = {name: predict_logits(network, episode) for name, episode in held_out.items()}
+        aucs = [roc_auc_score(as_array(held_out[name].labels), score) for name, score in logits.items()]
+        return Choice(0, float(np.mean(aucs)), logits)
+
+    def _trained_choice(self, folds: SiteFolds, held_out: dict[str, AnyEpisode]) -> Choice | None:
+        trials = []
+        for name, episode in held_out.items():
+            network = self._drawn_network()
+            trials.append(Trial(name, network, self._epochs(network, folds, name), episode))
         if not trials:
             return None
-        choice = choose_epochs(trials, self._most_epochs(), self.patience, self._must_earn(), self.epochs is not None)
-        if choice.epochs > 0 or len(trials) == len(held_out):
-            return choice
-        logits = {name: predict_logits(self._network(), episode) for name, episode in held_out.items()}
-        aucs = [roc_auc_score(held_out[name].labels.cpu().numpy(), score) for name, score in logits.items()]
-        return Choice(0, float(np.mean(aucs)), logits)
+        return choose_epochs(trials, self._most_epochs(), self.patience, self._must_earn(), self.epochs is not None)
 
     def _must_earn(self) -> bool:
         return self.skip != "none" and self.epochs is None
@@ -368,8 +372,9 @@ class CoreClassifier(FrozenCore):
         """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
         epochs = choice.epochs if choice else self._most_epochs()
         self.network_ = self._network()
-        episodes = self._episodes(folds, NOBODY)
-        train_network(self.network_, episodes, epochs, self._schedule(folds), self.random_state).eval()
+        if not isinstance(self.network_, LinearReading):
+            episodes, train = self._episodes(folds, NOBODY), _training().train_network
+            train(self.network_, episodes, epochs, self._schedule(folds), self.random_state).eval()
         self.set_pathways(folds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         if choice is None:
@@ -385,10 +390,10 @@ class CoreClassifier(FrozenCore):
         self.calibration_ = calibrate(scores, y, site)
         return scores
 
-    def _epochs(self, network: GatedNetwork, folds: SiteFolds, held_out: str) -> Iterator[int]:
+    def _epochs(self, network: "GatedNetwork", folds: SiteFolds, held_out: str) -> Iterator[int]:
         """Training without one site, an epoch at a time."""
         episodes = self._episodes(folds, frozenset({held_out}))
-        return training_epochs(network, episodes, self._schedule(folds), self.random_state)
+        return _training().training_epochs(network, episodes, self._schedule(folds), self.random_state)
 
     def _episodes(self, folds: SiteFolds, left_out: frozenset) -> list[AnyEpisode]:
         episodes = folds.training(left_out) if self.train == "episodic" else []
@@ -398,8 +403,18 @@ class CoreClassifier(FrozenCore):
             episodes = folds.joint(left_out)
         return episodes
 
-    def _network(self) -> GatedNetwork:
-        return build_network(
+    def _untrained(self, epochs: int) -> bool:
+        """Whether the network stays the linear reading it starts from."""
+        return epochs == 0 and self.skip != "none"
+
+    def _network(self) -> "GatedNetwork | LinearReading":
+        return self._linear_reading() if self._untrained(self._most_epochs()) else self._drawn_network()
+
+    def _linear_reading(self) -> LinearReading:
+        return LinearReading(self.prior_strength, self.temperature, self.gated)
+
+    def _drawn_network(self) -> "GatedNetwork":
+        return _training().build_network(
             self.random_state,
             self.device,
             channels=3 if self.profiles else 1,
@@ -414,8 +429,8 @@ class CoreClassifier(FrozenCore):
     def _gate_budget(self, folds: SiteFolds) -> float:
         return min(GATE_BUDGET, len(folds.scaffold()) / 2) if self.budget is None else self.budget
 
-    def _schedule(self, folds: SiteFolds) -> Schedule:
-        return Schedule(
+    def _schedule(self, folds: SiteFolds) -> "Schedule":
+        return _training().Schedule(
             self._gate_budget(folds), self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size
         )
 
@@ -438,4 +453,13 @@ class CoreClassifier(FrozenCore):
 
     def _check_parameters(self) -> None:
         require_settings(type(self).__name__, type(self), self.get_params(deep=False))
-        require_device(self.device)
+        if not self._untrained(self._most_epochs()):
+            _training().require_device(self.device)
+
+
+def _training() -> ModuleType:
+    """`brainroam.core.training`, which needs torch; where that is missing, an error with the line that installs it."""
+    extra("torch", "torch")
+    from brainroam.core import training
+
+    return training

@@ -8,12 +8,15 @@ earn more: t > 0 is chosen only if its mean gain over t = 0 exceeds the standard
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from brainroam.core.gate import GatedNetwork
-from brainroam.core.training import AnyEpisode, predict_logits
+from brainroam.core.episodes import AnyEpisode, as_array, predict_logits
+
+if TYPE_CHECKING:
+    from brainroam.core.gate import GatedNetwork
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Trial:
     """A network in training, and the held-out site it is judged on."""
 
     site: str
-    network: GatedNetwork
+    network: "GatedNetwork"
     epochs: Iterator[int]
     held_out: AnyEpisode
 
@@ -57,7 +60,7 @@ def choose_epochs(
         for trial in trials:
             next(trial.epochs)
         logits.append([predict_logits(trial.network, trial.held_out) for trial in trials])
-        labels = [trial.held_out.labels.cpu().numpy() for trial in trials]
+        labels = [as_array(trial.held_out.labels) for trial in trials]
         aucs.append([float(roc_auc_score(y, score)) for y, score in zip(labels, logits[-1], strict=True)])
         merit = np.mean(aucs, axis=1)
         if not fixed and epoch >= first and epoch - (first + int(np.argmax(merit[first:]))) >= patience:

@@ -12,12 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import EdgeKind
+from brainroam.core.episodes import predict_logits
 from brainroam.core.saving import core_from_state, core_state
-from brainroam.core.training import predict_logits
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
@@ -109,12 +108,8 @@ class Core(Method):
 
     def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
-        network = self.classifier_.network_
         people = self.classifier_.read_cohort(cohort, cohort.table)
-        with torch.no_grad():
-            gates = network.gates(people.features, people.graph)
-        moved = network.contributions(people.features, people.graph)
-        return gates.T.cpu().numpy(), moved.T.cpu().numpy()
+        return self.classifier_.gates_of(people), self.classifier_.contributions_of(people)
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

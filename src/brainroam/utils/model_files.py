@@ -13,7 +13,6 @@ import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from safetensors import numpy as safetensors
 from brainroam import __version__
 from brainroam.errors import BrainroamError, ModelFileError, listed
 from brainroam.utils.files import exchanged, expanded, part_beside, read_regular
+from brainroam.utils.optional import versions
 
 SCHEMA = 1
 HEADER, ARRAYS = "model.json", "model.safetensors"
@@ -184,7 +184,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _versions() -> dict[str, str]:
-    return {"brainroam": __version__, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return {"brainroam": __version__, "python": platform.python_version(), **versions(PACKAGES)}
 
 
 def _sha256(content: bytes) -> str:
