@@ -73,6 +73,7 @@ def test_the_model_says_what_it_is(place):
     assert header["training"] == {
         "manifest_hash": Cohort.load(place / "train.npz").manifest_hash,
         "n_people": 48,
+        "prepared": [],
         "sites": ["S01", "S02", "S03", "S04"],
         "sketch": sketch(Cohort.load(place / "train.npz")),
     }

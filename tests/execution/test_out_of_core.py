@@ -203,7 +203,7 @@ def test_sizes():
     [
         ("eta=x", "eta must be a number"),
         ("robust=1", "robust must be true or false"),
-        ("huber_k=0", "huber_k must be larger than 0"),
+        ("huber_k=0", "huber_k must be a number larger than 0"),
         ("deconfounding=none", "unknown deconfounding 'none'"),
     ],
 )

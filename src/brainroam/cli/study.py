@@ -159,7 +159,7 @@ def loso(
 
 def _numbers(text: str, flag: str) -> list[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isdigit() for part in parts):
+    if not parts or not all(part.isdecimal() for part in parts):
         raise UsageError(f"{flag} takes whole numbers with commas between, as 0,5,10,20,40, not {text!r}")
     return [int(part) for part in parts]
 
