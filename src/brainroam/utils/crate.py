@@ -1,7 +1,7 @@
 """``ro-crate-metadata.json``: where a folder of results comes from, in the RO-Crate 1.1 vocabulary that archives read.
 
 root dataset  hasPart  files          the folder
-command       object   data           hash, people and sites of the cohort; never a name of a person
+command       object   data           hash of the cohort, counts of its people and sites
 command       instrument  brainroam   with the versions of everything beneath
 command       result   root dataset
 """
