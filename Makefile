@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.installed-runtime
 
-.PHONY: demo test tests-1 tests-2 lint docs bench clean
+.PHONY: demo test tests-1 tests-2 lint docs bench versions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,11 +13,12 @@ help:
 	@echo "make test   lint, type check, layer contract, docs, tests"
 	@echo "make docs   build the documentation into site/, warnings are errors"
 	@echo "make bench  speed, as ratios against named competitors"
+	@echo "make versions  a study with every supported Python, newest and lowest dependencies (needs uv and a package index)"
 
-# constraints.txt pins torch, so that a CPU wheel at hand is preferred; README says how to get one.
+# constraints.txt pins torch: where a CPU wheel of that version is at hand, pip takes it instead of gigabytes of CUDA.
 $(RUNTIME): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]'
 	touch $@
 
 $(STAMP): pyproject.toml constraints.txt
@@ -46,6 +47,9 @@ tests-1 tests-2: tests-%: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+versions:
+	$(PYTHON) scripts/check_versions.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache

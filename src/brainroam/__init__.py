@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from brainroam.report.build import report as report
     from brainroam.report.estimators import explain as explain
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "ChampionClassifier": "methods.champion",

@@ -8,7 +8,7 @@ import torch
 
 from brainroam.core import early_stopping as inner
 from brainroam.core.early_stopping import Trial, choose_epochs, confirm_epochs
-from brainroam.core.training import Episode
+from brainroam.core.episodes import Episode
 
 LABELS = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
 

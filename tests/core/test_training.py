@@ -5,16 +5,15 @@ import pytest
 import torch
 
 from brainroam.core.connectivity import edge_pairs
+from brainroam.core.episodes import Episode, predict_logits
 from brainroam.core.gate import PathwayGraph
 from brainroam.core.linegraph import line_graph
 from brainroam.core.training import (
     Adam,
-    Episode,
     Schedule,
     _batches,
     build_network,
     objective,
-    predict_logits,
     train_network,
     training_epochs,
 )

@@ -13,7 +13,22 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import atlas, audit, data, export, extract, init, model, paper, plan, report, run, scale, study
+from brainroam.cli import (
+    atlas,
+    audit,
+    bids_app,
+    data,
+    export,
+    extract,
+    init,
+    model,
+    paper,
+    plan,
+    report,
+    run,
+    scale,
+    study,
+)
 from brainroam.cli.verbosity import speaks, verbose
 from brainroam.errors import BrainroamError, UsageError, visible
 
@@ -105,6 +120,7 @@ PANELS = {
         plan.plan,
         study.methods,
     ),
+    "In a container or on a cluster": (bids_app.bids_app,),
     "Keep and use one model": (model.fit, model.predict, model.explain),
 }
 for _panel, _commands in PANELS.items():
@@ -119,7 +135,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
-        app(prog_name="brainroam")
+        app(bids_app.routed(sys.argv[1:]), prog_name="brainroam")
     except KeyboardInterrupt:  # before or after a command; `_Commands` tells the same during one
         _interrupted()
     except Exception as error:

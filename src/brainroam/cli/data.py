@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import DataSource, Json, takes_data
+from brainroam.cli.options import DataSource, Json, possible_here, takes_data
 from brainroam.cli.scale import Memory, load_or_open
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
@@ -84,7 +84,7 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     found = check_cohort(cohort)
     show_check(found)
     typer.echo(f"\nThe cohort is saved as {path}. Now every site is held out once:")
-    evaluate(cohort, DEMO_METHODS, out=out / "runs", progress=True)
+    evaluate(cohort, possible_here(DEMO_METHODS), out=out / "runs", progress=True)
     show_comparison(compare(out / "runs"), json=False)
     typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")
     write_json(out / "runs" / "check.json", found.to_dict())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from brainroam.cli.options import parse_option
+from brainroam.cli.options import parse_option, possible_here
 from brainroam.data.study_file import STANDARD_METHODS, STANDARD_TUNING
 from brainroam.errors import UsageError, listed, visible
 from brainroam.methods.naming import split_names
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PANEL = "What cannot always be seen"
 COLUMN = {"metavar": "COLUMN", "rich_help_panel": PANEL}
 COVARIATES = ("age", "sex", "mean_fd")
+STANDARD = ",".join(STANDARD_METHODS)
 CODE = {"metavar": "VALUE", "rich_help_panel": PANEL}
 
 
@@ -67,9 +68,10 @@ def init(
         list[str] | None,
         typer.Option(help="Another option of the reader; may be repeated.", metavar="KEY=VALUE", rich_help_panel=PANEL),
     ] = None,
-    methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = ",".join(
-        STANDARD_METHODS
-    ),
+    methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = STANDARD,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs at a time, each on one core; all cores unless told.", min=1, metavar="N")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study file that exists.")] = False,
 ) -> None:
     """Look at a folder of series and a table of people, and write a study file for it.
@@ -102,14 +104,15 @@ def init(
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
     from brainroam.utils.files import write_text
 
-    text = study_text(guess, out.parent, split_names(methods), None)
+    chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
+    text = study_text(guess, out.parent, chosen, None, jobs)
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
     try:
         cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
-    write_text(out, study_text(guess, out.parent, split_names(methods), known))
+    write_text(out, study_text(guess, out.parent, chosen, known, jobs))
     cases = int((cohort.table["label"] == 1).sum())
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
@@ -183,7 +186,9 @@ def choice_marks(choices: Sequence[str]) -> dict[str, str]:
     return dict(zip(marks, choices, strict=True))
 
 
-def study_text(guess: "Guess", home: Path, methods: list[str], covariates: list[str] | None) -> str:
+def study_text(
+    guess: "Guess", home: Path, methods: list[str], covariates: list[str] | None, jobs: int | None = None
+) -> str:
     """The study file: every entry with a comment on what it is and why it is so."""
     options = {**_repeats(guess.reader), **guess.options}
     if "participants" in options:
@@ -213,7 +218,7 @@ def study_text(guess: "Guess", home: Path, methods: list[str], covariates: list[
         *(f"  - {_yaml(name)}" for name in methods),
         _entry("seeds", 1, "runs of each random method, averaged inside a site"),
         _entry("tuning", STANDARD_TUNING, "how methods are tuned: fast, default, or full (slow)"),
-        _entry("jobs", _cores(), "runs at a time, each on one core"),
+        _entry("jobs", jobs or _cores(), "runs at a time, each on one core"),
         _entry("out", "results", "the folder for runs and report.html"),
     ]
     return "\n".join(lines) + "\n"

@@ -14,6 +14,7 @@ from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, r
 from brainroam.errors import UsageError
 from brainroam.methods.naming import json_or_text
 from brainroam.utils.files import expanded
+from brainroam.utils.optional import installed
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -117,6 +118,14 @@ class DataSource:
         asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self.plan, name) is not None]
         if asked:
             raise UsageError(f"{', '.join(asked)}: decide this when the store is made, with brainroam convert")
+
+
+def possible_here(methods: Iterable[str]) -> list[str]:
+    """Methods that nobody asked for by name: without core where torch is missing, saying what installs it."""
+    if installed("torch"):
+        return list(methods)
+    typer.echo('core is left out, its network needs torch; run: pip install "brainroam[torch]"', err=True)
+    return [name for name in methods if name != "core"]
 
 
 def source_of(data: str, typed: dict[str, Any]) -> DataSource:

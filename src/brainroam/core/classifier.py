@@ -9,7 +9,8 @@ sites; the out-of-site scores of that choice give the decision threshold and the
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, Literal, Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -21,25 +22,21 @@ from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import as_table
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.core.early_stopping import Choice, Trial, choose_epochs, confirm_epochs
-from brainroam.core.gate import GatedNetwork
+from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
 from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
+from brainroam.core.linear_reading import LinearReading
 from brainroam.core.pathways import Evidence, evidence_of, profiles_of
 from brainroam.core.scaffold import distinct_thresholds
 from brainroam.core.site_folds import NOBODY, SiteFolds
-from brainroam.core.training import (
-    AnyEpisode,
-    Schedule,
-    UnreadEpisode,
-    build_network,
-    predict_logits,
-    require_device,
-    train_network,
-    training_epochs,
-)
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, EmptyScaffoldError, listed
+from brainroam.utils.optional import extra
 from brainroam.utils.parameters import Percentile, require_settings
+
+if TYPE_CHECKING:
+    from brainroam.core.gate import GatedNetwork
+    from brainroam.core.training import Schedule
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
@@ -92,7 +89,8 @@ class CoreClassifier(FrozenCore):
     profiles, gated : bool
         Volatility and flexibility channels; subject-adaptive gates.
     epochs : int, optional
-        A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.core.early_stopping`.
+        A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.core.early_stopping`. 0 is the
+        linear reading of the skip connection, and needs no torch.
     max_epochs, patience : int
         Epochs at most, and epochs without improvement after which to stop looking.
     inner_sites : int, optional
@@ -121,7 +119,7 @@ class CoreClassifier(FrozenCore):
     ----------
     scaffold_, deconfounder_, pathways_
         Steps 1 to 5 as learned from all training sites.
-    network_ : GatedNetwork
+    network_ : GatedNetwork, or LinearReading where ``epochs=0`` asks for the skip connection alone
     calibration_ : Calibration
         Threshold and slope learned on inner held-out sites.
     inner_scores_ : ndarray of shape (n,)
@@ -303,6 +301,9 @@ class CoreClassifier(FrozenCore):
     ) -> tuple[SiteFolds, Choice | None]:
         """Train without a few inner sites first, and without further ones for as long as that is worth it."""
         inner = self._drawn(evidence.sites, self.inner_sites)
+        if self._untrained(self._most_epochs()):
+            folds = self._site_folds(evidence, cohort, tau_percentile, eta, ())
+            return folds, self._no_epochs(folds, inner)
         first, *further = self._groups(inner) if self._must_earn() else [inner]
         folds = self._site_folds(evidence, cohort, tau_percentile, eta, first)
         trials = self._trials(folds, first)
@@ -311,11 +312,11 @@ class CoreClassifier(FrozenCore):
         choice = choose_epochs(trials, self._most_epochs(), self.patience, self._must_earn(), self.epochs is not None)
         for sites in further:
             if choice.epochs == 0:
-                return folds, self._untrained(folds, inner)
+                return folds, self._no_epochs(folds, inner)
             folds.train_without(sites)
             self._prepare(folds, cohort)
             choice = confirm_epochs(choice, self._trials(folds, sites))
-        return folds, choice if choice.epochs or not further else self._untrained(folds, inner)
+        return folds, choice if choice.epochs or not further else self._no_epochs(folds, inner)
 
     def _groups(self, sites: Sequence[str]) -> list[list[str]]:
         """The inner sites, ``trial_sites`` at a time, drawn by the seed."""
@@ -335,7 +336,7 @@ class CoreClassifier(FrozenCore):
             self.train_residual,
             self.orient,
             self.skip,
-            self.device,
+            None if self._untrained(self._most_epochs()) else self.device,
             trained,
         )
         size = len(folds.scaffold())
@@ -357,16 +358,16 @@ class CoreClassifier(FrozenCore):
     def _trials(self, folds: SiteFolds, sites: Sequence[str]) -> list[Trial]:
         """A network to be trained without each of these sites that can be held out."""
         return [
-            Trial(name, network := self._network(), self._epochs(network, folds, name), held_out)
+            Trial(name, network := self._drawn_network(), self._epochs(network, folds, name), held_out)
             for name, held_out in folds.held_out(sites)
         ]
 
-    def _untrained(self, folds: SiteFolds, sites: Sequence[str]) -> Choice:
-        """No epoch was worth it: the network as it was drawn reads all inner sites."""
+    def _no_epochs(self, folds: SiteFolds, sites: Sequence[str]) -> Choice | None:
+        """No epoch was worth it: the network as it was drawn reads all inner sites; None where none can be held out."""
         network, held_out = self._network(), folds.held_out(sites)
         logits = {name: predict_logits(network, episode) for name, episode in held_out}
-        aucs = {name: auc(episode.labels.cpu().numpy(), logits[name]) for name, episode in held_out}
-        return Choice(0, logits, aucs, aucs)
+        aucs = {name: auc(as_array(episode.labels), logits[name]) for name, episode in held_out}
+        return Choice(0, logits, aucs, aucs) if logits else None
 
     def _must_earn(self) -> bool:
         return self.skip != "none" and self.epochs is None
@@ -382,9 +383,10 @@ class CoreClassifier(FrozenCore):
         epochs = choice.epochs if choice else self._most_epochs()
         self.network_ = self._network()
         if epochs:
-            episodes = self._episodes(folds, NOBODY)
-            train_network(self.network_, episodes, epochs, self._schedule(folds), self.random_state)
-        self.network_.eval()
+            episodes, train = self._episodes(folds, NOBODY), _training().train_network
+            train(self.network_, episodes, epochs, self._schedule(folds), self.random_state)
+        if not isinstance(self.network_, LinearReading):
+            self.network_.eval()
         self.set_pathways(folds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         if choice is None:
@@ -400,10 +402,10 @@ class CoreClassifier(FrozenCore):
         self.calibration_ = calibrate(scores, y, site)
         return scores
 
-    def _epochs(self, network: GatedNetwork, folds: SiteFolds, held_out: str) -> Iterator[int]:
+    def _epochs(self, network: "GatedNetwork", folds: SiteFolds, held_out: str) -> Iterator[int]:
         """Training without one site, an epoch at a time."""
         episodes = self._episodes(folds, frozenset({held_out}))
-        return training_epochs(network, episodes, self._schedule(folds), self.random_state)
+        return _training().training_epochs(network, episodes, self._schedule(folds), self.random_state)
 
     def _episodes(self, folds: SiteFolds, left_out: frozenset) -> list[AnyEpisode]:
         episodes = folds.training(left_out) if self.train == "episodic" else []
@@ -413,8 +415,18 @@ class CoreClassifier(FrozenCore):
             episodes = folds.joint(left_out)
         return episodes
 
-    def _network(self) -> GatedNetwork:
-        return build_network(
+    def _untrained(self, epochs: int) -> bool:
+        """Whether the network stays the linear reading it starts from."""
+        return epochs == 0 and self.skip != "none"
+
+    def _network(self) -> "GatedNetwork | LinearReading":
+        return self._linear_reading() if self._untrained(self._most_epochs()) else self._drawn_network()
+
+    def _linear_reading(self) -> LinearReading:
+        return LinearReading(self.prior_strength, self.temperature, self.gated)
+
+    def _drawn_network(self) -> "GatedNetwork":
+        return _training().build_network(
             self.random_state,
             self.device,
             channels=3 if self.profiles else 1,
@@ -429,8 +441,8 @@ class CoreClassifier(FrozenCore):
     def _gate_budget(self, folds: SiteFolds) -> float:
         return min(GATE_BUDGET, len(folds.scaffold()) / 2) if self.budget is None else self.budget
 
-    def _schedule(self, folds: SiteFolds) -> Schedule:
-        return Schedule(
+    def _schedule(self, folds: SiteFolds) -> "Schedule":
+        return _training().Schedule(
             self._gate_budget(folds), self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size
         )
 
@@ -453,4 +465,13 @@ class CoreClassifier(FrozenCore):
 
     def _check_parameters(self) -> None:
         require_settings(type(self).__name__, type(self), self.get_params(deep=False))
-        require_device(self.device)
+        if not self._untrained(self._most_epochs()):
+            _training().require_device(self.device)
+
+
+def _training() -> ModuleType:
+    """`brainroam.core.training`, which needs torch; where that is missing, an error with the line that installs it."""
+    extra("torch", "torch")
+    from brainroam.core import training
+
+    return training

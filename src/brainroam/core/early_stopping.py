@@ -13,12 +13,15 @@ its standard error; the first time it does not, t = 0 is chosen and the sites th
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from brainroam.core.auc import auc
-from brainroam.core.gate import GatedNetwork
-from brainroam.core.training import AnyEpisode, predict_logits
+from brainroam.core.episodes import AnyEpisode, as_array, predict_logits
+
+if TYPE_CHECKING:
+    from brainroam.core.gate import GatedNetwork
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Trial:
     """A network in training, and the held-out site it is judged on."""
 
     site: str
-    network: GatedNetwork
+    network: "GatedNetwork"
     epochs: Iterator[int]
     held_out: AnyEpisode
 
@@ -68,7 +71,7 @@ def choose_epochs(
         for trial in trials:
             next(trial.epochs)
         logits.append([predict_logits(trial.network, trial.held_out) for trial in trials])
-        labels = [trial.held_out.labels.cpu().numpy() for trial in trials]
+        labels = [as_array(trial.held_out.labels) for trial in trials]
         aucs.append([auc(y, score) for y, score in zip(labels, logits[-1], strict=True)])
         merit = np.mean(aucs, axis=1)
         if must_earn and not fixed and epoch and np.less_equal(aucs[-1], aucs[0]).all():

@@ -142,6 +142,12 @@ class GatedNetwork(nn.Module):
         logit = self.psi.rest(hidden).squeeze(-1)
         return torch.sigmoid((logit + self.prior_strength * graph.prior.unsqueeze(-1)) / self.temperature)
 
+    def logits(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
+        """The logit of each person (B,), for reading rather than training."""
+        self.eval()
+        with torch.no_grad():
+            return self.forward(h0, graph).logit
+
     def _first_hidden(self, linear: nn.Linear, h0: Tensor, spread: Tensor) -> Tensor:
         """linear([h, A~ g h]) of the embedding h, from its few input channels h0 and A~ g [h0, 1] in its place."""
         of_h, of_message = linear.weight.split(self.embed.out_features, dim=1)

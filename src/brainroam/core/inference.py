@@ -6,11 +6,10 @@ No site is asked for and no statistic of the people read is taken: a batch is th
 
 import warnings
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,16 +17,19 @@ from brainroam.core.calibration import Calibration
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.gate import GatedNetwork, PathwayGraph
+from brainroam.core.episodes import Episode, as_array, predict_logits
+from brainroam.core.linear_reading import LinearReading
 from brainroam.core.pathways import Pathways, profiles_of
 from brainroam.core.profile import windows_in_volumes
 from brainroam.core.scaffold import Scaffold
 from brainroam.core.series import TakesSeries
-from brainroam.core.site_folds import path_graph
-from brainroam.core.training import Episode, predict_logits
+from brainroam.core.site_folds import path_graph, placed
 from brainroam.data.cohort import Cohort, anonymous_cohort
-from brainroam.errors import DataError, listed
+from brainroam.errors import DataError, UsageError, listed
 from brainroam.utils.estimator_verbs import EstimatorVerbs
+
+if TYPE_CHECKING:
+    from brainroam.core.gate import GatedNetwork, PathwayGraph
 
 Series: TypeAlias = Sequence[np.ndarray]
 Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
@@ -58,17 +60,16 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
     device: str
     classes_: np.ndarray
     n_rois_: int
-    network_: GatedNetwork
+    network_: "GatedNetwork | LinearReading"
     calibration_: Calibration
     pathways_: Pathways
     scaffold_: Scaffold
     deconfounder_: SiteDeconfounder
-    _graph: PathwayGraph
+    _graph: "PathwayGraph | Pathways"
 
     def decision_function(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The logit of each person, each on their own; positive is not the decision, see ``calibration_``."""
-        episode = self._episode(series, covariates, tr)
-        return predict_logits(self.network_, episode)
+        return predict_logits(self.network_, self._episode(series, covariates, tr))
 
     def predict_proba(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Calibrated probabilities (n, 2) of control and condition, for people of any site."""
@@ -82,20 +83,26 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
 
     def gates(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""
-        episode = self._episode(series, covariates, tr)
-        with torch.no_grad():
-            return self.network_(episode.features, episode.graph).gates.T.cpu().numpy()
+        return self.gates_of(self._episode(series, covariates, tr))
 
     def pathway_contributions(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """How much each pathway moved each person's logit (n, M_S), see `GatedNetwork.contributions`."""
-        episode = self._episode(series, covariates, tr)
-        return self.network_.contributions(episode.features, episode.graph).T.cpu().numpy()
+        return self.contributions_of(self._episode(series, covariates, tr))
 
     def embedding(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The graph-level representation z of each person (n, hidden)."""
         episode = self._episode(series, covariates, tr)
-        with torch.no_grad():
-            return self.network_(episode.features, episode.graph).z.cpu().numpy()
+        if isinstance(self.network_, LinearReading):
+            raise UsageError("there is no embedding: the network was not trained, the decision is a linear reading")
+        return as_array(self.network_(episode.features, episode.graph).z)
+
+    def gates_of(self, people: Episode) -> np.ndarray:
+        """As `gates`, of people read by `read_cohort`."""
+        return as_array(self.network_.gates(people.features, people.graph)).T
+
+    def contributions_of(self, people: Episode) -> np.ndarray:
+        """As `pathway_contributions`, of people read by `read_cohort`."""
+        return as_array(self.network_.contributions(people.features, people.graph)).T
 
     def _episode(self, series: Series, covariates: Covariates, tr: Times) -> Episode:
         """New people as the network reads them: frozen pathways, no site, no statistics of their own group."""
@@ -127,13 +134,16 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
                 ).values
         values, table = cohort_edges(cohort, self.kind, self.shrinkage, self.robust), as_table(covariates, len(cohort))
         nodes = self.pathways_.nodes(values[:, edges], table, profiles, self.adapt)
-        features = torch.as_tensor(nodes, device=self.device)
-        return Episode(features, torch.full((len(cohort),), torch.nan), self._graph)
+        return Episode(placed(nodes, self._where()), np.full(len(cohort), np.nan), self._graph)
 
     def set_pathways(self, pathways: Pathways) -> None:
-        """Hold the frozen steps 1 to 5, and the network's view of them."""
+        """Hold the frozen steps 1 to 5, and the view of them of ``network_``, which has to be there."""
         self.pathways_, self.scaffold_, self.deconfounder_ = pathways, pathways.scaffold, pathways.deconfounder
-        self._graph = path_graph(pathways, self.device)
+        self._graph = path_graph(pathways, self._where())
+
+    def _where(self) -> str | None:
+        """The device of the network; None for the linear reading."""
+        return None if isinstance(self.network_, LinearReading) else self.device
 
     def _windows(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Window and stride of each person, in volumes."""

@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from brainroam.core.calibration import Calibration
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import edge_pairs
 from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.episodes import as_array
+from brainroam.core.linear_reading import LinearReading
 from brainroam.core.linegraph import line_graph
 from brainroam.core.pathways import Pathways
 from brainroam.core.scaffold import Scaffold
+from brainroam.core.site_folds import placed
 from brainroam.data.atlas import Atlas
 from brainroam.errors import ModelFileError
 from brainroam.utils.model_files import describe_atlas, load_model, part, save_model
+from brainroam.utils.optional import installed
 
 KIND = "CoreClassifier"
 
@@ -37,7 +40,8 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
         "sites": scaffold.sites,
         "tau": scaffold.tau,
     }
-    weights = {f"network.{name}": value.cpu().numpy() for name, value in clf.network_.state_dict().items()}
+    learned = {} if isinstance(clf.network_, LinearReading) else clf.network_.state_dict()
+    weights = {f"network.{name}": as_array(value) for name, value in learned.items()}
     return {
         "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "calibration": np.array([clf.calibration_.threshold, clf.calibration_.slope]),
@@ -64,6 +68,7 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     clf.classes_, clf.n_rois_ = np.array(facts["classes"]), facts["n_rois"]
     clf.chosen_, clf.notes_ = facts["chosen"], facts["notes"]
     clf.calibration_ = Calibration(*map(float, state["calibration"]))
+    clf.network_ = _network(clf, part(state, "network"))
     clf.set_pathways(
         Pathways(
             deconfounder=deconfounder,
@@ -73,10 +78,16 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
             **part(state, "pathways"),
         )
     )
-    clf.network_ = clf._network()
-    clf.network_.load_state_dict({name: torch.tensor(value) for name, value in part(state, "network").items()})
-    clf.network_.eval()
     return clf
+
+
+def _network(clf: CoreClassifier, weights: dict[str, np.ndarray]) -> Any:
+    """The stored network; one that was never trained is its linear reading where torch is not installed."""
+    if clf._untrained(int(clf.chosen_["epochs"])) and not (weights and installed("torch")):
+        return clf._linear_reading()
+    network = clf._drawn_network()
+    network.load_state_dict({name: placed(value, "cpu") for name, value in weights.items()})
+    return network.eval()
 
 
 def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:

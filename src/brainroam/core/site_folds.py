@@ -8,16 +8,17 @@ without e. The fold that leaves no site out is used for unseen sites.
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from brainroam.core.gate import PathwayGraph
+from brainroam.core.episodes import AnyEpisode, Episode, UnreadEpisode
 from brainroam.core.pathways import Evidence, Pathways, Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
-from brainroam.core.training import AnyEpisode, Episode, UnreadEpisode
 from brainroam.errors import EmptyScaffoldError
+
+if TYPE_CHECKING:
+    from brainroam.core.gate import PathwayGraph
 
 LeftOut = frozenset[str]
 NOBODY: LeftOut = frozenset()
@@ -36,6 +37,8 @@ class SiteFolds:
         site's fit.
     orient, skip
         See `brainroam.core.pathways`.
+    device : str, optional
+        Where torch keeps the episodes; None keeps them in numpy, for `LinearReading`.
     trained : sequence of str, optional
         The sites without which a network will be trained; by default each. `train_without` adds more.
 
@@ -52,7 +55,7 @@ class SiteFolds:
         residual: str = "agnostic",
         orient: bool = True,
         skip: str = "ridge",
-        device: str = "cpu",
+        device: str | None = "cpu",
         trained: Sequence[str] | None = None,
     ) -> None:
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
@@ -60,7 +63,7 @@ class SiteFolds:
         self.profiles: Profiles | None = None
         self._scaffolds: dict[LeftOut, Scaffold] = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
         self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
-        self._graphs: MutableMapping[LeftOut, PathwayGraph] = evidence.shelf()
+        self._graphs: MutableMapping[LeftOut, PathwayGraph | Pathways] = evidence.shelf()
         self.train_without(evidence.sites if trained is None else trained)
 
     def train_without(self, sites: Sequence[str]) -> None:
@@ -126,20 +129,16 @@ class SiteFolds:
         else:
             covariates = evidence.covariates.iloc[people]
             features = pathways.nodes(evidence.values_of(people, edges), covariates, profiles)
-        return Episode(
-            torch.as_tensor(features, device=self.device),
-            self._labels(people),
-            self._graph(left_out),
-        )
+        return Episode(placed(features, self.device), self._labels(people), self._graph(left_out))
 
-    def _graph(self, left_out: LeftOut) -> PathwayGraph:
+    def _graph(self, left_out: LeftOut) -> "PathwayGraph | Pathways":
         """The network's view of a fold, which several episodes share."""
         if left_out not in self._graphs:
             self._graphs[left_out] = path_graph(self.pathways(left_out), self.device)
         return self._graphs[left_out]
 
-    def _labels(self, people: np.ndarray) -> Tensor:
-        return torch.as_tensor(self.evidence.y[people], dtype=torch.float32, device=self.device)
+    def _labels(self, people: np.ndarray) -> Any:
+        return placed(self.evidence.y[people].astype(np.float32), self.device)
 
     def _left_out(self, trained: Sequence[str]) -> Iterator[LeftOut]:
         """Each site alone, and with each site to be trained without, where two sites with both classes remain.
@@ -155,6 +154,19 @@ class SiteFolds:
         return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]
 
 
-def path_graph(pathways: Pathways, device: str = "cpu") -> PathwayGraph:
-    """The network's view of a set of pathways."""
+def placed(values: np.ndarray, device: str | None) -> Any:
+    """Values where a network reads them: on a device of torch; without one as they are."""
+    if device is None:
+        return values
+    import torch
+
+    return torch.as_tensor(values, device=device)
+
+
+def path_graph(pathways: Pathways, device: str | None = "cpu") -> "PathwayGraph | Pathways":
+    """The network's view of a set of pathways; `LinearReading` takes them as they are."""
+    if device is None:
+        return pathways
+    from brainroam.core.gate import PathwayGraph
+
     return PathwayGraph.of(pathways.graph, pathways.skip, device)

@@ -7,63 +7,18 @@ per training site: its people, read on the pathways that the other sites gave, e
 Every choice of order and initial weight comes from the seed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TypeAlias
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional
 
-from brainroam.core.gate import GatedNetwork, PathwayGraph
+from brainroam.core.episodes import AnyEpisode, Episode
+from brainroam.core.gate import GatedNetwork
 from brainroam.errors import UsageError
-
-
-@dataclass(frozen=True)
-class Episode:
-    """Some people on one set of pathways: features (N, B, C), labels (B,) and the graph."""
-
-    features: Tensor
-    labels: Tensor
-    graph: PathwayGraph
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def some(self, people: Tensor) -> "Episode":
-        """Only these people, by position."""
-        return Episode(self.features[:, people], self.labels[people], self.graph)
-
-    def parts(self) -> "Iterator[Episode]":
-        """Everybody, as many at a time as memory allows: at once."""
-        yield self
-
-
-@dataclass(frozen=True)
-class UnreadEpisode:
-    """An episode whose people are read from disk as they are asked for, by position."""
-
-    labels: Tensor
-    read: Callable[[np.ndarray], Episode]
-    at_a_time: int = 32
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def some(self, people: Tensor) -> Episode:
-        """Read these people."""
-        return self.read(people.numpy())
-
-    def parts(self) -> Iterator[Episode]:
-        """Read everybody, a few at a time."""
-        for start in range(0, len(self), self.at_a_time):
-            yield self.read(np.arange(start, min(start + self.at_a_time, len(self))))
-
-
-AnyEpisode: TypeAlias = Episode | UnreadEpisode
 
 
 @dataclass(frozen=True)
@@ -155,15 +110,6 @@ def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tens
         return cross_entropy
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
     return cross_entropy + schedule.budget_weight * overspent
-
-
-@threadpool_limits.wrap(limits=1)  # the same logits on any number of cores
-def predict_logits(network: GatedNetwork, episode: AnyEpisode) -> np.ndarray:
-    """Logits (B,) of the people of an episode; labels are not used."""
-    network.eval()
-    with torch.no_grad():
-        logits = [network(part.features, part.graph).logit for part in episode.parts()]
-        return torch.cat(logits).double().cpu().numpy()
 
 
 def _batches(

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 from typing import Any
@@ -32,6 +31,7 @@ from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.tuning import Selected
 from brainroam.utils.html import html_summary
+from brainroam.utils.optional import versions
 
 PACKAGES = ("brainroam", "nilearn", "numpy", "pandas", "scikit-learn", "scipy", "torch")
 
@@ -268,7 +268,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
             "date": date.today().isoformat(),
-            "versions": {"python": python_version(), **{name: version(name) for name in PACKAGES}},
+            "versions": {"python": python_version(), **versions(PACKAGES)},
         }
     )
 

@@ -7,14 +7,13 @@
     RUNS/runs/<hash>.json   a run: its spec, and its result or its error
     RUNS/scores.csv         one row per finished run and held-out site
     RUNS/predictions.csv    one row per finished run and person
+    RUNS/ro-crate-metadata.json  where all of it comes from, for archives
     RUNS/superseded/        runs by other code that were asked for again
 
 Every JSON file is written once and at once, so several commands may work in one folder and any of them may be killed.
 The run files are the truth; the tables are written from them.
 """
 
-import shlex
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,11 +40,15 @@ from brainroam.evaluation.run_records import (
     write_run,
 )
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, prediction_rows, require_types, score_rows
+from brainroam.utils.crate import command_line, write_crate
 from brainroam.utils.csv_text import csv_lines
 from brainroam.utils.files import write_text
 
 #: What is kept of everybody, so that results can be told by age, sex and motion without reading the data again.
 PARTICIPANTS = ("subject", "site", "label", "age", "sex", "mean_fd", "n_timepoints", "tr")
+
+
+TABLES = ("scores.csv", "predictions.csv")
 
 
 class RunsFolder:
@@ -172,7 +175,7 @@ class RunsFolder:
     def write_tables(self) -> None:
         """Write ``scores.csv`` and ``predictions.csv`` of all finished runs, in the order of their keys."""
         lines = [self._lines[key] for key in sorted(self._lines)]
-        for column, (name, header) in enumerate((("scores.csv", SCORES), ("predictions.csv", PREDICTIONS))):
+        for column, (name, header) in enumerate(zip(TABLES, (SCORES, PREDICTIONS), strict=True)):
             write_text(self.path / name, csv_lines([header]) + "".join(of_run[column] for of_run in lines))
 
     @classmethod
@@ -185,7 +188,36 @@ class RunsFolder:
             folder = cls(path)
             folder.write_tables()
             if folder._files() == folder._seen:
+                folder.write_crate()
                 return folder
+
+    def write_crate(self) -> None:
+        """Describe the folder for archives; the date is that of the latest run, so that nothing else changes it."""
+        outcomes = [outcome for _, outcome in self.runs.values() if "date" in outcome]
+        if not outcomes:
+            return
+        latest = max(outcomes, key=lambda outcome: outcome["date"])
+        sites = self.study["sites"]
+        data = {
+            "manifest_hash": self.study["manifest_hash"],
+            "table_hash": self.study["table_hash"],
+            "n_people": sum(site["n"] for site in sites),
+            "n_with_the_condition": sum(site["n_cases"] for site in sites),
+            "n_sites": len(sites),
+            "n_left_out": len(self.study.get("excluded", ())),
+            "n_regions": self.study.get("n_rois"),
+        }
+        methods = sorted({spec.name for spec, _ in self.runs.values()})
+        write_crate(
+            self.path,
+            "Runs of brainroam",
+            f"{len(outcomes)} finished runs of {', '.join(methods)}: every score is of people at a held-out site.",
+            data,
+            latest.get("versions", {}),
+            self.commands,
+            latest["date"],
+            ("study.json", *TABLES, "check.json", "audit.json"),
+        )
 
     def require_plans(self) -> None:
         """An error when it cannot be told whether all that was asked for is done."""
@@ -264,11 +296,6 @@ def _makers(specs: Iterable[RunSpec]) -> str:
     """Which versions made these runs."""
     versions = sorted({spec.version for spec in specs})
     return listed([f"brainroam {name}" if name else "a brainroam that did not record its version" for name in versions])
-
-
-def command_line() -> str:
-    """The command that is running, as it would be typed."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
 def _describe(cohort: Cohort) -> dict[str, Any]:

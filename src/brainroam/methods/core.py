@@ -12,13 +12,12 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import EdgeKind
+from brainroam.core.episodes import predict_logits
 from brainroam.core.saving import core_from_state, core_state
 from brainroam.core.sign_flips import flipped_strengths
-from brainroam.core.training import predict_logits
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
@@ -119,13 +118,10 @@ class Core(Method):
 
     def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
-        network, found = self.classifier_.network_, []
+        found = []
         for some in cohort.batches():
             people = self.classifier_.read_cohort(some, some.table)
-            with torch.no_grad():
-                gates = network.gates(people.features, people.graph)
-            moved = network.contributions(people.features, people.graph)
-            found.append((gates.T.cpu().numpy(), moved.T.cpu().numpy()))
+            found.append((self.classifier_.gates_of(people), self.classifier_.contributions_of(people)))
         return np.concatenate([gates for gates, _ in found]), np.concatenate([moved for _, moved in found])
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:

@@ -14,16 +14,17 @@ from importlib.metadata import EntryPoint, entry_points
 
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.base import MethodInfo
+from brainroam.utils.optional import extra, installed
 
 GROUP = "brainroam.methods"
 _METHODS: dict[str, MethodInfo] = {}
 _plugged_in: set[EntryPoint] = set()
-_LINEAR = ("champion", "edge_ridge", "linear", "tangent_ridge", "scaffold_ridge", "combat", "controls")
+_LIGHT = ("champion", "edge_ridge", "linear", "tangent_ridge", "scaffold_ridge", "combat", "controls", "core")
 _BASELINES = (  # in the order of the tables of the paper
     *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco", "brainnettf", "agmgc"),
     *("fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),
 )
-_DEEP = ("core", *(f"deep.{name}" for name in _BASELINES))  # these import torch, which takes seconds
+_DEEP = tuple(f"deep.{name}" for name in _BASELINES)  # these import torch, which takes seconds
 
 
 def register(info: MethodInfo) -> MethodInfo:
@@ -35,24 +36,28 @@ def register(info: MethodInfo) -> MethodInfo:
 
 
 def method_info(name: str) -> MethodInfo:
-    """Look a method up by name; torch is imported only if the name is not that of a linear method."""
-    _import(_LINEAR)
+    """Look a method up by name; torch is imported only if the name is none of those that can do without."""
+    _import(_LIGHT)
     if name not in _METHODS:
         _load()
+    if name.removesuffix("-proxy").replace("-", "_") in _BASELINES:
+        extra("torch", "torch")
     if name not in _METHODS:
         raise unknown("method", name, _METHODS)
     return _METHODS[name]
 
 
 def method_names() -> list[str]:
-    """All registered names, in the order they are listed."""
+    """All registered names, in the order they are listed; without those that need torch where it is not installed."""
     _load()
     return list(_METHODS)
 
 
 def _load() -> None:
     """Import everything that registers methods, on first use."""
-    _import((*_LINEAR, *_DEEP))
+    _import(_LIGHT)
+    if installed("torch"):
+        _import(_DEEP)
     for entry in entry_points(group=GROUP):
         if entry not in _plugged_in:
             _plugged_in.add(entry)

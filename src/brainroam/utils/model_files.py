@@ -1,5 +1,7 @@
 """Models on disk: a folder with ``model.json`` (what it is) and ``model.safetensors`` (what it learned).
 
+A third file, ``ro-crate-metadata.json``, tells archives where the model comes from; nothing is read from it.
+
 Nothing in either file can be executed. Every byte counts: ``model.json`` states the SHA-256 of the arrays and of
 itself, so a model that was cut short, edited or mixed up with another is refused by name instead of predicting
 something. A model is written beside its place and moved there whole.
@@ -13,7 +15,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from safetensors import numpy as safetensors
 
 from brainroam import __version__
 from brainroam.errors import BrainroamError, ModelFileError, listed
+from brainroam.utils.crate import CRATE, command_line, write_crate
 from brainroam.utils.files import exchanged, expanded, part_beside, read_regular
+from brainroam.utils.optional import versions
 
 SCHEMA = 1
 HEADER, ARRAYS = "model.json", "model.safetensors"
@@ -67,6 +71,7 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
         with _moved_into_place(path) as folder:
             _write(folder / HEADER, content)
             _write(folder / ARRAYS, tensors)
+            _describe(folder, header)
     except OSError as error:
         raise BrainroamError(f"cannot write the model {path}: {error.strerror or error}") from error
     return path
@@ -83,7 +88,7 @@ def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     header = _opened(content, folder)
     if _sha256(tensors) != header.get("arrays_sha256"):
         raise ModelFileError(f"{folder / ARRAYS} is damaged: it is not what {HEADER} describes; save the model again")
-    extra = sorted(item.name for item in folder.iterdir() if item.name not in (HEADER, ARRAYS))
+    extra = sorted(item.name for item in folder.iterdir() if item.name not in (HEADER, ARRAYS, CRATE))
     if extra:
         warnings.warn(f"not part of the model {folder}, ignored: {listed(extra)}", stacklevel=2)
     try:
@@ -165,7 +170,7 @@ def _moved_into_place(path: Path) -> Iterator[Path]:
             for name in (HEADER, ARRAYS):
                 if (path / name).exists():
                     shutil.copymode(path / name, new / name)
-            shutil.copytree(path, new, ignore=shutil.ignore_patterns(HEADER, ARRAYS), dirs_exist_ok=True)
+            shutil.copytree(path, new, ignore=shutil.ignore_patterns(HEADER, ARRAYS, CRATE), dirs_exist_ok=True)
             if exchanged(new, path):
                 return
             path.rename(old)
@@ -184,7 +189,22 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _versions() -> dict[str, str]:
-    return {"brainroam": __version__, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return {"brainroam": __version__, "python": platform.python_version(), **versions(PACKAGES)}
+
+
+def _describe(folder: Path, header: dict[str, Any]) -> None:
+    """The crate of a model that says what it was trained on."""
+    if "training" not in header:
+        return
+    training = header["training"]
+    data = {
+        "manifest_hash": training["manifest_hash"],
+        "n_people": training["n_people"],
+        "n_sites": len(training["sites"]),
+    }
+    what = f"{header['method']}, fitted on {data['n_people']} people of {data['n_sites']} sites."
+    commands, today = [command_line()], date.today().isoformat()
+    write_crate(folder, "Model of brainroam", what, data, _versions(), commands, today, (HEADER, ARRAYS))
 
 
 def _sha256(content: bytes) -> str:

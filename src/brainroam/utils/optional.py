@@ -1,9 +1,35 @@
 """Packages that only some users need: imported where they are used, and asked for by the line that installs them."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from types import ModuleType
 
 from brainroam.errors import BrainroamError
+
+
+def installed(module: str) -> bool:
+    """Whether a module could be imported.
+
+    >>> installed("numpy"), installed("no_such_module")
+    (True, False)
+    """
+    return find_spec(module) is not None
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of those packages that are installed, by their names.
+
+    >>> list(versions(["numpy", "no-such-package"]))
+    ['numpy']
+    """
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def extra(name: str, module: str) -> ModuleType:

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from brainroam.utils.optional import extra
+
 BASE = {"people": 80, "regions": 80, "volumes": 300, "pathways": 800}
 GROWTH = (1, 2, 4)
 REPEATS = 2
@@ -88,12 +90,13 @@ def _profiles(people: int, regions: int, volumes: int, pathways: int) -> Callabl
 
 
 def _epoch(people: int, regions: int, volumes: int, pathways: int) -> Callable[[], object]:
-    import torch
+    torch = extra("torch", "torch")
 
     from brainroam.core.connectivity import edge_pairs
+    from brainroam.core.episodes import Episode
     from brainroam.core.gate import GatedNetwork, PathwayGraph
     from brainroam.core.linegraph import line_graph
-    from brainroam.core.training import Episode, Schedule, train_network
+    from brainroam.core.training import Schedule, train_network
 
     rng = np.random.default_rng(0)
     # As many neighbours at any size, as the paper assumes: the regions grow with the pathways.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brainroam.data.cohort import Cohort
+from brainroam.utils.optional import extra
 
 
 class Cost(NamedTuple):
@@ -41,7 +42,7 @@ def costs(cohort: Cohort, methods: Sequence[str], epochs: int = 1) -> Iterator[C
 
 def measure(name: str, data: Path, epochs: int) -> Cost:
     """The cost of one method on a saved cohort; meant for a fresh process."""
-    import torch
+    torch = extra("torch", "torch")
 
     from brainroam.methods.registry import method_info
     from brainroam.methods.tuning import inner_folds

@@ -1,0 +1,107 @@
+"""A light installation: everything but the training of networks works without torch, and that says what to install."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from brainroam import CoreClassifier, load_model, make_cohort, save_model
+
+LINE = 'pip install "brainroam[torch]"'
+BLOCKED = "import sys; sys.modules['torch'] = None\n"
+SETTINGS = {"hidden": 4, "budget": 4, "tau_percentile": 60}
+DATA = "'synthetic', '--option', 'n_sites=3', '--option', 'n_per_site=10', '--option', 'n_rois=10'"
+
+
+def without_torch(code, folder):
+    """Run Python in which torch cannot be imported; what it printed, and its exit code."""
+    done = subprocess.run([sys.executable, "-c", BLOCKED + code], cwd=folder, capture_output=True, text=True)
+    return " ".join((done.stdout + done.stderr).split()), done.returncode
+
+
+def command(words, folder):
+    return without_torch(f"sys.argv = ['brainroam', {words}]; from brainroam.__main__ import main; main()", folder)
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
+
+
+@pytest.fixture(scope="module")
+def models(cohort, tmp_path_factory):
+    """A CORE whose network was trained, and one for which no epoch was worth it; with their probabilities."""
+    folder, people = tmp_path_factory.mktemp("models"), cohort.table
+    cohort.save(folder / "cohort.npz")
+    given = {"site": people["site"], "covariates": people[["age", "sex"]]}
+    trained = CoreClassifier(**SETTINGS, epochs=1).fit(cohort.series, people["label"], **given)
+    save_model(trained, folder / "trained")
+    untrained = CoreClassifier(**SETTINGS, max_epochs=1).fit(cohort.series, people["label"], **given)
+    untrained.chosen_["epochs"], untrained.network_ = 0, untrained._drawn_network()
+    save_model(untrained, folder / "untrained")
+    np.save(folder / "expected.npy", untrained.predict_proba(cohort.series, people[["age", "sex"]]))
+    return folder
+
+
+def test_a_study_of_linear_methods_from_check_to_report(tmp_path):
+    for words in (
+        f"'check', {DATA}",
+        f"'audit', {DATA}, '--methods', 'fc-ridge', '--permutations', '0'",
+        f"'loso', {DATA}, '--methods', 'champion,core[epochs=0],confounds', '--tuning', 'fast', '--out', 'runs'",
+        "'report', 'runs', '--out', 'report.html'",
+        "'methods'",
+        f"'fit', {DATA}, '--method', 'champion', '--out', 'model'",
+        f"'predict', 'model', {DATA}, '--out', 'predictions.csv'",
+    ):
+        said, code = command(words, tmp_path)
+        assert code == 0 or ("audit" in words and code == 1), f"{words}\n{said}"
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("method", ["core", "gcn", "agmgc-proxy"])
+def test_what_trains_a_network_says_what_to_install(tmp_path, method):
+    said, code = command(f"'fit', {DATA}, '--method', '{method}', '--out', 'model'", tmp_path)
+    assert code == 1 and LINE in said and "Traceback" not in said
+
+
+def test_a_study_file_is_written_without_core_and_says_so(tmp_path):
+    code = "from brainroam.cli.options import possible_here; print(possible_here(['champion', 'core']))"
+    said, _ = without_torch(code, tmp_path)
+    assert "['champion']" in said and LINE in said
+
+
+def test_a_network_that_was_never_trained_is_read_as_it_is_with_torch(models):
+    code = """
+import brainroam, numpy as np
+cohort = brainroam.Cohort.load("cohort.npz")
+people = cohort.table[["age", "sex"]]
+clf = brainroam.load_model("untrained")
+print(np.abs(clf.predict_proba(cohort.series, people) - np.load("expected.npy")).max())
+print(clf.explain(cohort.series, people).pathways.shape[0] == len(clf.scaffold_))
+"""
+    said, returned = without_torch(code, models)
+    assert returned == 0, said
+    gap, same = said.split()
+    assert float(gap) < 1e-5 and same == "True"
+
+
+def test_a_trained_network_asks_for_torch(models):
+    said, _ = without_torch("import brainroam; brainroam.load_model('trained')", models)
+    assert LINE in said
+
+
+def test_no_epochs_is_the_network_as_it_was_drawn(cohort, tmp_path):
+    people = cohort.table
+    given = {"covariates": people[["age", "sex"]]}
+    clf = CoreClassifier(**SETTINGS, epochs=0).fit(cohort.series, people["label"], site=people["site"], **given)
+    again = load_model(save_model(clf, tmp_path / "model"))
+    np.testing.assert_array_equal(
+        again.decision_function(cohort.series, **given), clf.decision_function(cohort.series, **given)
+    )
+    drawn = CoreClassifier(**SETTINGS, epochs=0).fit(cohort.series, people["label"], site=people["site"], **given)
+    drawn.network_ = drawn._drawn_network()
+    drawn.set_pathways(clf.pathways_)
+    for view in ("decision_function", "gates", "pathway_contributions"):
+        ours, theirs = getattr(clf, view)(cohort.series, **given), getattr(drawn, view)(cohort.series, **given)
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
