@@ -141,6 +141,7 @@ def _forest(rows: pd.DataFrame) -> Figure:
     axes.hlines(at, 100 * rows["low"], 100 * rows["high"], color=BLUE, linewidth=3)
     axes.scatter(100 * rows["difference"], at, s=40, color=BLUE, edgecolor=INK, linewidth=0.8, zorder=3)
     axes.set_yticks(at, rows["what"])
+    axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("Difference in AUC points; dashed: none")
     return figure
