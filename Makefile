@@ -14,7 +14,7 @@ help:
 	@echo "make docs   build the documentation into site/, warnings are errors"
 	@echo "make bench  speed, as ratios against named competitors"
 
-# constraints.txt pins torch: without it pip fetches gigabytes of CUDA.
+# constraints.txt pins torch, so that a CPU wheel at hand is preferred; README says how to get one.
 $(RUNTIME): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .

@@ -172,6 +172,17 @@ def test_what_scikit_learns_own_scorer_can_do(cohort):
         assert plain.shape == (3,) and np.isfinite(plain).all()
 
 
+def test_score_passes_covariates_on(cohort):
+    people, clf = cohort.table, fitted(ChampionClassifier(), cohort)
+    right = clf.predict(cohort.series) == people["label"]
+    assert clf.score(cohort.series, people["label"], covariates=people[["age"]]) == right.mean()
+    split = {"cv": LeaveOneGroupOut(), "error_score": "raise"}
+    split["params"] = {"site": people["site"], "covariates": people[["age"]], "groups": people["site"]}
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = cross_validate(ChampionClassifier(), cohort.series, people["label"], **split)["test_score"]
+    assert found.shape == (3,) and np.isfinite(found).all()
+
+
 def test_our_scorer_knows_which_word_is_the_condition(cohort):
     people = cohort.table
     words = people["label"].map({0: "TD", 1: "ASD"}).to_numpy()

@@ -67,6 +67,15 @@ def listed(names: Iterable[object], limit: int = 5) -> str:
     return f"{', '.join(words[:limit])} and {len(words) - limit} more"
 
 
+def counted(n: int, one: str, many: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "person has", "people have"), counted(3, "person", "people")
+    ('1 person has', '3 people')
+    """
+    return f"{n} {one if n == 1 else many}"
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> UsageError:
     """An error for a name that does not exist, suggesting the nearest that does.
 

@@ -214,10 +214,10 @@ def test_a_failed_method_does_not_stop_the_report(tmp_path):
     file = tmp_path / "study.yaml"
     file.write_text(
         "data: synthetic\noptions: {n_sites: 3, n_per_site: 12, n_rois: 10}\ntuning: fast\n"
-        "methods: [fc-ridge, 'confounds[covariates=[\"iq\"]]']\n"
+        "methods: [fc-ridge, 'log-ridge[kind=nothing]']\n"
     )
     done = run("run", file)
-    assert done.exit_code == 1 and "iq" in done.stderr
+    assert done.exit_code == 1 and "unknown edge kind 'nothing'" in done.stderr
     assert (tmp_path / "results" / "report.html").is_file()
 
 

@@ -73,6 +73,7 @@ def test_the_model_says_what_it_is(place):
     assert header["training"] == {
         "manifest_hash": Cohort.load(place / "train.npz").manifest_hash,
         "n_people": 48,
+        "prepared": [],
         "sites": ["S01", "S02", "S03", "S04"],
         "sketch": sketch(Cohort.load(place / "train.npz")),
     }
@@ -132,7 +133,7 @@ def test_what_prediction_cannot_promise_or_do_is_refused(place, tmp_path):
     assert run(*predict, "--level", "80").exit_code == 0
     (tmp_path / "ours.txt").write_text("nobody\n")
     absent = run(*predict, "--controls", tmp_path / "ours.txt")
-    assert absent.exit_code == 1 and "nobody in the data is called nobody" in said(absent)
+    assert absent.exit_code == 1 and "no person in the data has the id nobody" in said(absent)
     assert run(*predict, "--adapt", "labelled").exit_code == 2
 
 
@@ -220,7 +221,7 @@ def test_coordinates_come_from_the_atlas():
         (["--set", "window=4000", "--set", "budget=3"], 1, "fewer volumes than one window of 4000"),
         (["--set", 'covariates=["age","iq"]'], 2, "unknown covariate 'iq'"),
         (["--method", "coer"], 2, "did you mean 'core'"),
-        (["--method", "site-only"], 2, "nothing to say about a site it has never seen"),
+        (["--method", "site-only"], 2, "cannot predict at a site it was not trained on"),
         (["--tuning", "lavish"], 2, "unknown tuning 'lavish'"),
     ],
 )

@@ -159,11 +159,12 @@ def test_methods_are_listed():
 
 def test_the_settings_of_a_method_are_listed_and_can_be_set_as_shown(tmp_path):
     shown = json.loads(run("methods", "core-paper", "--json").stdout)
-    assert shown["settings"]["hidden"] == {"default": 64, "takes": "a whole number"}  # its own, not those of core
-    assert shown["settings"]["window_seconds"] == {"default": None, "takes": "a number or null"}
+    hidden = {"default": 64, "takes": "a whole number larger than 0"}
+    assert shown["settings"]["hidden"] == hidden  # its own, not those of core
+    assert shown["settings"]["window_seconds"] == {"default": None, "takes": "a number larger than 0 or null"}
     assert "random_state" not in shown["settings"]  # the seed has an option of its own
     text = run("methods", "fc-ridge").stdout
-    assert "strength    500.0     a number or null" in text and "'fc-ridge[covariates=[]]'" in text
+    assert "strength    500.0     a number larger than 0 or null" in text and "'fc-ridge[covariates=[]]'" in text
     done = run(
         "loso",
         "synthetic",
@@ -197,9 +198,9 @@ def test_methods_that_cannot_be_run(tmp_path, methods, code, words):
 
 
 def test_a_failed_method_is_named_and_the_rest_can_be_had(tmp_path):
-    command = ["loso", "synthetic", *SMALL, "--methods", 'majority,confounds[covariates=["iq"]]', "--out", tmp_path]
+    command = ["loso", "synthetic", *SMALL, "--methods", "majority,log-ridge[kind=nothing]", "--out", tmp_path]
     result = run(*command)
-    assert result.exit_code == 1 and "4 of 8 runs are not finished" in result.stderr and "iq" in result.stderr
+    assert result.exit_code == 1 and "4 of 8 runs are not finished" in result.stderr and "nothing" in result.stderr
     result = run(*command, "--partial")
     assert result.exit_code == 0 and "majority" in result.stdout and "warning" in result.stderr
     assert run("compare", tmp_path).exit_code == 1

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from brainroam.core import early_stopping as inner
-from brainroam.core.early_stopping import Trial, choose_epochs
+from brainroam.core.early_stopping import Trial, choose_epochs, confirm_epochs
 from brainroam.core.training import Episode
 
 LABELS = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
@@ -69,3 +69,22 @@ def test_without_a_skip_connection_the_untrained_network_is_no_candidate(trials)
 def test_a_fixed_number_is_kept_whatever_it_is_worth(trials):
     found = choose_epochs(trials([1, 0.5, 0.25, 0.25], [1, 0.5, 0.25, 0.25]), limit=3, patience=1, fixed=True)
     assert (found.epochs, found.auc) == (3, pytest.approx(0.25))
+
+
+def test_further_sites_are_trained_for_the_chosen_epochs_only(trials):
+    first = choose_epochs(trials([0.5, 0.75, 0.5], [0.25, 0.75, 0.5]), limit=2, patience=1)
+    more = trials([0.5, 0.5, 1], [0.5, 1, 0.25])
+    more = [Trial(f"more {trial.site}", trial.network, trial.epochs, trial.held_out) for trial in more]
+    found = confirm_epochs(first, more)
+    assert (found.epochs, found.auc) == (1, pytest.approx(0.75))
+    assert list(found.logits) == ["S0", "S1", "more S0", "more S1"]
+    assert more[0].network.trained == 1
+
+
+def test_what_further_sites_do_not_confirm_is_not_trained(trials):
+    first = choose_epochs(trials([0.5, 0.75], [0.5, 0.75]), limit=1, patience=1)
+    more = [
+        Trial(f"more {trial.site}", trial.network, trial.epochs, trial.held_out) for trial in trials([1, 0], [1, 0])
+    ]
+    assert first.epochs == 1
+    assert confirm_epochs(first, more).epochs == 0

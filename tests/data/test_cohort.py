@@ -110,7 +110,7 @@ def test_bad_series_are_refused_with_names():
     ]:
         with pytest.raises(DataError, match=message):
             Cohort(series, table)
-    with pytest.raises(DataError, match="holds nobody"):
+    with pytest.raises(DataError, match="the cohort has no people"):
         Cohort([], table.head(0))
     with pytest.raises(DataError, match=r"lacks the column\(s\) label; it has"):
         Cohort([x, x], table.drop(columns="label"))
@@ -173,7 +173,7 @@ def test_select_by_site_and_mask():
     assert cohort.subset(np.array([True, False] * 3)).table["subject"].tolist() == ["000", "002", "004"]
     with pytest.raises(UsageError, match=r"unknown site 'D'.* Known: A, B, C"):
         cohort.select(["D"])
-    with pytest.raises(DataError, match="holds nobody"):
+    with pytest.raises(DataError, match="the selection is empty"):
         cohort.subset([False] * 6)
 
 

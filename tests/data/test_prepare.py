@@ -51,7 +51,7 @@ def test_a_crop_that_is_none_is_refused(crop):
 
 def test_a_list_of_people_with_reasons_is_excluded_however_ids_are_written(tmp_path):
     (tmp_path / "out.csv").write_text("participant_id,reason\nsub-01,cyst\n3\n# seen twice\n99,moved house\n")
-    with pytest.warns(UserWarning, match="nobody in the data is called 99,"):
+    with pytest.warns(UserWarning, match="no person in the data has the id 99,"):
         left = Preparation(exclude=tmp_path / "out.csv").apply(cohort())
     assert left.table["subject"].tolist() == ["02", "x4"]
     assert left.excluded["reason"].tolist() == [
@@ -63,7 +63,7 @@ def test_a_list_of_people_with_reasons_is_excluded_however_ids_are_written(tmp_p
 def test_who_moved_too_much_or_nobody_knows_is_left_out():
     still = Preparation(max_fd=0.2).apply(cohort())
     assert still.table["subject"].tolist() == ["01", "02"]
-    assert still.excluded["reason"].tolist() == ["mean FD 0.500 mm (limit 0.2 mm)", "mean FD unknown (limit 0.2 mm)"]
+    assert still.excluded["reason"].tolist() == ["mean FD above 0.2 mm", "mean FD unknown, limit 0.2 mm"]
     with pytest.raises(DataError, match="mean FD is not known for anybody"):
         Preparation(max_fd=0.2).apply(cohort(mean_fd=(np.nan,) * 4))
 

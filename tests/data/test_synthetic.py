@@ -87,6 +87,23 @@ def test_regression_within_a_site_finds_intercepts_slopes_and_effect(large):
         assert 0.8 < z.std() < 1.3
 
 
+def test_rhythm_slows_the_regions_of_cases_and_changes_no_edge():
+    def lagged(cohort):  # the mean over regions of the autocorrelation at lag one, of each person
+        return np.array([(x[1:] * x[:-1]).mean() / (x**2).mean() for x in cohort.series])
+
+    cohort = make_cohort(n_sites=2, n_per_site=400, n_rois=8, seed=1, effect=0.0, volatility=0.0, rhythm=1.0)
+    case, site = cohort.labels == 1, cohort.table["site"].to_numpy()
+    autocorrelation, edges = lagged(cohort), pearson_edges(cohort.series)
+    for s in cohort.sites:
+        one, other = case & (site == s), ~case & (site == s)
+        # Every region has white noise too, which does not slow down.
+        assert 0.15 < autocorrelation[one].mean() - autocorrelation[other].mean() < cohort.truth.rhythm
+        # Individual expression and covariates move edges more than sampling does.
+        assert np.abs(edges[one].mean(axis=0) - edges[other].mean(axis=0)).max() < 0.04
+    with pytest.raises(UsageError, match=r"rhythm must be between 0 and 1\.1, got 2"):
+        make_cohort(rhythm=2)
+
+
 def test_shrinkage_scales_all_edges_of_a_person():
     cohort = make_cohort(n_sites=2, n_per_site=100, n_rois=16, seed=2, effect=4.0)
     truth, table = cohort.truth, cohort.table

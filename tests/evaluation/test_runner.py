@@ -324,7 +324,7 @@ def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort
         (["fc-ridge[strength=1]", "fc-ridge"], {"parameters": {"strength": 1}}, r"strength=1\] is named twice"),
         (["fc-ridge[stength=1]"], {}, "unknown setting of fc-ridge .stength.; did you mean .strength."),
         (["fc-ridge[strength=1"], {}, "lacks its closing bracket"),
-        (["inside"], {}, "nothing to say about a site it has never seen; use cv"),
+        (["inside"], {}, "cannot predict at a site it was not trained on; use cv"),
         ([], {}, "no method was named"),
         (["first"], {"sites": ["S4"]}, "unknown site to hold out 'S4'"),
         (["first"], {"seeds": 0}, "seeds must be at least 1"),

@@ -127,5 +127,5 @@ def test_errors_say_what_is_missing_and_what_to_do():
         list(folds(table.assign(label=table["label"].astype(float).where(table.index != 3)), "cv"))
     with pytest.raises(DataError, match="everybody is at 'UM'"):
         list(folds(table[table["site"] == "UM"], "loso"))
-    with pytest.raises(DataError, match="cannot be dealt into 5 folds"):
+    with pytest.raises(DataError, match="cannot be split into 5 folds"):
         list(folds(table.head(4), "cv"))

@@ -288,11 +288,19 @@ def test_a_killed_client_leaves_only_what_is_missing(cluster, tmp_path):
     assert (torn / "scores.csv").read_bytes() == (whole / "scores.csv").read_bytes()
 
 
-def test_a_failed_run_is_recorded_with_its_specification(cohort, dask, tmp_path):
+class Broken(Majority):
+    """Cannot be fitted."""
+
+    def fit(self, cohort, seed=0, validation=None):
+        raise BrainroamError("no fit")
+
+
+def test_a_failed_run_is_recorded_with_its_specification(cohort, dask, tmp_path, monkeypatch):
+    monkeypatch.setitem(registry._METHODS, "broken", MethodInfo("broken", Broken, "no fit", stochastic=False))
     with pytest.raises(BrainroamError, match="3 of 6 runs are not finished"):
-        evaluate(cohort, ["majority", 'confounds[covariates=["iq"]]'], out=tmp_path, jobs=2, engine=dask)
+        evaluate(cohort, ["majority", "broken"], out=tmp_path, jobs=2, engine=dask)
     failed = [spec for spec, outcome in RunsFolder(tmp_path).runs.values() if outcome["status"] == "failed"]
-    assert {spec.method for spec in failed} == {"confounds"} and {spec.fold for spec in failed} == {"S01", "S02", "S03"}
+    assert {spec.method for spec in failed} == {"broken"} and {spec.fold for spec in failed} == {"S01", "S02", "S03"}
 
 
 class Hungry(Majority):

@@ -179,14 +179,14 @@ def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path):
     """It reaches every process of a terminal, those too that are still importing what they need."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import time\n"
+        "import os, time\n"
         "from brainroam.execution import engine\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
         "        list(engine.map(pow, [2, 3], 10, jobs=2))\n"
         "    except KeyboardInterrupt:\n"
         "        raise SystemExit(130)\n"
-        "print('born', flush=True)\n"
+        "os.write(1, b'born\\n')\n"
         "time.sleep(1)\n"
     )
     process = subprocess.Popen(

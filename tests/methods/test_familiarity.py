@@ -5,7 +5,10 @@ import pytest
 
 import brainroam
 from brainroam.data.cohort import Cohort
+from brainroam.evaluation.adaptation import balanced_metrics
 from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import Selected
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +60,13 @@ def test_regions_without_signal_are_counted(cohort, known):
     dead = person.series[0].copy()
     dead[:, :2] = 0
     assert "2 regions without signal" in known.flags(Cohort([dead], person.table))[0]
+
+
+def test_people_whose_scan_is_spoiled_are_flagged_and_predicted_worse(cohort, known):
+    model = Selected(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:4]))
+    people, rng = cohort.select(["S05"]), np.random.default_rng(0)
+    spoiled = Cohort([x + 20 * rng.normal(size=(len(x), 1)) for x in people.series], people.table)
+    flagged, usual = (np.mean(["edges farther" in text for text in known.flags(here)]) for here in (spoiled, people))
+    assert flagged == 1 and usual < 0.3
+    right = [balanced_metrics(here.labels, model.probability(here))["balanced_acc"] for here in (people, spoiled)]
+    assert right[0] > 0.65 and right[1] < 0.55

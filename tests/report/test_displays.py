@@ -69,6 +69,14 @@ def test_net_benefit_at_a_threshold_is_that_of_the_definition():
     assert rare.act_on_all(0.3) == pytest.approx(0.02 - 0.98 * 0.3 / 0.7)
 
 
+def test_the_decision_curve_of_a_calibrated_model_has_its_closed_form():
+    """With p uniform and P(case) = p: integral of p - (1 - p) t / (1 - t) from t to 1, which is (1 - t) / 2."""
+    p, rank = np.repeat((np.arange(200) + 0.5) / 200, 200), np.tile(np.arange(200) + 0.5, 200) / 200
+    display = report.DecisionCurveDisplay.from_predictions((rank < p).astype(int), p)
+    for t in (0.1, 0.5, 0.8):
+        assert display.net_benefit(t) == pytest.approx((1 - t) / 2, abs=0.004)
+
+
 def test_scaffold_and_gates_of_an_estimator(fitted, cohort):
     people = cohort.table
     display = report.ScaffoldDisplay.from_estimator(fitted, cohort.atlas, top=5).plot()

@@ -10,6 +10,7 @@ from brainroam import make_cohort
 from brainroam.cli import app
 from brainroam.core.connectivity import cohort_edges, pearson_edges
 from brainroam.data.cohort import Cohort
+from brainroam.report.relmats import write_edge_table
 from brainroam.report.residuals import deconfounded
 
 
@@ -75,3 +76,10 @@ def test_without_the_option_edges_are_as_they_are(tmp_path):
     np.testing.assert_allclose(table.iloc[:, 3:].to_numpy(), pearson_edges(cohort.series), rtol=1e-4, atol=1e-5)
     refused = CliRunner().invoke(app, ["export", str(tmp_path / "c.npz"), "--held-out", "S03"])
     assert refused.exit_code == 2
+
+
+def test_no_cell_of_the_table_of_edges_is_a_formula(tmp_path):
+    cohort = made()
+    people = cohort.table.assign(subject=["=1+1", *cohort.table["subject"][1:]])
+    path = write_edge_table(Cohort(cohort.series, people), tmp_path)
+    assert path.read_text().splitlines()[1].startswith("'=1+1\t")

@@ -140,7 +140,7 @@ CASES: list[Case] = [
     Case("sex-12-name", "1 and 2 explained in the column's name", table(sexed("1", "2").replace("age,sex", "age,sex (1=male 2=female)")), load(sex_col="sex (1=male 2=female)"), "right", holds=whole),
     Case("sex-01", "sex as 0 and 1", table(sexed("1", "0")), load(), "warned", "read as 1 = male and 0 = female", holds=whole),
     Case("sex-female-column", "a column named female with 0 and 1", table(sexed("0", "1").replace("age,sex", "age,female")), load(sex_col="female"), "right", holds=whole),
-    Case("sex-diverse", "'diverse' among the sexes", table(sexed("m", "f") + "13,A,HC,20,diverse\n"), load(), "refused", "'diverse' (1 people)"),
+    Case("sex-diverse", "'diverse' among the sexes", table(sexed("m", "f") + "13,A,HC,20,diverse\n"), load(), "refused", "'diverse' (1 person)"),
     Case("sex-diverse-said", "'diverse' said to be missing", table(sexed("m", "f")[:-2] + "diverse\n"), load(sex_codes="diverse=missing"), "right", holds=lambda cohort: np.isnan(cohort.table["sex"].iloc[-1])),
     Case("sex-codes-wrong", "sex_codes that names no sex", table(sexed("1", "2")), load(sex_codes="1=man?"), "refused", "should name male, female or missing"),
     # Series

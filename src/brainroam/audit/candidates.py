@@ -99,7 +99,7 @@ def candidate(method: str | MethodInfo | type[Method] | Procedure) -> Candidate:
         name, fixed = parse_name(method)
         info = method_info(name)
         if info.in_distribution_only:
-            raise UsageError(f"{name} has nothing to say about a site it has never seen; there is nothing to audit")
+            raise UsageError(f"{name} cannot predict at a site it was not trained on; there is nothing to audit")
         info.require(fixed)
         return MethodCandidate(info, fixed)
     if isinstance(method, MethodInfo):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from brainroam.cli.options import DataSource, Json, takes_data
 from brainroam.cli.scale import Memory, load_or_open
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
+
+if TYPE_CHECKING:
+    from brainroam.data.atlas import Atlas
 
 DEMO_METHODS = ["champion", "core", "fc-ridge", "confounds"]
 
@@ -70,11 +73,13 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
+    from brainroam.data.cohort import Cohort
     from brainroam.data.synthetic import make_cohort
     from brainroam.evaluation.runner import compare, evaluate
     from brainroam.report.build import report
 
-    cohort = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
+    made = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
+    cohort = Cohort(made.series, made.table, _demo_atlas(made.n_rois), truth=made.truth)
     path = cohort.save(out / "cohort.npz")
     found = check_cohort(cohort)
     show_check(found)
@@ -85,3 +90,15 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     write_json(out / "runs" / "check.json", found.to_dict())
     page = report(out / "runs", out / "report.html", name="Demo")
     typer.echo(f"Open the report in a browser: {page.resolve()}")
+
+
+def _demo_atlas(n_rois: int) -> "Atlas":
+    """Regions of Schaefer's atlas spread over the brain, so that the report can draw them."""
+    import numpy as np
+
+    from brainroam.data.atlas import Atlas, load_atlas
+
+    whole = load_atlas("schaefer100")
+    chosen = np.linspace(0, len(whole) - 1, n_rois).round().astype(int)
+    labels, networks = (np.array(of, dtype=object)[chosen] for of in (whole.labels, whole.networks))
+    return Atlas("demo", tuple(labels), whole.coords[chosen], whole.citation, tuple(networks))

@@ -143,7 +143,7 @@ def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
         question = guess.questions[0]
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             flags = "\n".join(f"  {q.text}\n    {_flag(q)}" for q in guess.questions)
-            raise UsageError(f"{folder} does not show everything; pass\n{flags}")
+            raise UsageError(f"{folder} does not show all settings; pass\n{flags}")
         given[question.option] = _ask(question)
     return guess
 

@@ -11,7 +11,7 @@ from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, Memory, load_or_open, work_beside
 from brainroam.cli.study import Settings, Tuning
 from brainroam.cli.verbosity import quiet
-from brainroam.errors import BrainroamError, UsageError
+from brainroam.errors import BrainroamError, UsageError, counted
 from brainroam.methods.naming import as_typed, parse_name
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def fit(
     name, fixed = parse_name(method)
     info = method_info(name)
     if info.in_distribution_only:
-        raise UsageError(f"{method} has nothing to say about a site it has never seen, so a model of it is no use")
+        raise UsageError(f"{method} cannot predict at a site it was not trained on, so a saved model of it has no use")
     fixed |= dict(parse_option(text, "--set") for text in settings or ())
     selected = Selected(info, tuning or source.plan.tuning, **fixed)
     show_excluded(cohort.excluded)
@@ -104,10 +104,10 @@ def predict(
 ) -> None:
     """Predict for people of any site, labelled or not.
 
-    Writes for each person the probability of the condition, the class it means at the threshold learned on held-out
-    training sites, sets of classes that hold the truth for 80 and 90 % of people at a new site (either: the model keeps
-    quiet), which covariates were missing and stood at the training mean, and in what the person is unlike those trained
-    on. The column protocol says what was taken from the new site: nothing (strict), or what --controls or --adapt ask.
+    Writes for each person the probability of the condition; the class, by the threshold learned on held-out training
+    sites; sets of classes that hold the truth for 80 and 90 % of people at a new site ("either": the model does not
+    decide); which covariates were missing and replaced by the training mean; and how the person differs from those
+    trained on. The column protocol says what was used of the new site: nothing (strict), or as --controls or --adapt.
 
     [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --controls ours.txt --out predictions.csv
     """
@@ -138,10 +138,9 @@ def predict(
     show_excluded(cohort.excluded)
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
-    unlike = f"; {flagged} are unlike the people trained on (column flags)" if flagged else ""
-    typer.echo(
-        f"{len(table)} people, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}"
-    )
+    unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
+    people = counted(len(table), "person", "people")
+    typer.echo(f"{people}, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}")
 
 
 @takes_data
@@ -152,7 +151,7 @@ def explain(
     top: Annotated[int, typer.Option(help="Pathways to list for each person.", min=1, metavar="N")] = 10,
     subject: Annotated[str | None, typer.Option(help="Write a page about this person instead.", metavar="ID")] = None,
 ) -> None:
-    """Show which pathways a model reads, and which of them moved whom.
+    """Show which pathways a model reads, and which of them contributed most for each person.
 
     Writes pathways.csv, people.csv (the pathways that moved each person's prediction most) and, where the model has
     them, gates and a summary by lobes; and figures as PNG and SVG. With --subject, one HTML page. What each training

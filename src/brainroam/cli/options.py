@@ -43,7 +43,7 @@ Preset = Annotated[
 MaxMissing = Annotated[
     float | None,
     typer.Option(
-        help="Leave out people who lack signal in more than this share of regions (0.2 unless told).",
+        help="Leave out people who lack signal in more than this share of regions (0.2).",
         min=0,
         max=1,
         metavar="SHARE",
@@ -69,7 +69,7 @@ MaxFd = Annotated[
 Covariates = Annotated[
     str | None,
     typer.Option(
-        help="What methods use as covariates (age,sex unless told); 'none', or a kind: scanner:category.",
+        help="What methods use as covariates (age,sex); 'none', or a kind: scanner:category.",
         metavar="A,B",
         rich_help_panel=PANEL,
     ),

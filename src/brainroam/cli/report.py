@@ -10,7 +10,7 @@ from brainroam.cli.study import Studies
 
 def report(
     runs: Studies,
-    out: Annotated[Path, typer.Option(help="The HTML file; it needs nothing but itself.", metavar="FILE")] = Path(
+    out: Annotated[Path, typer.Option(help="The HTML file; it is self-contained.", metavar="FILE")] = Path(
         "report.html"
     ),
     figures: Annotated[

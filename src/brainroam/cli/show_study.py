@@ -48,23 +48,27 @@ def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> Non
     write_csv(out / "prediction_sets.csv", coverage(results.records))
     if quiet():
         return
-    table = _table("method", "protocol", "sites", "AUC", "BAC strict", "BAC", "difference", "off strict", "off")
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    for row in summary(found).to_dict("records"):
-        low, high = 100 * row["gain_low"], 100 * row["gain_high"]
-        gain = f"{100 * row['gain']:+.1f}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
-        points = [f"{100 * row[name]:.1f}" for name in ("auc", "strict_balanced_acc", "balanced_acc")]
-        off = [f"{row[name]:.3f}" for name in ("strict_level_off", "level_off")]
-        table.add_row(Text(row["method"]), row["adaptation"], str(row["n_sites"]), *points, gain, *off)
-    console = Console(stderr=True, highlight=False)
-    console.print(table)
+    console, means = Console(stderr=True, highlight=False), summary(found)
+    for method in means["method"].unique():
+        console.print(Text(method, style="bold"))
+        console.print(_adaptation_table(means[means["method"] == method]))
     console.print(
         "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of the "
         "mean probability, both classes alike, from one half. Protocols take different things from the new site: rows "
         f"of different protocols do not rank methods. Tables: {out}",
         markup=False,
     )
+
+
+def _adaptation_table(means: "pd.DataFrame") -> Table:
+    table = _table("protocol", "sites", "AUC", "BAC\nstrict", "BAC", "difference", "off\nstrict", "off")
+    for row in means.to_dict("records"):
+        low, high = 100 * row["gain_low"], 100 * row["gain_high"]
+        gain = f"{100 * row['gain']:+.1f}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
+        points = [f"{100 * row[name]:.1f}" for name in ("auc", "strict_balanced_acc", "balanced_acc")]
+        off = [f"{row[name]:.3f}" for name in ("strict_level_off", "level_off")]
+        table.add_row(row["adaptation"], str(row["n_sites"]), *points, gain, *off)
+    return table
 
 
 def show_comparison(comparison: Comparison, json: bool) -> None:

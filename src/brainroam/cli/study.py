@@ -36,7 +36,7 @@ Methods = Annotated[
     str | None,
     typer.Option(
         help="Names (see brainroam methods) with commas between; fixed parameters in brackets: 'core\\[budget=20]'. "
-        "Those of the study file, or ours beside simple references, unless told.",
+        "By default those of the study file, or ours beside simple references.",
         metavar="A,B",
     ),
 ]
@@ -61,7 +61,8 @@ Protocol = Annotated[
     typer.Option(help="loso: every site once; halves: random halves of the sites, both ways (loso).", metavar="NAME"),
 ]
 Repeats = Annotated[
-    int | None, typer.Option(help="Of halves: how often the sites are dealt (10).", min=1, max=1000, metavar="N")
+    int | None,
+    typer.Option(help="Of halves: how often the sites are split at random (10).", min=1, max=1000, metavar="N"),
 ]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a study of which some runs are not finished.")]
 Force = Annotated[bool, typer.Option("--force", help="Do finished runs again.")]
@@ -144,7 +145,7 @@ def loso(
     repeats: Repeats = None,
     controls: Annotated[
         str | None,
-        typer.Option(help="Try so many controls of the held-out site to move its threshold.", metavar="0,5,10,20,40"),
+        typer.Option(help="Set the threshold with this many controls of the held-out site.", metavar="0,5,10,20,40"),
     ] = None,
 ) -> "Results":
     """Leave one site out: train on all the others, predict there; every site once.
@@ -177,7 +178,7 @@ def loso(
 
 def _numbers(text: str, flag: str) -> list[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isdigit() for part in parts):
+    if not parts or not all(part.isdecimal() for part in parts):
         raise UsageError(f"{flag} takes whole numbers with commas between, as 0,5,10,20,40, not {text!r}")
     return [int(part) for part in parts]
 

@@ -14,13 +14,13 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from brainroam.core.auc import auc
 from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import as_table
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
-from brainroam.core.early_stopping import Choice, Trial, choose_epochs
+from brainroam.core.early_stopping import Choice, Trial, choose_epochs, confirm_epochs
 from brainroam.core.gate import GatedNetwork
 from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
 from brainroam.core.pathways import Evidence, evidence_of, profiles_of
@@ -98,8 +98,9 @@ class CoreClassifier(FrozenCore):
     inner_sites : int, optional
         Hold out only so many training sites, drawn by the seed, to choose epochs and threshold; by default each once.
     trial_sites : int
-        Of these, so many are trained for first, drawn by the seed; the others only where those gained on average from
-        some epoch. Without a skip connection all of them are trained for.
+        Of these, so many at a time are trained for, drawn by the seed: the first choose the epochs, the others are
+        asked whether they gain from them, until some do not, see `brainroam.core.early_stopping`. Without a skip
+        connection all of them are trained for at once.
     learning_rate, weight_decay, batch_size
         Of Adam.
     huber_k, huber_delta : float
@@ -173,9 +174,9 @@ class CoreClassifier(FrozenCore):
         gated: bool = True,
         epochs: NonNegativeInt | None = None,
         max_epochs: NonNegativeInt = 15,
-        patience: PositiveInt = 3,
+        patience: PositiveInt = 2,
         inner_sites: PositiveInt | None = None,
-        trial_sites: PositiveInt = 4,
+        trial_sites: PositiveInt = 3,
         learning_rate: NonNegativeFloat = 1e-3,
         weight_decay: NonNegativeFloat = 5e-4,
         batch_size: PositiveInt = 32,
@@ -300,15 +301,29 @@ class CoreClassifier(FrozenCore):
     def _tried(
         self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float
     ) -> tuple[SiteFolds, Choice | None]:
-        """Train without a few inner sites first, and without each of them where that was worth it."""
+        """Train without a few inner sites first, and without further ones for as long as that is worth it."""
         inner = self._drawn(evidence.sites, self.inner_sites)
-        first = self._drawn(inner, self.trial_sites) if self._must_earn() else inner
+        first, *further = self._groups(inner) if self._must_earn() else [inner]
         folds = self._site_folds(evidence, cohort, tau_percentile, eta, first)
-        choice = self._choice(folds, first, inner)
-        if choice is None or choice.epochs == 0 or first == inner:
-            return folds, choice
-        folds = self._site_folds(evidence, cohort, tau_percentile, eta, inner)
-        return folds, self._choice(folds, inner, inner)
+        trials = self._trials(folds, first)
+        if not trials:
+            return folds, None
+        choice = choose_epochs(trials, self._most_epochs(), self.patience, self._must_earn(), self.epochs is not None)
+        for sites in further:
+            if choice.epochs == 0:
+                return folds, self._untrained(folds, inner)
+            folds.train_without(sites)
+            self._prepare(folds, cohort)
+            choice = confirm_epochs(choice, self._trials(folds, sites))
+        return folds, choice if choice.epochs or not further else self._untrained(folds, inner)
+
+    def _groups(self, sites: Sequence[str]) -> list[list[str]]:
+        """The inner sites, ``trial_sites`` at a time, drawn by the seed."""
+        groups, left = [], list(sites)
+        while left:
+            groups.append(self._drawn(left, self.trial_sites))
+            left = [site for site in left if site not in groups[-1]]
+        return groups
 
     def _site_folds(
         self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float, trained: Sequence[str]
@@ -329,31 +344,29 @@ class CoreClassifier(FrozenCore):
                 f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
                 f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
             )
-        evidence.require_memory(folds.size, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
+        self._prepare(folds, cohort)
+        return folds
+
+    def _prepare(self, folds: SiteFolds, cohort: Cohort) -> None:
+        """See that memory is enough for the scaffolds of the folds, and describe their edges."""
+        folds.evidence.require_memory(folds.size, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
         if self.profiles:
             window, stride = self._windows(cohort)
             folds.profiles = profiles_of(cohort, folds.needed_edges(), window, stride, self.stretch)
-        return folds
 
-    def _choice(self, folds: SiteFolds, trained: Sequence[str], inner: Sequence[str]) -> Choice | None:
-        """Epochs chosen by training without some sites; None where no site can be held out.
-
-        Where no epoch was worth it, the untrained network reads all inner sites.
-        """
-        held_out = dict(folds.held_out(inner))
-        trials = [
-            Trial(name, network := self._network(), self._epochs(network, folds, name), held_out[name])
-            for name in trained
-            if name in held_out
+    def _trials(self, folds: SiteFolds, sites: Sequence[str]) -> list[Trial]:
+        """A network to be trained without each of these sites that can be held out."""
+        return [
+            Trial(name, network := self._network(), self._epochs(network, folds, name), held_out)
+            for name, held_out in folds.held_out(sites)
         ]
-        if not trials:
-            return None
-        choice = choose_epochs(trials, self._most_epochs(), self.patience, self._must_earn(), self.epochs is not None)
-        if choice.epochs > 0 or len(trials) == len(held_out):
-            return choice
-        logits = {name: predict_logits(self._network(), episode) for name, episode in held_out.items()}
-        aucs = [roc_auc_score(held_out[name].labels.cpu().numpy(), score) for name, score in logits.items()]
-        return Choice(0, float(np.mean(aucs)), logits)
+
+    def _untrained(self, folds: SiteFolds, sites: Sequence[str]) -> Choice:
+        """No epoch was worth it: the network as it was drawn reads all inner sites."""
+        network, held_out = self._network(), folds.held_out(sites)
+        logits = {name: predict_logits(network, episode) for name, episode in held_out}
+        aucs = {name: auc(episode.labels.cpu().numpy(), logits[name]) for name, episode in held_out}
+        return Choice(0, logits, aucs, aucs)
 
     def _must_earn(self) -> bool:
         return self.skip != "none" and self.epochs is None
@@ -368,8 +381,10 @@ class CoreClassifier(FrozenCore):
         """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
         epochs = choice.epochs if choice else self._most_epochs()
         self.network_ = self._network()
-        episodes = self._episodes(folds, NOBODY)
-        train_network(self.network_, episodes, epochs, self._schedule(folds), self.random_state).eval()
+        if epochs:
+            episodes = self._episodes(folds, NOBODY)
+            train_network(self.network_, episodes, epochs, self._schedule(folds), self.random_state)
+        self.network_.eval()
         self.set_pathways(folds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         if choice is None:

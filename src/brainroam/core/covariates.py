@@ -80,11 +80,11 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         found = {name: levels_of(covariates[name], name) for name in self.columns_}
         self.levels_ = {name: levels for name, levels in found.items() if levels is not None}
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
-        return self._standardise(covariates)
+        return self._standardise(self.encoded(covariates))
 
-    def restandardised(self, covariates: pd.DataFrame) -> "CovariateEncoder":
-        """The same columns and levels, with the means and standard deviations of these people."""
-        return copy(self)._standardise(covariates)
+    def restandardised(self, encoded: np.ndarray) -> "CovariateEncoder":
+        """The same columns and levels, with the means and standard deviations of people `encoded` before."""
+        return copy(self)._standardise(encoded)
 
     def transform(self, X: pd.DataFrame | np.ndarray) -> np.ndarray:
         """Standardised columns (n, d), 0 where missing."""
@@ -102,8 +102,11 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 
     def imputed(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, the training mean where missing."""
-        raw = self.encoded(covariates)
-        return np.where(np.isfinite(raw), raw, self.mean_)
+        return self.filled(self.encoded(covariates))
+
+    def filled(self, encoded: np.ndarray) -> np.ndarray:
+        """Columns that were `encoded` before, with the training mean where missing."""
+        return np.where(np.isfinite(encoded), encoded, self.mean_)
 
     def missing(self, covariates: pd.DataFrame) -> pd.DataFrame:
         """Which covariate of which person was missing, or of a level never seen, and stands at the training mean."""
@@ -145,13 +148,12 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         except ValueError as error:
             raise DataError(str(error)) from error
 
-    def _standardise(self, covariates: pd.DataFrame) -> Self:
-        raw = self.encoded(covariates)
+    def _standardise(self, raw: np.ndarray) -> Self:
         if np.isinf(raw).any():
             raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
         if (absurd := np.abs(raw) > LARGEST).any():
             raise DataError(
-                f"numbers above {LARGEST:g} measure nothing: {self._where(absurd)}; leave unknown ones empty"
+                f"numbers above {LARGEST:g} cannot be measurements: {self._where(absurd)}; leave unknown ones empty"
             )
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
@@ -170,13 +172,13 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
     def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, NaN where missing."""
         self._require(covariates)
-        unseen = self.missing(covariates)
         raw = np.empty((len(covariates), len(self.names_)))
         for k, (name, level) in enumerate(self._encoded()):
-            column = covariates[name]
-            raw[:, k] = (as_text(column) == level).astype(float) if level else _numeric(column, name)
             if level:
-                raw[unseen[name].to_numpy(), k] = np.nan
+                text = as_text(covariates[name])
+                raw[:, k] = np.where(text.isin(self.levels_[name]), text == level, np.nan)
+            else:
+                raw[:, k] = _numeric(covariates[name], name)
         return raw
 
     def _require(self, covariates: pd.DataFrame) -> None:

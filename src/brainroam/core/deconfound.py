@@ -181,16 +181,19 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         ``slopes="site"`` takes the site's own slopes whatever the deconfounder does: they do not depend on other sites.
         """
-        table, place = self._people
-        raw, place = self.encoder_.imputed(table.iloc[people]), place[people]
+        encoded, place = self._people
+        raw, place = self.encoder_.filled(encoded[people]), place[people]
         residuals = np.full_like(values, np.nan)
+        edges = np.arange(len(self.mean_intercept_))[columns]
         if (slopes or self.slopes) == "site":
-            fits = [(fit.intercept, np.nan_to_num(fit.coef)) for fit in self._fits]
+            fits = dict(zip(self.sites_, self._fits, strict=True))
+            own = ((name, fits[name].on(edges)) for name in np.unique(place))
+            known = {name: (fit.intercept, np.nan_to_num(fit.coef)) for name, fit in own}
         else:
-            fits = self._own_units()[0]
-        for name, (intercept, coef) in zip(self.sites_, fits, strict=True):
+            known = dict(zip(self.sites_, self._own_units(edges)[0], strict=True))
+        for name, (intercept, coef) in known.items():
             here = place == name
-            residuals[here] = values[here] - intercept[columns] - raw[here] @ coef[:, columns]
+            residuals[here] = values[here] - intercept - raw[here] @ coef
         return residuals
 
     def fit_transform(
@@ -242,13 +245,17 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Exact, because each site's fit is its own. Only the fit of a site where a covariate is missing still has it at
         the mean of all training people, and levels seen at no other site keep their (empty) column.
         """
+        return self.restricted_with_changes(sites)[0]
+
+    def restricted_with_changes(self, sites: Sequence[str]) -> tuple["SiteDeconfounder", np.ndarray]:
+        """`restricted`, and what pooling adds there to each site's own slopes (E, d, M), in the covariates' units."""
         check_is_fitted(self)
-        table, place = self._people
+        encoded, place = self._people
         part = SiteDeconfounder(**self.get_params())
-        part.encoder_ = self.encoder_.restandardised(table[np.isin(place, sites)])
+        part.encoder_ = self.encoder_.restandardised(encoded[np.isin(place, sites)])
         part.notes_, part.sites_, part._people = self.notes_, list(sites), self._people
-        part._average([self._fits[self.sites_.index(name)] for name in sites])
-        return part
+        slopes = part._average([self._fits[self.sites_.index(name)] for name in sites])
+        return part, np.stack([coef - np.nan_to_num(fit.coef) for coef, fit in zip(slopes, part._fits, strict=True)])
 
     def state(self) -> dict[str, np.ndarray]:
         """What `transform` needs, as arrays; names and levels of the covariates are JSON bytes."""
@@ -304,12 +311,13 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         place = np.full(n_people, one) if self.pooled or site is None else site_names(site, n_people)
         table = as_table(covariates, n_people)
         self.encoder_ = CovariateEncoder().fit(table)
-        self.sites_, self._people = sorted(set(place)), (table, place)
-        return self.encoder_.imputed(table), place
+        self.notes_ = self._missing_notes(table)
+        encoded = self.encoder_.encoded(table)
+        self.sites_, self._people = sorted(set(place)), (encoded, place)
+        return self.encoder_.filled(encoded), place
 
     def _finish(self, fits: list[SiteFit]) -> None:
         """Note what the sites could not estimate, and freeze their average."""
-        self.notes_ = self._missing_notes(self._people[0])
         for name, fit in zip(self.sites_, fits, strict=True):
             self.notes_ += fit.notes(name, self.encoder_.names_)
         self._average(fits)
@@ -318,8 +326,11 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             names = [name for name, gone in zip(self.encoder_.names_, nowhere, strict=True) if gone]
             self.notes_.append(f"no site can estimate {listed(names)}: nothing of it is removed from anybody")
 
-    def _average(self, fits: list[SiteFit]) -> None:
-        """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0."""
+    def _average(self, fits: list[SiteFit]) -> list[np.ndarray]:
+        """Equal-site means; a slope only over the sites that can estimate it, intercepts all at q~ = 0.
+
+        Returns the slopes (d, M) of each site, in the covariates' own units.
+        """
         self._fits = fits
         filled, common = self._own_units()
         intercept, coef = self._by_site(filled)
@@ -327,6 +338,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         with np.errstate(invalid="ignore"):
             self.mean_intercept_ = np.where(known, intercept, 0).sum(axis=0) / known.sum(axis=0)
         self.mean_coef_ = coef.mean(axis=0) if self.slopes == "site" else common * self._std()
+        return [slopes for _, slopes in filled]
 
     def _by_site(self, filled: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         """Intercepts (E, M) and slopes (E, d, M) of all sites, the mean slope where a site has none of its own."""
@@ -335,19 +347,19 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         coef = np.stack([coef * self._std() for _, coef in filled])
         return np.stack([intercept + mean @ coef for intercept, coef in filled]), coef
 
-    def _own_units(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-        """Intercept (M,) and slopes (d, M) of each site, and the common slopes, in the covariates' own units."""
-        own, estimable = np.stack([fit.coef for fit in self._fits]), self.estimable_
-        if self.slopes == "shrunken":
-            shrunken, common = shrunken_slopes(own, np.stack([fit.variance for fit in self._fits]))
-            return [fit.pooled(slopes, common) for fit, slopes in zip(self._fits, shrunken, strict=True)], common
-        usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
-        return [fit.filled(usual) for fit in self._fits], usual
+    def _own_units(self, edges: np.ndarray | None = None) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """Intercept (M,) and slopes (d, M) of each site, and the common slopes, in the covariates' own units.
 
-    def slope_changes(self) -> np.ndarray:
-        """(E, d, M) What pooling adds to each site's own slopes, in the covariates' own units."""
-        own = np.nan_to_num(np.stack([fit.coef for fit in self._fits]))
-        return np.stack([coef for _, coef in self._own_units()[0]]) - own
+        Of these edges (by position) only, where they are named.
+        """
+        fits = self._fits if edges is None else [fit.on(edges) for fit in self._fits]
+        own = np.stack([fit.coef for fit in fits])
+        if self.slopes == "shrunken":
+            shrunken, common = shrunken_slopes(own, np.stack([fit.variance for fit in fits]))
+            return [fit.pooled(slopes, common) for fit, slopes in zip(fits, shrunken, strict=True)], common
+        estimable = np.isfinite(own)
+        usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
+        return [fit.filled(usual) for fit in fits], usual
 
     def _std(self) -> np.ndarray:
         return self.encoder_.std_[:, None]

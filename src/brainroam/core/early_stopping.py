@@ -1,17 +1,22 @@
 """How long to train, by inner leave-one-site-out.
 
-Each training site is held out once; a network is trained on the others, all of them in step, and after every epoch t
-the mean over held-out sites of the AUC there is m_t. Training stops when m has not improved for ``patience`` epochs,
-and the best t is chosen. A network that starts from a skip connection is already worth something at t = 0 and has to
-earn more: t > 0 is chosen only if its mean gain over t = 0 exceeds the standard error of that gain over the sites.
+Training sites are held out one at a time; a network is trained on the others, all of them in step, and after every
+epoch t the mean over held-out sites of the AUC there is m_t. Training stops when m has not improved for ``patience``
+epochs, and the best t is chosen (`choose_epochs`). A network that starts from a skip connection is already worth
+something at t = 0 and has to earn more: t > 0 is chosen only if its mean gain over t = 0 exceeds the standard error of
+that gain over the sites.
+
+Few sites are enough to see that training is not worth it. So t is chosen on a few of them, and the others are asked a
+few at a time whether they gain from t epochs (`confirm_epochs`). Each time the gain of all sites so far has to exceed
+its standard error; the first time it does not, t = 0 is chosen and the sites that are left are not trained for.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
+from brainroam.core.auc import auc
 from brainroam.core.gate import GatedNetwork
 from brainroam.core.training import AnyEpisode, predict_logits
 
@@ -28,11 +33,17 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen number of epochs, its mean AUC, and the held-out logits of each site at that point."""
+    """The chosen number of epochs, and of each held-out site the logits and AUC then, and the AUC before training."""
 
     epochs: int
-    auc: float
     logits: dict[str, np.ndarray]
+    aucs: dict[str, float]
+    untrained: dict[str, float]
+
+    @property
+    def auc(self) -> float:
+        """Mean over the sites."""
+        return float(np.mean(list(self.aucs.values())))
 
 
 def choose_epochs(
@@ -58,17 +69,36 @@ def choose_epochs(
             next(trial.epochs)
         logits.append([predict_logits(trial.network, trial.held_out) for trial in trials])
         labels = [trial.held_out.labels.cpu().numpy() for trial in trials]
-        aucs.append([float(roc_auc_score(y, score)) for y, score in zip(labels, logits[-1], strict=True)])
+        aucs.append([auc(y, score) for y, score in zip(labels, logits[-1], strict=True)])
         merit = np.mean(aucs, axis=1)
         if not fixed and epoch >= first and epoch - (first + int(np.argmax(merit[first:]))) >= patience:
             break
     best = limit if fixed else first + int(np.argmax(merit[first:]))
-    if must_earn and not fixed and not _earned(np.array(aucs), best):
+    if must_earn and not fixed and not _earned(np.subtract(aucs[best], aucs[0])):
         best = 0
-    found = {trial.site: score for trial, score in zip(trials, logits[best], strict=True)}
-    return Choice(best, float(merit[best]), found)
+    sites = [trial.site for trial in trials]
+    return Choice(
+        best,
+        dict(zip(sites, logits[best], strict=True)),
+        dict(zip(sites, aucs[best], strict=True)),
+        dict(zip(sites, aucs[0], strict=True)),
+    )
 
 
-def _earned(aucs: np.ndarray, epoch: int) -> bool:
-    gain = aucs[epoch] - aucs[0]
-    return len(gain) > 1 and gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain))
+def confirm_epochs(choice: Choice, trials: Sequence[Trial]) -> Choice:
+    """The choice with further sites, for which the chosen number of epochs is trained; 0 epochs if it is not earned."""
+    joined = Choice(choice.epochs, {**choice.logits}, {**choice.aucs}, {**choice.untrained})
+    for trial in trials:
+        y = trial.held_out.labels.cpu().numpy()
+        next(trial.epochs)
+        joined.untrained[trial.site] = auc(y, predict_logits(trial.network, trial.held_out))
+        for _ in range(choice.epochs):
+            next(trial.epochs)
+        joined.logits[trial.site] = predict_logits(trial.network, trial.held_out)
+        joined.aucs[trial.site] = auc(y, joined.logits[trial.site])
+    gain = np.array([joined.aucs[site] - joined.untrained[site] for site in joined.aucs])
+    return joined if _earned(gain) else replace(joined, epochs=0)
+
+
+def _earned(gain: np.ndarray) -> bool:
+    return len(gain) > 1 and bool(gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)))

@@ -19,7 +19,7 @@ from brainroam.core.connectivity import cohort_edges
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.gate import GatedNetwork, PathwayGraph
-from brainroam.core.pathways import Pathways, Profiles
+from brainroam.core.pathways import Pathways, profiles_of
 from brainroam.core.profile import windows_in_volumes
 from brainroam.core.scaffold import Scaffold
 from brainroam.core.series import TakesSeries
@@ -42,6 +42,7 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
     __metadata_request__predict = READ_METADATA | {"tr": True}
     __metadata_request__predict_proba = READ_METADATA | {"tr": True}
     __metadata_request__decision_function = READ_METADATA | {"tr": True}
+    __metadata_request__score = READ_METADATA | {"tr": True}
 
     kind: str
     shrinkage: float
@@ -121,10 +122,8 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
             profiles = np.full((len(cohort), len(edges), 2), np.nan)
             long = ~self._short(cohort, window)
             if long.any():
-                people = cohort.subset(long)
-                subjects = people.table["subject"].tolist()
-                profiles[long] = Profiles.compute(
-                    people.series, edges, window[long], stride[long], subjects, self.stretch
+                profiles[long] = profiles_of(
+                    cohort.subset(long), edges, window[long], stride[long], self.stretch
                 ).values
         values, table = cohort_edges(cohort, self.kind, self.shrinkage, self.robust), as_table(covariates, len(cohort))
         nodes = self.pathways_.nodes(values[:, edges], table, profiles, self.adapt)

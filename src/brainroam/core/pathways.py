@@ -12,9 +12,9 @@ and carry the weights of a linear reading of the static channel, for the network
     w = argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2                  over the training people of those sites
 """
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, singledispatch
+from functools import cached_property, lru_cache, partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,9 @@ import pandas as pd
 from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
-from brainroam.core.profile import temporal_descriptors
+from brainroam.core.log_profiles import Profiles as Profiles
+from brainroam.core.log_profiles import profiles_of as profiles_of
+from brainroam.core.moments import Moments
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,
@@ -41,33 +43,6 @@ from brainroam.utils.cache import Cache
 
 SKIPS = ("ridge", "sum", "none")
 RIDGE_PENALTY = 10.0
-
-
-@dataclass(frozen=True)
-class Profiles:
-    """log(s + eps), log(f + eps) of some people on some edges; NaN where a window count is too small."""
-
-    edges: np.ndarray
-    values: np.ndarray
-
-    @classmethod
-    def compute(
-        cls,
-        series: Sequence[np.ndarray],
-        edges: np.ndarray,
-        window: int | np.ndarray,
-        stride: int | np.ndarray,
-        subjects: Sequence[str] | None = None,
-        stretch: int | None = None,
-    ) -> "Profiles":
-        """Describe these edges (ascending indices) for everybody."""
-        pairs = edge_pairs(series[0].shape[1])[edges]
-        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride, subjects, stretch) + EPS))
-
-    def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """The values (n, len(edges), 2) of a subset of the edges."""
-        columns = np.searchsorted(self.edges, edges)
-        return self.values[people, columns] if isinstance(people, slice) else self.values[np.ix_(people, columns)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +107,8 @@ class Evidence:
     """
 
     on_disk = False
-    _last: SiteDeconfounder | None = None  # of the sites last asked for: scaffold and pathways ask in turn
+    _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
+    _profiled: tuple[Profiles, dict[str, Moments]] | None = None
 
     def __init__(
         self,
@@ -185,7 +161,8 @@ class Evidence:
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
             contrast = self.contrast[rows] + self._pooling(sites, rows)
-            found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds)
+            whole = len(rows) == len(self.sites)
+            found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
         else:
             found = extract_scaffold(
                 *self._people_of(sites),
@@ -207,13 +184,18 @@ class Evidence:
         """
         if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
             return 0.0
-        raw, frozen = self.deconfounder.encoder_.imputed(self.covariates), self.frozen(sites)
-        changes = dict(zip(frozen.sites_, frozen.slope_changes(), strict=True))
-        moved = []
-        for name in (self.sites[row] for row in rows):
-            case, control = ((self.site == name) & (self.y == label) for label in (1, 0))
-            moved.append(-(raw[case].mean(axis=0) - raw[control].mean(axis=0)) @ changes[name])
-        return np.stack(moved)
+        names = _names(sites)
+        frozen, changes = self.deconfounder.restricted_with_changes(names)
+        self._keep_frozen(frozen)
+        gaps = self._covariate_gaps
+        return np.stack([-gaps[self.sites[row]] @ changes[names.index(self.sites[row])] for row in rows])
+
+    @cached_property
+    def _covariate_gaps(self) -> dict[str, np.ndarray]:
+        """Mean covariates of cases minus controls (d,) at each site."""
+        raw = self.deconfounder.encoder_.imputed(self.covariates)
+        classes = {name: [(self.site == name) & (self.y == label) for label in (1, 0)] for name in self.sites}
+        return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "Evidence":
         """The same evidence, ready to read people on the edges of these scaffolds."""
@@ -256,17 +238,30 @@ class Evidence:
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
 
         def read(people: np.ndarray) -> np.ndarray:
-            static = self.residuals_of(people, scaffold.edges, deconfounder)[..., None] * orientation[:, None]
-            described = [] if profiles is None else [profiles.of(scaffold.edges, people)]
-            return np.concatenate([static, *described], axis=-1)
+            return self.residuals_of(people, scaffold.edges, deconfounder) * orientation
 
-        channels = _Batches(read, self.batches(here))
-        centre, scale = _moments(channels)
-        centre[:, 0] = 0  # r_site is centred site by site; a mean over people would only add noise
-        columns = np.concatenate([np.nan_to_num(x[..., 0] / scale[:, 0]) for x in channels])
+        static = _Batches(read, self.batches(here))
+        spread = Moments.of(static).scale
+        columns = np.concatenate([np.nan_to_num(x / spread) for x in static])
         weights = _skip_weights(columns, self.y[here], skip)
+        # r_site is centred site by site; a mean over people would only add noise
+        centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
+        if profiles is not None:
+            described = self._described(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
+            centre, scale = np.hstack([centre, described.mean]), np.hstack([scale, described.scale])
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
         return Pathways(self.kept(deconfounder), scaffold, graph, orientation, centre, scale, weights)
+
+    def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
+        """Moments of the profiles of the people of some sites, put together from those of each site."""
+        if self._profiled is None or self._profiled[0] is not profiles:
+            self._profiled = profiles, {}
+        known = self._profiled[1]
+        for name in sites:
+            if name not in known:
+                read = partial(profiles.of, profiles.edges)
+                known[name] = Moments.of(_Batches(read, self.batches(self.site == name)))
+        return Moments.joined([known[name] for name in sites])
 
     def _people_of(
         self, sites: Sequence[str], columns: slice = slice(None)
@@ -284,10 +279,18 @@ class Evidence:
         """The deconfounder that knows these sites only."""
         if self.deconfounder.pooled:
             return self.deconfounder
-        names = sorted(set(map(str, sites)))
-        if self._last is None or self._last.sites_ != names:
-            self._last = self.deconfounder.restricted(names)
-        return self._last
+        names = _names(sites)
+        if tuple(names) not in self._frozen:
+            self._keep_frozen(self.deconfounder.restricted(names))
+        return self._frozen[tuple(names)]
+
+    def _keep_frozen(self, deconfounder: SiteDeconfounder) -> None:
+        before = {} if self.on_disk else self._frozen  # they are averages; on disk even those of one fold are large
+        self._frozen = {**before, tuple(deconfounder.sites_): deconfounder}
+
+
+def _names(sites: Iterable[str]) -> list[str]:
+    return sorted(set(map(str, sites)))
 
 
 @singledispatch
@@ -307,18 +310,6 @@ def evidence_of(
     return Evidence(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)
 
 
-@singledispatch
-def profiles_of(
-    cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
-) -> Profiles:
-    """Log profiles of the people of a cohort on some edges, computed once."""
-    return cohort.cache.get(
-        ("profiles", stretch),
-        [edges, window, stride, np.array(cohort.series_digests)],
-        lambda: Profiles.compute(cohort.series, edges, window, stride, cohort.table["subject"].tolist(), stretch),
-    )
-
-
 def positions(people: np.ndarray) -> np.ndarray:
     """People given as a mask or by position, by position."""
     return np.flatnonzero(people) if people.dtype == bool else people
@@ -332,15 +323,6 @@ class _Batches:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return map(self._read, range(self._n))
-
-
-def _moments(channels: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each node and channel over the people who have it."""
-    count = np.maximum(sum(np.isfinite(x).sum(axis=0) for x in channels), 1)
-    centre = sum(np.where(np.isfinite(x), x, 0).sum(axis=0) for x in channels) / count
-    square = sum((np.where(np.isfinite(x), x - centre, 0) ** 2).sum(axis=0) for x in channels)
-    scale = np.sqrt(square / count)
-    return centre, np.where(scale > EPS, scale, 1.0)
 
 
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:

@@ -24,7 +24,7 @@ from operator import iadd
 import numpy as np
 
 from brainroam.data.cohort import missing_rois
-from brainroam.errors import DataError, ShortSeriesError, listed
+from brainroam.errors import DataError, ShortSeriesError, counted, listed
 
 CLIP = 1 - 1e-6
 CHUNK = 2**16  # numbers at a time: what is computed for some pairs stays in the cache
@@ -65,21 +65,28 @@ def temporal_descriptors(
     strides = np.broadcast_to(stride, len(series)).astype(int)
     if windows.min() < 3 or strides.min() < 1:
         raise DataError("a window needs at least 3 volumes and a stride at least 1")
-    short = too_short(series, windows)
+    refuse_short(series, windows, subjects)
+    gone = missing_rois(series)
+    # A lone pair is computed twice: numpy would sum its windows in another order than among others.
+    asked = np.repeat(pairs, 2, axis=0) if len(pairs) == 1 else pairs
+    people = zip(series, gone, windows.tolist(), strides.tolist(), strict=True)
+    described = [
+        np.concatenate([summarise(z, stretch) for z in _fisher_windows(x, g, asked, w, s)]) for x, g, w, s in people
+    ]
+    return np.stack(described)[:, : len(pairs)]
+
+
+def refuse_short(series: Sequence[np.ndarray], window: np.ndarray, subjects: Sequence[str] | None = None) -> None:
+    """Name everybody who has fewer volumes than one window."""
+    short = too_short(series, window)
     if short.any():
         ids = subjects if subjects is not None else [f"number {i}" for i in range(len(series))]
         names = listed(f"{ids[i]} ({len(series[i])} volumes)" for i in np.flatnonzero(short).tolist())
+        have = counted(int(short.sum()), "person has", "people have")
         raise ShortSeriesError(
-            f"{int(short.sum())} people have fewer volumes than one window of {windows.max()}: {names}; "
+            f"{have} fewer volumes than one window of {window.max()}: {names}; "
             'use a shorter window, or leave them out with on_short="exclude"'
         )
-    gone = missing_rois(series)
-    return np.stack(
-        [
-            np.concatenate([summarise(z, stretch) for z in _fisher_windows(x, g, pairs, w, s)])
-            for x, g, w, s in zip(series, gone, windows.tolist(), strides.tolist(), strict=True)
-        ]
-    )
 
 
 def too_short(series: Sequence[np.ndarray], window: int | np.ndarray) -> np.ndarray:
@@ -141,8 +148,8 @@ def _fisher_windows(
         variation[spread <= FLAT * np.sqrt(overall)] = np.nan
     with np.errstate(divide="ignore"):
         per_scale = 1 / np.sqrt(np.maximum(variation, 0))
-    chunk = max(1, CHUNK // volumes.shape[2])
-    for u, v in (pairs[k : k + chunk].T for k in range(0, len(pairs), chunk)):
+    chunk = max(2, CHUNK // volumes.shape[2])
+    for u, v in (part.T for part in np.array_split(pairs, max(1, -(-len(pairs) // chunk)))):
         rho = over_windows(fold(iadd, (_product(place, u, v) for place in volumes)), np.add) - _product(total, u, v)
         with np.errstate(invalid="ignore"):  # 0 / 0 where rounding alone is left of a variance
             rho *= _product(per_scale, u, v)

@@ -75,6 +75,7 @@ def _by_size(cliques: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.nda
         power = np.ceil(np.log(max(1.0, len(clique) / NARROW)) / np.log(WIDER))
         groups.setdefault(int(power), []).append(clique)
     for _, group in sorted(groups.items()):
-        size = max(map(len, group))
-        filled = np.array([np.pad(clique, (0, size - len(clique)), mode="edge") for clique in group])
-        yield filled, np.arange(size) < np.array([[len(clique)] for clique in group])
+        lengths = np.array([[len(clique)] for clique in group])
+        row = np.arange(lengths.max())
+        start = np.cumsum(lengths)[:, None] - lengths
+        yield np.concatenate(group)[start + np.minimum(row, lengths - 1)], row < lengths

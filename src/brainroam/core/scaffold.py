@@ -18,6 +18,7 @@ within site and class too, families and people with several scans as a whole; th
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -184,21 +185,27 @@ def select_scaffold(
     eta: float = 0.75,
     zeta: float = 0.70,
     stability: np.ndarray | None = None,
+    every_edge: bool = True,
 ) -> Scaffold:
     """Consensus, consistency, stability and thresholds from the site contrasts (E, M) alone.
 
     A scaffold of fewer sites needs only their rows of ``contrast``: this makes episodes and inner validation cheap.
+    Without ``every_edge`` the stability is that of the edges that pass the other thresholds, and NaN elsewhere.
     """
     require_settings("scaffold", select_scaffold, {"tau_percentile": tau_percentile})
     consensus = median_over_sites(contrast)
     kappa = sign_consistency(contrast, consensus)
-    pi = site_stability(contrast, consensus) if stability is None else stability
     known = np.isfinite(consensus)
     if not known.any():
         raise EmptyScaffoldError("no edge is present at any site with both classes")
     size = np.where(known, np.abs(consensus), 0)
     tau = float(np.percentile(size[known], tau_percentile))
-    chosen = (size > tau) & (kappa >= eta) & (pi >= zeta)
+    passes = (size > tau) & (kappa >= eta)
+    pi = np.full(len(size), np.nan) if stability is None else stability
+    if stability is None:
+        asked = np.ones_like(passes) if every_edge or not passes.any() else passes
+        pi[asked] = site_stability(contrast[:, asked], consensus[asked])
+    chosen = passes & (pi >= zeta)
     if not chosen.any():
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
         raise EmptyScaffoldError(_why_empty(size[known], kappa[known], pi[known], tau, thresholds))
@@ -222,37 +229,6 @@ def sign_consistency(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
     known = np.isfinite(contrast)
     agrees = (np.sign(contrast) == np.sign(consensus)) & known
     return agrees.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-
-
-def permutation_null(
-    residuals: np.ndarray,
-    y: np.ndarray,
-    site: np.ndarray,
-    tau_percentile: float = 80,
-    eta: float = 0.75,
-    zeta: float = 0.70,
-    n_permutations: int = 20,
-    random_state: int = 0,
-) -> pd.DataFrame:
-    """The base rate of "reproducible": labels permuted within site, one row per permutation.
-
-    Columns: ``size`` (edges selected), ``mean_kappa``, ``mean_pi`` over all edges, and ``tau``.
-    """
-    rng = np.random.default_rng(random_state)
-    y, site = np.asarray(y), np.asarray(site).astype(str)
-    rows = []
-    for _ in range(n_permutations):
-        shuffled = y.copy()
-        for name in np.unique(site):
-            shuffled[site == name] = rng.permutation(y[site == name])
-        try:
-            found = extract_scaffold(residuals, shuffled, site, tau_percentile, eta, zeta)
-        except EmptyScaffoldError:
-            rows.append({"size": 0, "mean_kappa": np.nan, "mean_pi": np.nan, "tau": np.nan})
-            continue
-        kappa, pi = found.sign_consistency.mean(), found.stability.mean()
-        rows.append({"size": len(found), "mean_kappa": kappa, "mean_pi": pi, "tau": found.tau})
-    return pd.DataFrame(rows)
 
 
 def distinct_thresholds(n_sites: int, grid: Sequence[float]) -> list[float]:
@@ -305,8 +281,10 @@ def site_stability(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
     for n_sites in np.unique(count[count > 0]):
         columns = count == n_sites
         values, sign = ordered[:n_sites, columns], np.sign(consensus[columns])
+        kept = np.zeros(values.shape[1])
         for (low, high), probability in _middle_ranks(int(n_sites)):
-            pi[columns] += probability * (np.sign(values[low] + values[high]) == sign)
+            kept += probability * (np.sign(values[low] + values[high]) == sign)
+        pi[columns] = kept
     return pi
 
 
@@ -340,22 +318,23 @@ def hierarchical_stability(
     return kept / n_boot
 
 
-def _middle_ranks(n_sites: int) -> Iterator[tuple[tuple[int, int], float]]:
+@lru_cache
+def _middle_ranks(n_sites: int) -> tuple[tuple[tuple[int, int], float], ...]:
     """Law of the two middle ranks (0-based; equal for odd E) of E draws with replacement from E ordered values."""
     share = np.arange(n_sites + 1) / n_sites
     half = n_sites // 2
     if n_sites % 2:
-        single = np.diff(binom.sf(half, n_sites, share))
-        yield from (((a, a), float(p)) for a, p in enumerate(single))
-        return
+        return tuple(((a, a), float(p)) for a, p in enumerate(np.diff(binom.sf(half, n_sites, share))))
     # Exactly half of the draws at or below rank a (with one at a) and half at or above rank b > a (with one at b).
     below = np.diff(share**half)
     above = below[::-1]
     lower_middle = np.diff(binom.sf(half - 1, n_sites, share))
+    ways, law = comb(n_sites, half), []
     for a in range(n_sites):
-        pairs = {b: float(comb(n_sites, half) * below[a] * above[b]) for b in range(a + 1, n_sites)}
-        yield (a, a), float(lower_middle[a]) - sum(pairs.values())
-        yield from (((a, b), p) for b, p in pairs.items())
+        pairs = {b: float(ways * below[a] * above[b]) for b in range(a + 1, n_sites)}
+        law.append(((a, a), float(lower_middle[a]) - sum(pairs.values())))
+        law += [((a, b), p) for b, p in pairs.items()]
+    return tuple(law)
 
 
 def _weighted(values: np.ndarray, huber_delta: float | None) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ from other sites, ``b - gamma_k alpha_0`` and ``gamma_kept - gamma_k alpha`` are
 """
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -43,6 +44,17 @@ class SiteFit:
         if len(dropped):
             alpha = np.linalg.lstsq(design[:, kept], design[:, dropped], rcond=None)[0]
             self._absorbed.append((columns, kept, dropped, alpha))
+
+    def on(self, columns: np.ndarray) -> "SiteFit":
+        """The same fit of some edges (by position) alone."""
+        part = copy(self)
+        part.intercept, part.coef, part.variance = (
+            self.intercept[columns],
+            self.coef[:, columns],
+            self.variance[:, columns],
+        )
+        part._absorbed = [(np.flatnonzero(np.isin(columns, group)), *rest) for group, *rest in self._absorbed]
+        return part
 
     def filled(self, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Intercept (M,) and slopes (d, M) with ``usual`` standing in for the slopes that are not the site's own."""

@@ -6,7 +6,7 @@ is trained on the people of each other site e' on the pathways of the fold witho
 without e. The fold that leaves no site out is used for unseen sites.
 """
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -37,7 +37,7 @@ class SiteFolds:
     orient, skip
         See `brainroam.core.pathways`.
     trained : sequence of str, optional
-        The sites without which a network will be trained; by default each.
+        The sites without which a network will be trained; by default each. `train_without` adds more.
 
     Attributes
     ----------
@@ -56,19 +56,22 @@ class SiteFolds:
         trained: Sequence[str] | None = None,
     ) -> None:
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
-        self.evidence, self.sites = evidence, evidence.sites
-        self.trained = evidence.sites if trained is None else trained
+        self.evidence, self.sites, self._thresholds = evidence, evidence.sites, thresholds
         self.profiles: Profiles | None = None
         self._scaffolds: dict[LeftOut, Scaffold] = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
-        for left_out in self._left_out():
+        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
+        self._graphs: MutableMapping[LeftOut, PathwayGraph] = evidence.shelf()
+        self.train_without(evidence.sites if trained is None else trained)
+
+    def train_without(self, sites: Sequence[str]) -> None:
+        """Find the scaffolds that training without each of these sites needs."""
+        for left_out in self._left_out(sites):
             try:
-                self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
+                self._scaffolds[left_out] = self.evidence.scaffold(self._inside(left_out), **self._thresholds)
             except EmptyScaffoldError:
                 continue  # too little agreement without these sites: no episode is read there
         self.size = max(map(len, self._scaffolds.values()))
-        self.evidence = evidence.gathered(list(self._scaffolds.values()))
-        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
-        self._graphs: MutableMapping[LeftOut, PathwayGraph] = evidence.shelf()
+        self.evidence = self.evidence.gathered(list(self._scaffolds.values()))
 
     def scaffold(self, left_out: LeftOut = NOBODY) -> Scaffold:
         """The scaffold of one fold."""
@@ -138,13 +141,15 @@ class SiteFolds:
     def _labels(self, people: np.ndarray) -> Tensor:
         return torch.as_tensor(self.evidence.y[people], dtype=torch.float32, device=self.device)
 
-    def _left_out(self) -> Iterable[LeftOut]:
-        """Each site alone, and with each site to be trained without, where two sites with both classes remain."""
-        if len(self.sites) >= 3:
-            yield from (frozenset({site}) for site in self.sites)
-        if len(self.sites) >= 4:
-            pairs = combinations(self.sites, 2)
-            yield from (frozenset(pair) for pair in pairs if not set(pair).isdisjoint(self.trained))
+    def _left_out(self, trained: Sequence[str]) -> Iterator[LeftOut]:
+        """Each site alone, and with each site to be trained without, where two sites with both classes remain.
+
+        Only what is not known yet.
+        """
+        alone = [frozenset({site}) for site in self.sites if len(self.sites) >= 3]
+        pairs = [frozenset(pair) for pair in combinations(self.sites, 2) if len(self.sites) >= 4]
+        wanted = [*alone, *(pair for pair in pairs if not pair.isdisjoint(trained))]
+        yield from (left_out for left_out in wanted if left_out not in self._scaffolds)
 
     def _inside(self, left_out: LeftOut) -> list[str]:
         return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]

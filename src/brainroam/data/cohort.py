@@ -16,7 +16,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.features import FeatureFolder
 from brainroam.data.names import site_names
 from brainroam.data.validation import common_width, frozen_series, validated_table
-from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
+from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write
 from brainroam.utils.html import html_summary
@@ -26,7 +26,7 @@ COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
 NO_COVARIATES = {
     "label": "it is what is predicted, and nobody knows it at a new site",
     "subject": "every person has another id",
-    "site": "sites are dealt with by name, and a new site has no effect of its own to remove",
+    "site": "sites are handled by their names, and a new site has no effect of its own to remove",
     "group": "it says who must not be split, and new people belong to new families",
 }
 
@@ -177,7 +177,8 @@ class Cohort:
         unlabelled = self._table["label"].isna()
         if unlabelled.any():
             people = listed(self._table.loc[unlabelled, "subject"])
-            raise DataError(f"{int(unlabelled.sum())} people have no label: {people}; training and scoring need one")
+            have_none = counted(int(unlabelled.sum()), "person has", "people have")
+            raise DataError(f"{have_none} no label: {people}; training and scoring need one")
         return self._table["label"].to_numpy(dtype=int)
 
     @property
@@ -195,7 +196,7 @@ class Cohort:
         names = list(self._covariates if names is None else names)
         for name in names:
             if name not in self._table:
-                raise unknown("covariate", name, self._table.columns)
+                raise unknown("covariate", name, [name for name in self._table if name not in NO_COVARIATES])
             if name in NO_COVARIATES:
                 raise UsageError(f"{name!r} cannot be a covariate: {NO_COVARIATES[name]}; name others")
         return self._table[names].copy()
@@ -267,7 +268,7 @@ class Cohort:
         """The people at these positions (integers, or a boolean mask), in that order."""
         positions = np.arange(len(self))[np.asarray(index)]
         if len(positions) == 0:
-            raise DataError("the selection holds nobody; check the sites or the subset asked for")
+            raise DataError("the selection is empty; check the sites or the subset asked for")
         return self._with(positions, self._excluded)
 
     def select(self, sites: Iterable[str]) -> "Cohort":

@@ -24,6 +24,8 @@ def as_numbers(column: pd.Series) -> np.ndarray:
     >>> as_numbers(pd.Series(["100.5", "n/a", " 97"])).tolist()
     [100.5, nan, 97.0]
     """
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
+        return column.to_numpy(dtype=float)
     if not pd.api.types.is_numeric_dtype(column):
         text = as_text(column)
         column = text.mask(text.str.lower().isin(UNKNOWN))

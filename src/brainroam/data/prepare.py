@@ -202,7 +202,7 @@ def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
     known = {*ids, *cohort.excluded["subject"].map(unpadded)}
     absent = [s for s in people if unpadded(s) not in known and s.lower() not in USUAL["subject"]]
     if absent:
-        warnings.warn(f"nobody in the data is called {listed(absent)}, who should be excluded", stacklevel=4)
+        warnings.warn(f"no person in the data has the id {listed(absent)}, listed to be excluded", stacklevel=4)
     mask = ids.isin(by_id).to_numpy()
     if not mask.any():
         return cohort
@@ -217,6 +217,5 @@ def _within_motion(cohort: Cohort, max_fd: float) -> Cohort:
             "max_fd leaves out who moved much, but mean FD is not known for anybody; add a column 'mean_fd' (mm)"
         )
     mask = ~(moved <= max_fd)
-    text = "mean FD {} (limit {:g} mm)"
-    told = [text.format("unknown" if np.isnan(x) else f"{x:.3f} mm", max_fd) for x in moved[mask]]
+    told = [f"mean FD {'unknown, limit' if np.isnan(x) else 'above'} {max_fd:g} mm" for x in moved[mask]]
     return cohort.exclude(mask, told) if mask.any() else cohort

@@ -59,7 +59,7 @@ class Study(BaseModel):
     protocol : {"loso", "halves"}
         Leave every site out once, or random halves of the sites.
     repeats : int
-        Of ``halves``: how often the sites are dealt.
+        Of ``halves``: how often the sites are split at random.
     seeds, tuning, jobs
         As for `brainroam.evaluate`.
     out : str

@@ -25,7 +25,7 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
     if len(table) != n_series:
         raise DataError(f"the table has {len(table)} rows but there are {n_series} series")
     if n_series == 0:
-        raise DataError("the cohort holds nobody")
+        raise DataError("the cohort has no people")
     table = table.reset_index(drop=True).copy()
     for name in ("subject", "site"):
         if table[name].isna().any():
@@ -69,7 +69,9 @@ def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
     if absurd.any():
         people = zip(table.loc[absurd, "subject"], values[absurd], strict=True)
         each = listed(f"{subject} ({value:g})" for subject, value in people)
-        raise DataError(f"the column {name!r} holds numbers that measure nothing: {each}; leave unknown values empty")
+        raise DataError(
+            f"the column {name!r} holds numbers too large to be measurements: {each}; leave unknown values empty"
+        )
     return values
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from brainroam.core.calibration import Calibration
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.evaluation.stats.metrics import site_metrics
+from brainroam.evaluation.stats.metrics import auc
 from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.site_shift import STRICT, UNLABELLED, SiteShift, protocol_name
 
@@ -77,6 +77,12 @@ def left_out(records: Iterable[Record]) -> Iterator[Record]:
                 f"{spec} was made by a version that did not keep this; do it again with brainroam loso --force"
             )
         yield spec, result
+
+
+def kept_next_site(records: Iterable[Record], method: str) -> list[Record]:
+    """The leave-one-site-out runs of a method; none where one was made before a run kept what is needed here."""
+    runs = [(spec, result) for spec, result in records if (spec.protocol, spec.name) == ("loso", method)]
+    return runs if all("next_site" in result for _, result in runs) else []
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
@@ -140,11 +146,30 @@ def _metrics(
     """Of the people who are scored, at the shifted threshold and at that of the training sites."""
     y, s = label[scored], score[scored]
     found: dict[str, float] = {"n": len(y), "n_cases": int(y.sum())}
+    order = auc(y, s)  # the same people are moved by the same shift
     for prefix, moved in (("", s - shift), ("strict_", s)):
-        p = strict(moved)
-        measured = site_metrics(y, moved, strict.threshold, p)
-        classes = [p[y == c] if (y == c).any() else np.array([np.nan]) for c in (0, 1)]
-        measured["brier"] = np.mean([((part - c) ** 2).mean() for c, part in enumerate(classes)])
-        measured["level_off"] = abs(np.mean([part.mean() for part in classes]) - 0.5)
-        found |= {f"{prefix}{name}": float(measured[name]) for name in MEASURED}
+        measured = {"auc": order, **balanced_metrics(y, strict(moved))}
+        found |= {f"{prefix}{name}": measured[name] for name in MEASURED}
     return found
+
+
+def balanced_metrics(label: np.ndarray, probability: np.ndarray) -> dict[str, float]:
+    """What does not move with the share of cases, both classes counting alike; NaN when a class is absent.
+
+    ``balanced_acc``, ``sensitivity``, ``specificity``, ``brier`` and ``level_off``, by how much the mean probability is
+    off one half.
+
+    >>> balanced_metrics(np.array([0, 0, 0, 1]), np.array([0.2, 0.2, 0.8, 0.6]))["level_off"]
+    0.0
+    """
+    cases, controls = probability[label == 1], probability[label == 0]
+    if not (len(cases) and len(controls)):
+        return dict.fromkeys(MEASURED[1:], float("nan"))
+    sensitivity, specificity = float((cases >= 0.5).mean()), float((controls < 0.5).mean())
+    return {
+        "balanced_acc": (sensitivity + specificity) / 2,
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "brier": float(((1 - cases) ** 2).mean() + (controls**2).mean()) / 2,
+        "level_off": float(abs((cases.mean() + controls.mean()) / 2 - 0.5)),
+    }

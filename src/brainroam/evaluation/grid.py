@@ -76,7 +76,7 @@ def _configured(
         if name in found:
             raise UsageError(f"{name} is named twice; name every method once")
         if info.in_distribution_only and protocol != "cv":
-            raise UsageError(f"{name} has nothing to say about a {UNITS[protocol]} it has never seen; use cv for it")
+            raise UsageError(f"{name} cannot predict at a {UNITS[protocol]} it was not trained on; use cv for it")
         info.require(fixed)
         found[name] = info, fixed
     if not found:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.study_file import STANDARD_TUNING
-from brainroam.errors import RunsError, listed, unknown
+from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
@@ -125,7 +125,7 @@ def evaluate(
     n_splits : int
         Of ``cv``: parts the people are dealt into.
     n_repeats : int
-        Of ``cv`` and ``halves``: how often people or sites are dealt.
+        Of ``cv`` and ``halves``: how often people or sites are split at random.
     force : bool
         Do finished runs again.
     partial : bool
@@ -194,7 +194,7 @@ def compare(
     results = runs if isinstance(runs, Results) else load_studies(runs, partial)
     found = compare_methods(results.scores, results.predictions, reference, all_pairs)
     gone = results.study.get("not_shared", 0)
-    notes = [f"{gone} people are not in every study: they are left out here."] if gone else []
+    notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
     return replace(found, confounding=_confounding(results), notes=[*notes, *found.notes])
 
 

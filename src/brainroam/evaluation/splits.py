@@ -73,7 +73,7 @@ class SiteStratifiedKFold(BaseCrossValidator):
     def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[np.ndarray]:
         label, site = np.asarray(y), np.asarray(groups, dtype=str)
         if not 2 <= self.n_splits <= len(label):
-            raise DataError(f"{len(label)} people cannot be dealt into {self.n_splits} folds; choose 2 or more, fewer")
+            raise DataError(f"{len(label)} people cannot be split into {self.n_splits} folds; choose 2 or more, fewer")
         codes = group_codes(X) if isinstance(X, pd.DataFrame) else None
         for repeat in range(self.n_repeats):
             shuffle = np.random.default_rng([self.random_state, repeat]).random(len(label))
@@ -104,7 +104,7 @@ def folds(
     n_splits : int
         Of ``cv`` only, see `SiteStratifiedKFold`.
     n_repeats, random_state : int
-        Of ``cv`` and ``halves``: how often people or sites are dealt, and the seed of it.
+        Of ``cv`` and ``halves``: how often people or sites are split at random, and the seed of it.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _dealt(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: 
     for person in order.tolist():
         members.setdefault(int(codes[person]), []).append(person)
     if len(members) < n_splits:
-        raise DataError(f"{len(members)} groups of people cannot be dealt into {n_splits} folds; choose fewer folds")
+        raise DataError(f"{len(members)} groups of people cannot be split into {n_splits} folds; choose fewer folds")
     count, where = np.zeros((n_splits, int(stratum.max()) + 1)), np.empty(len(order), dtype=int)
     for people in sorted(members.values(), key=len, reverse=True):
         alike, everybody = count[:, stratum[people]].sum(axis=1), count.sum(axis=1)

@@ -84,7 +84,7 @@ class Method(ABC):
         return pd.DataFrame(index=range(len(cohort)))
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:
-        """Which pathways are read and which ``top`` of them moved whom, see `explained`; None where nothing is."""
+        """The pathways read and the ``top`` ones of each person, see `explained`; None where there are none."""
         return None
 
     def representation(self, cohort: Cohort) -> np.ndarray | None:
@@ -120,7 +120,7 @@ class MethodInfo:
     fast : dict
         Parameters that make its own selection follow the tuning ``fast``.
     in_distribution_only : bool
-        It has nothing to say about a site never seen.
+        It cannot predict at a site it was not trained on.
     stochastic : bool
         Another seed gives other scores; a method that is not is run once however many seeds are asked for.
     least_sites : int

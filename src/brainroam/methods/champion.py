@@ -47,6 +47,7 @@ READERS: dict[str, dict[str, Any]] = {
     "cofluctuation": {"kind": "cofluctuation", "shrinkage": 0.7, "soft": SOFT},
 }
 SHARES = np.array([1.0, 2.0, 2.0])
+AT_A_TIME = 64  # people: with a large atlas each copy of everybody's edges takes half a gigabyte
 
 
 class Champion(Method):
@@ -88,8 +89,11 @@ class Champion(Method):
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
         """What each edge adds to each person's score (n, M), all readers together."""
-        readers = zip(self.weights_, self.readers_.values(), strict=True)
-        return sum(weight * reader.contributions(cohort) for weight, reader in readers)
+        moved = np.empty((len(cohort), len(self.readers_["pearson"].coef_)))
+        for people in np.array_split(np.arange(len(cohort)), -(-len(cohort) // AT_A_TIME)):
+            some, readers = cohort.subset(people), zip(self.weights_, self.readers_.values(), strict=True)
+            moved[people] = sum(weight * reader.contributions(some) for weight, reader in readers)
+        return moved
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weight of each edge in each kind of edge values, and what it adds to whom."""
@@ -143,6 +147,7 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
     __metadata_request__predict = READ_METADATA
     __metadata_request__predict_proba = READ_METADATA
     __metadata_request__decision_function = READ_METADATA
+    __metadata_request__score = READ_METADATA
 
     def fit(
         self,

@@ -17,6 +17,7 @@ import torch
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.saving import core_from_state, core_state
+from brainroam.core.sign_flips import flipped_strengths
 from brainroam.core.training import predict_logits
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, MethodInfo
@@ -25,7 +26,7 @@ from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "inner_sites": 4}
+NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "inner_sites": 4, "patience": 3}
 PAPER = {
     "kind": "pearson",
     "robust": False,
@@ -95,9 +96,18 @@ class Core(Method):
         sites = {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]}
         return found | {
             **({"sites": sites} if len(scaffold.contrast) else {}),
+            **self._chance(),
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
             "epochs": int(self.classifier_.chosen_["epochs"]),  # 0: the network stayed as it was drawn
         }
+
+    def _chance(self) -> dict[str, Any]:
+        """Whether sites agree more than chance; nothing for a saved model, which keeps no contrasts."""
+        clf, scaffold = self.classifier_, self.classifier_.scaffold_
+        if not len(scaffold.contrast) or clf.bootstrap != "sites":
+            return {}
+        thresholds = clf.chosen_["tau_percentile"], clf.chosen_["eta"], clf.zeta
+        return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """The pathways' contributions (n, M_S); their sum is the logit.

@@ -120,7 +120,7 @@ class EdgeRidge(Method):
         return self
 
     def _centred(self, cohort: Cohort) -> np.ndarray:
-        return np.nan_to_num(cohort_edges(cohort, *self.kind) - self.centre_)
+        return np.nan_to_num(cohort_edges(cohort, *self.kind) - self.centre_, copy=False)
 
     def _people(self, edges: SiteEdges, cohort: Cohort) -> "_People":
         people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))

@@ -47,7 +47,7 @@ class PredictionSets:
     limits: dict[float, tuple[float, float]]
 
     def __call__(self, score: np.ndarray, level: float) -> np.ndarray:
-        """``case``, ``control``, ``either`` (the model keeps quiet) or ``neither`` (unlike both) for each score."""
+        """``case``, ``control``, ``either`` (the model does not decide) or ``neither`` (unlike both) for each score."""
         self.require(level)
         low, high = self.limits[level]
         return WORDS[2 * (score >= low) + (score <= high)]

@@ -58,9 +58,9 @@ def predictions(
     known = people["subject"].isin(list(controls)).to_numpy()
     absent = sorted(set(controls) - {*people["subject"], *cohort.excluded["subject"]})
     if absent:
-        raise DataError(f"nobody in the data is called {listed(absent)}, who should be controls of the new site")
+        raise DataError(f"no person in the data has the id {listed(absent)}, listed as a control of the new site")
     if known.all():
-        raise DataError("everybody is a control of the new site: nobody is left to predict for")
+        raise DataError("all people are listed as controls of the new site: there is nobody to predict for")
     score, site = method.score(cohort), people["site"].to_numpy()
     shift, protocol = np.zeros(len(score)), np.full(len(score), STRICT, dtype=object)
     for name in np.unique(site):

@@ -18,10 +18,10 @@ from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
+from brainroam.core.auc import aucs
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
@@ -130,7 +130,7 @@ class Selected(Method):
         for configuration in self._configurations():
             paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
-            merit = np.mean([_aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
+            merit = np.mean([aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
             if merit[epoch] > best:
                 best = float(merit[epoch])
@@ -185,9 +185,9 @@ def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tupl
     people = codes if codes is not None else np.arange(len(y))
     smaller = min(len(set(people[y == label])) for label in (0, 1))
     if smaller < 2:
-        few = "one person has" if smaller else "nobody has"
         raise DataError(
-            f"among {len(y)} training people {few} one of the two labels; learning needs two people of each at least"
+            f"the training sites hold {int(y.sum())} cases and {int((1 - y).sum())} controls; "
+            "training needs at least two people of each who are not of one group"
         )
     kind = StratifiedKFold if codes is None else StratifiedGroupKFold
     for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
@@ -202,7 +202,3 @@ def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
         return cohort, []
     note = left_out_note(int((~kept).sum()), "their group (family or person) has more people elsewhere")
     return cohort.subset(kept), [note]
-
-
-def _aucs(y: np.ndarray, path: np.ndarray) -> np.ndarray:
-    return np.array([roc_auc_score(y, scores) for scores in path])

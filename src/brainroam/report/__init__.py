@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from brainroam.report.displays.adaptation import AdaptationDisplay as AdaptationDisplay
     from brainroam.report.displays.calibration_by_site import CalibrationBySiteDisplay as CalibrationBySiteDisplay
     from brainroam.report.displays.decision_curve import DecisionCurveDisplay as DecisionCurveDisplay
     from brainroam.report.displays.gates import GateDisplay as GateDisplay
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from brainroam.report.displays.site_forest import SiteForestDisplay as SiteForestDisplay
 
 _DISPLAYS = {
+    "AdaptationDisplay": "adaptation",
     "CalibrationBySiteDisplay": "calibration_by_site",
     "DecisionCurveDisplay": "decision_curve",
     "GateDisplay": "gates",

@@ -13,6 +13,8 @@ from brainroam.report.data import ReportData, read_data
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.sections.ablation import ablation_section
+from brainroam.report.sections.abstaining import abstaining_section
+from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section
 from brainroam.report.sections.calibration import calibration_section
 from brainroam.report.sections.check import check_section
@@ -20,6 +22,7 @@ from brainroam.report.sections.comparison import comparison_section
 from brainroam.report.sections.confounding import confounding_section
 from brainroam.report.sections.controls import controls_section
 from brainroam.report.sections.first import first_section
+from brainroam.report.sections.groups import groups_section
 from brainroam.report.sections.next_site import next_site_section
 from brainroam.report.sections.notes import notes_section
 from brainroam.report.sections.people import people_section
@@ -36,9 +39,17 @@ Maker = Callable[[ReportData], Section]
 CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
     ("work", "Did it work?", (verdict_section, comparison_section)),
     ("fail", "Where did it fail?", (sites_section,)),
-    ("confounds", "Is it motion, age, sex or site?", (confounding_section, controls_section, brain.embedding_section)),
+    (
+        "confounds",
+        "Is it motion, age, sex or site?",
+        (confounding_section, groups_section, controls_section, brain.embedding_section),
+    ),
     ("connections", "Which connections?", (brain.scaffold_section, brain.gates_section)),
-    ("mine", "How would it do at my site?", (next_site_section, calibration_section)),
+    (
+        "mine",
+        "How would it do at my site?",
+        (next_site_section, adaptation_section, abstaining_section, calibration_section),
+    ),
     (
         "trust",
         "Can I trust the numbers?",
@@ -82,7 +93,7 @@ def report(
         A folder of runs, as `brainroam.evaluate` writes it, or what it returned; several folders of the same people
         (two atlases, two pipelines) are reported side by side.
     out : path
-        The HTML file; it needs nothing but itself.
+        The HTML file; it is self-contained.
     figures : path, optional
         A folder for the figures as PNG (300 dpi) and SVG.
     method : str, optional

@@ -18,8 +18,9 @@ from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import Comparison, compare_methods
-from brainroam.evaluation.stats.confounding import auc_by_group, confounding_by_site
+from brainroam.evaluation.stats.confounding import confounding_by_site
 from brainroam.evaluation.stats.families import CONTROLS, OURS, compared
+from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import site_intervals
@@ -191,10 +192,13 @@ class ReportData:
 
     @cached_property
     def groups(self) -> pd.DataFrame:
-        """`auc_by_group` of the method of the report; empty where no covariate is known."""
-        if self.confounding.empty:
-            return pd.DataFrame()
-        return auc_by_group(self.results.predictions, self.participants, self.method, self.protocol)
+        """`groups_pooled` of the method of the report; empty where no covariate is known."""
+        return pd.DataFrame() if self.confounding.empty else groups_pooled(self.groups_by_site)
+
+    @cached_property
+    def groups_by_site(self) -> pd.DataFrame:
+        """`groups.groups_by_site` of the method of the report."""
+        return groups_by_site(self.results.predictions, self.participants, self.method, self.protocol)
 
     @property
     def unit(self) -> str:

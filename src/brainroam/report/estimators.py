@@ -25,7 +25,7 @@ def explain(
     top: int = 10,
     tr: Sequence[float] | None = None,
 ) -> Explanation:
-    """Which pathways a fitted classifier reads, and which of them moved whom.
+    """Which pathways a fitted classifier reads, and which of them contributed most for each person.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What methods read, as tables: their pathways, which of them moved whom, and how sites, lobes and networks take part.
+"""What methods read, as tables: their pathways, the largest contributions for each person, sites, lobes and networks.
 
 `Explanation` is made from one fitted model, or from the runs of a whole leave-one-site-out study; what each method
 contributes stands in `brainroam.methods.explanation`.
@@ -73,6 +73,9 @@ class Explanation:
                 f"the model is a {type(method).__name__}, which has no pathways; core, champion and linear methods have"
             )
         return cls([found], [cohort.table[["subject", "site"]]])
+
+    def __repr__(self) -> str:
+        return f"Explanation({len(self.pathways)} pathways of {len(self.atlas)} regions; see .pathways and .people)"
 
     def _repr_html_(self) -> str:
         """For notebooks: the largest pathways."""

@@ -20,11 +20,15 @@ MEANING = {
     "d_com": "Consensus contrast: the median over training sites of the difference in connectivity between people with "
     "and without the condition. Positive: stronger with the condition.",
     "d_site": "The same difference at this site alone.",
+    "covered": "Share of people whose set holds their true class.",
+    "decided": "Share of people whose set is one class: here the model does not keep quiet.",
     "difference": "Mean over sites of the difference in AUC, in points of 0.01; positive: better than the reference.",
     "effect": "Mean size of what the edge adds to the score; negative where a stronger edge speaks against the "
     "condition.",
+    "gap": "The last group minus the first, all sites together.",
     "kappa": "Sign consistency: the share of training sites whose contrast has the sign of d_com.",
     "limit": "Where the check would have been judged otherwise.",
+    "level_off": "By how much the mean probability, both classes counting alike, is off one half: 0 is perfect.",
     "low": "95 % interval.",
     "male": "Share of men and boys among those whose sex is known.",
     "mean_fd_mean": "Mean framewise displacement, a measure of head motion, in mm.",
@@ -42,6 +46,7 @@ MEANING = {
     "pi": "Stability: the share of resamples of the training sites in which the edge is selected again.",
     "r_motion": "Correlation of score and log motion within site and class: 0 means that the score does not follow "
     "motion.",
+    "right": "Of the people with one class in their set, the share with the right one.",
     "sensitivity": "Share of people with the condition who are found.",
     "share": "Share of people with the condition.",
     "specificity": "Share of people without the condition who are left alone.",

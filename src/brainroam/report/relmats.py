@@ -24,8 +24,9 @@ def write_edge_table(
     path = Path(out) / "edges.tsv"
     values = cohort_edges(cohort, kind) if residuals is None else residuals.values
     names = np.array(cohort.atlas.labels, dtype=object)[edge_pairs(cohort.n_rois)]
-    columns = [f"{first}--{second}" for first, second in names]
-    people = cohort.table[["subject", "site", "label"]].rename(columns={"subject": "participant_id"})
+    columns = [inactive(f"{first}--{second}") for first, second in names]
+    subject, site = (cohort.table[name].map(inactive) for name in ("subject", "site"))
+    people = pd.DataFrame({"participant_id": subject, "site": site, "label": cohort.table["label"]})
     if residuals is not None:
         people["deconfounded"] = residuals.by
         write_text(
@@ -63,7 +64,7 @@ def write_relmats(
     out, labels = Path(out), [_label(name) for name in cohort.table["subject"]]
     if len(set(labels)) < len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})
-        raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would stand twice")
+        raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would occur twice")
     sidecar = {
         "RelationshipMeasure": kind,
         "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity"

@@ -3,12 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 class EstimatorVerbs:
-    """``clf.explain(...)`` and ``clf.save(...)``."""
+    """``clf.score(...)``, ``clf.explain(...)`` and ``clf.save(...)``."""
+
+    def score(self, series: Any, y: Any, covariates: Any = None, sample_weight: Any = None, **options: Any) -> float:
+        """Accuracy, as every classifier of scikit-learn; options as for ``predict``."""
+        predicted = self.predict(series, covariates=covariates, **options)  # type: ignore[attr-defined]
+        return float(np.average(predicted == np.asarray(y), weights=sample_weight))
 
     def explain(self, series: Any, covariates: Any = None, **options: Any) -> Any:
-        """Which pathways the model reads, and which of them moved whom; see `brainroam.explain`."""
+        """Which pathways the model reads, and which contributed most for each person; see `brainroam.explain`."""
         import brainroam
 
         return brainroam.explain(self, series, covariates, **options)

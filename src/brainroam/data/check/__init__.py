@@ -58,6 +58,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.label_by_covariates(table),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names),
+        labels.unknown_tr(table),
         labels.constant_covariates(table),
         labels.implausible_values(table),
         series.weak_regions(cohort),

@@ -1,6 +1,7 @@
 """Rules about labels and covariates: can they be learned from, and what else tells the classes apart?"""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import comb
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ from scipy import stats
 
 from brainroam.data.check.report import Finding
 from brainroam.data.covariate_columns import levels_of
-from brainroam.errors import DataError, listed
+from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
@@ -56,7 +57,7 @@ def unlabelled(table: pd.DataFrame) -> Iterator[Finding]:
     """People who can be predicted but not learned from."""
     people = tuple(table.loc[table["label"].isna(), "subject"])
     if 0 < len(people) < len(table):
-        message = f"{len(people)} people have no label: {listed(people)}"
+        message = f"{counted(len(people), 'person has', 'people have')} no label: {listed(people)}"
         yield Finding("warning", "unlabelled", message, "they can be predicted, not trained on", subjects=people)
 
 
@@ -65,7 +66,7 @@ def listed_twice(excluded: pd.DataFrame) -> Iterator[Finding]:
     twice = excluded[excluded["reason"].str.startswith(LISTED)]
     for reason, part in twice.groupby("reason"):
         people = tuple(part["subject"])
-        message = f"{len(people)} people are {reason}: {listed(people)}"
+        message = f"{counted(len(people), 'person is', 'people are')} {reason}: {listed(people)}"
         yield Finding("warning", "listed-twice", message, "give every person one row", subjects=people)
 
 
@@ -77,7 +78,10 @@ def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
         if fewer == 0:
             code, remedy = "one-class-site", "it serves deconfounding only: it has no contrast, and no AUC as test site"
         elif fewer < MIN_PER_CLASS or len(label) < MIN_PEOPLE:
-            code, remedy = "small-site", "too few to learn from or to judge by: merge it with its like or leave it out"
+            code, remedy = (
+                "small-site",
+                "too few to train on or to test on: merge it with a similar site or leave it out",
+            )
         elif fewer < MIN_MINORITY * (cases + controls):
             code, remedy = "imbalance", "judge this site by AUC or balanced accuracy, not by accuracy"
         else:
@@ -110,14 +114,15 @@ def label_by_covariates(table: pd.DataFrame) -> Iterator[Finding]:
             cases, controls = (part.loc[part["label"] == y, name].dropna().to_numpy() for y in (1, 0))
             if min(len(cases), len(controls)) < 2 or np.ptp(np.concatenate([cases, controls])) == 0:
                 continue
-            # Without any spread inside the classes they are told apart perfectly.
-            spread = np.sqrt((cases.var() + controls.var()) / 2)
-            d, p = np.copysign(np.inf, cases.mean() - controls.mean()), 0.0
+            gap, spread = cases.mean() - controls.mean(), np.sqrt((cases.var() + controls.var()) / 2)
             if spread > 0:
-                d, p = (cases.mean() - controls.mean()) / spread, _welch(cases, controls)
+                d, p = gap / spread, _welch(cases, controls)
+            else:  # one value per class: the permutation test, two of whose arrangements are as extreme
+                d, p = np.copysign(np.inf, gap), 2 / comb(len(cases) + len(controls), len(cases))
             if p < MAX_P and abs(d) >= least:
                 means = f"{NAMES[name]} {cases.mean():.2f} against {controls.mean():.2f}"
-                message = f"{CONTRASTS[name][int(d < 0)]}: {means}, d = {d:.2f}, p = {p:.2g}"
+                size = f"d = {d:.2f}" if spread > 0 else "no overlap"
+                message = f"{CONTRASTS[name][int(d < 0)]}: {means}, {size}, p = {p:.2g}"
                 remedy = REMEDIES.get(name, f"a model can learn {name} instead of the condition: use it as a covariate")
                 yield Finding("warning", f"label-by-{name}", message, remedy, site)
 
@@ -140,7 +145,7 @@ def unusable_covariates(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Fi
 
 def covariate_gaps(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:
     """Covariates that are missing, for everybody, a whole site or some people; ``used`` are those of the study."""
-    for name in dict.fromkeys([*COVARIATES, *used, "tr"]):
+    for name in dict.fromkeys([*COVARIATES, *used]):
         gap = table[name].isna()
         if gap.all():
             yield Finding("note", f"no-{name}", f"{name} is not known for anybody", f"add a column {name!r} if you can")
@@ -152,8 +157,17 @@ def covariate_gaps(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Fi
                 yield Finding("warning", f"no-{name}", f"{name} is missing for the whole site", remedy, str(site))
             elif people:
                 message = f"{name} is missing for {len(people)}: {listed(people)}"
-                remedy = "the mean of the training people stands in, and is flagged"
+                remedy = "replaced by the mean of the training people, and flagged"
                 yield Finding("note", f"missing-{name}", message, remedy, str(site), people)
+
+
+def unknown_tr(table: pd.DataFrame) -> Iterator[Finding]:
+    """Sites without repetition times: no method needs them, but lengths in seconds do."""
+    gap = table["tr"].isna()
+    if gap.any():
+        sites = sorted(set(table.loc[gap, "site"]))
+        where = "is not known for anybody" if gap.all() else f"is missing at {len(sites)} sites: {listed(sites)}"
+        yield Finding("note", "no-tr", f"tr {where}", "needed only for lengths in seconds: add a column 'tr' for these")
 
 
 def constant_covariates(table: pd.DataFrame) -> Iterator[Finding]:

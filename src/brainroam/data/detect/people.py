@@ -16,7 +16,7 @@ from brainroam.data.readers.participants_table import USUAL, Columns, code_meani
 from brainroam.data.readers.sex import sex_meaning, sexes
 from brainroam.data.readers.tables import is_table, read_table, read_workbook
 from brainroam.data.readers.values import codes, is_empty, one_spelling
-from brainroam.errors import ReaderError, UsageError
+from brainroam.errors import ReaderError, UsageError, counted
 
 WORDS = {
     "subject": {"participant", "subject", "subj", "sub", "id", "code", "pseudonym", "record", "proband"},
@@ -205,7 +205,7 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
     try:
         meaning = code_meaning(values, columns, path)
     except UsageError:
-        counts = ", ".join(f"{code} ({n} people)" for code, n in sorted(Counter(known).items()))
+        counts = ", ".join(f"{code} ({counted(n, 'person', 'people')})" for code, n in sorted(Counter(known).items()))
         missing, what = ("control", "the controls") if "case" in guess.options else ("case", "the condition")
         text = f"Which value of {values.name!r} means {what}? It holds {counts}"
         guess.questions.append(Question(missing, text, tuple(present)))
@@ -226,7 +226,7 @@ def _look_at_sex(table: pd.DataFrame, path: Path, guess: Guess) -> None:
         sexes(values, path, sex_meaning(values, guess.options.get("sex_codes"), table, path))
     except ReaderError:
         counts = Counter(codes(values)[~is_empty(values)])
-        held = ", ".join(f"{code} ({n} people)" for code, n in sorted(counts.items()))
+        held = ", ".join(f"{code} ({counted(n, 'person', 'people')})" for code, n in sorted(counts.items()))
         pair = sorted(counts)
         choices = (f"{pair[0]}=male,{pair[1]}=female", f"{pair[0]}=female,{pair[1]}=male") if len(pair) == 2 else ()
         text = f"What do the codes of {values.name!r} mean? It holds {held}; write it like 1=male,2=female,3=missing"

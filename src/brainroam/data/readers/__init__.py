@@ -62,8 +62,7 @@ def read_cohort(
     given = {key: value for key, value in options.items() if value is not None}
     require_label = require_label and str(given.get("label_col", "")).lower() != NO_COLUMN
     name, path = _located(path, series_only=not require_label) if reader == "auto" else (reader, path)
-    if name not in READERS:
-        raise unknown("reader", name, ["auto", *READERS])
+    _known(name)
     chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
     kept_in = None if spool is None else Scratch(Path(spool))
     request = Request(atlas, chosen, require_label=require_label, spool=kept_in)
@@ -73,6 +72,11 @@ def read_cohort(
         if chosen is None:
             request = replace(request, sites=published.sites, all_sites=False)
     return READERS[name].read(path, request, **_keywords(name, given))
+
+
+def _known(name: str) -> None:
+    if name not in READERS:
+        raise unknown("reader", name, ["auto", *READERS])
 
 
 def reader_options(name: str) -> list[str]:
@@ -90,16 +94,18 @@ def option_defaults(name: str) -> dict[str, Any]:
     >>> option_defaults("adhd200")["runs"], option_defaults("bids")["runs"]
     ('first', 'concatenate')
     """
-    groups = {argument: inspect.signature(READERS[name].read).parameters[argument] for argument in _option_groups(name)}
+    groups = _option_groups(name)
+    arguments = inspect.signature(READERS[name].read).parameters
     return {
-        option: getattr(groups[argument].default, option, groups[argument].default)
-        for argument, options in _option_groups(name).items()
+        option: getattr(arguments[argument].default, option, arguments[argument].default)
+        for argument, options in groups.items()
         for option in options
     }
 
 
 def _option_groups(name: str) -> dict[str, list[str]]:
     """The keyword arguments of a reader, each with the options it stands for."""
+    _known(name)
     arguments = inspect.signature(READERS[name].read).parameters.values()
     return {
         argument.name: [field.name for field in fields(argument.default)]

@@ -19,7 +19,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import is_empty
-from brainroam.errors import DataError, ReaderError, UsageError, listed, unknown
+from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Participants:
         self.exclude(self.table["subject"].isin(absent), self.table["subject"].map(absent))
         if not series:
             reasons = Counter(reason for _, reason in self.excluded).most_common(3)
-            told = "; ".join(f"{reason} ({n} people)" for reason, n in reasons)
+            told = "; ".join(f"{reason} ({counted(n, 'person', 'people')})" for reason, n in reasons)
             raise ReaderError(f"no participants remain after exclusions: {told or 'the table of people is empty'}")
         return series
 
@@ -179,7 +179,7 @@ def _chosen(table: pd.DataFrame, request: Request) -> pd.Series:
     if absent and (request.all_sites or len(absent) == len(request.sites)):
         raise unknown("site", absent[0], present)
     if absent:
-        warnings.warn(f"the data hold nobody from {listed(absent, limit=20)}", stacklevel=2)
+        warnings.warn(f"the data have no people from {listed(absent, limit=20)}", stacklevel=2)
     return names.isin(request.sites).any(axis=1)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.readers.text import Series
-from brainroam.errors import ReaderError, unknown
+from brainroam.errors import ReaderError, counted, unknown
 
 SESSIONS = ("first", "all", "average")
 RUNS = ("concatenate", "first")
@@ -113,11 +113,11 @@ def choose(found: Mapping[str, Sequence[Scan]], repeats: Repeats) -> Chosen:
             chosen.files[name], chosen.person[name], chosen.session[name] = tuple(paths), person, session
     if n_sessions:
         done = {"first": "the first is taken", "all": "each is a row of its own", "average": "they are averaged"}
-        told = f"{n_sessions} people have several sessions: {done[repeats.sessions]}"
+        told = f"{counted(n_sessions, 'person has', 'people have')} several sessions: {done[repeats.sessions]}"
         warnings.warn(f"{told} (sessions={repeats.sessions}; or {_others(SESSIONS, repeats.sessions)})", stacklevel=2)
     if n_runs:
         done = {"first": "the first is taken", "concatenate": "each is standardised by region, then they are joined"}
-        told = f"{n_runs} people have several runs: {done[repeats.runs]}"
+        told = f"{counted(n_runs, 'person has', 'people have')} several runs: {done[repeats.runs]}"
         warnings.warn(f"{told} (runs={repeats.runs}; or {_others(RUNS, repeats.runs)})", stacklevel=2)
     return chosen
 

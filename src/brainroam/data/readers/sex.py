@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from brainroam.data.readers.values import SENTINELS, codes, folded, is_empty
-from brainroam.errors import ReaderError, UsageError
+from brainroam.errors import ReaderError, UsageError, counted
 
 MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
 MALE_WORDS = "male man men boy mann männlich maennlich homme masculin hombre masculino uomo maschio mannelijk"
@@ -40,7 +40,8 @@ def sexes(
     known = {**WORDS, **_letters(set(words)), **{folded(code): value for code, value in (meaning or {}).items()}}
     strange = words[~words.isin(known) & ~is_empty(words)]
     if len(strange):
-        held = ", ".join(f"{code!r} ({n} people)" for code, n in sorted(Counter(values[strange.index]).items())[:8])
+        found = sorted(Counter(values[strange.index]).items())
+        held = ", ".join(f"{code!r} ({counted(n, 'person', 'people')})" for code, n in found[:8])
         raise ReaderError(f"{source}, column {values.name!r} holds {held}, which is neither male nor female; {remedy}")
     return words.map(known).astype(float)
 

@@ -18,7 +18,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.synthetic.scans import SWING, VOLATILE_NOISE, Scanner, draw_scanner, draw_scans
+from brainroam.data.synthetic.scans import SLOWING, SWING, VOLATILE_NOISE, Scanner, draw_scanner, draw_scans
 from brainroam.data.synthetic.truth import Truth
 from brainroam.errors import UsageError
 
@@ -41,6 +41,7 @@ def make_cohort(
     *,
     effect: float = 1.0,
     volatility: float = 1.0,
+    rhythm: float = 0.0,
     subtypes: int = 1,
     shortcut: float = 0.0,
     all_male_sites: int = 0,
@@ -61,6 +62,9 @@ def make_cohort(
     effect, volatility : float
         Size of the diagnostic difference in strength and in fluctuation; 0 plants none. At 1 an unseen site is
         predicted with an AUC of about 0.85 from the strength.
+    rhythm : float
+        How much more slowly all regions of cases move, for methods that look at each region alone: at 1 their
+        autocorrelation is larger by 0.3, at most 1.1. No correlation between regions differs by it.
     subtypes : int
         How many kinds of cases there are, with as many cases of each. Each kind has pathways of its own, around a
         region of its own; with 1, all cases share edges all over the brain.
@@ -92,6 +96,8 @@ def make_cohort(
             raise UsageError(f"{name} must be at least {least}, got {value}")
     if not 1 <= subtypes <= n_rois // 4:
         raise UsageError(f"subtypes must be between 1 and a quarter of the regions ({n_rois // 4}), got {subtypes}")
+    if not 0 <= rhythm <= 1.1:
+        raise UsageError(f"rhythm must be between 0 and 1.1, got {rhythm:g}")
     if not 0 <= all_male_sites <= n_sites or min(defects) < 0 or sum(defects) > n_sites * n_per_site:
         raise UsageError("all_male_sites and the people with defects must be between none and all of the cohort")
     # One stream for each step: asking for more of one thing leaves the others as they were.
@@ -111,6 +117,7 @@ def make_cohort(
     expression = effect * label[:, None] * (subtype[:, None] == np.arange(subtypes))
     expression = expression + INDIVIDUALITY * of_people.normal(size=(len(table), subtypes))
     swing = np.minimum(SWING[0] + SWING[1] * volatility * label, 1)
+    slowing = SLOWING * rhythm * label
 
     u, v = np.triu_indices(n_rois, 1)
     series: list[np.ndarray] = []
@@ -121,7 +128,7 @@ def make_cohort(
         coupling[:, u, v] = intercept[e] + standardised[here] @ coef[e] + expression[here] @ patterns
         coupling += coupling.transpose(0, 2, 1)
         with threadpool_limits(1):  # the same bytes on any number of cores, and no waiting for small products
-            scans, shrinkage[here] = draw_scans(of_scans, coupling, scanner, volatile, swing[here])
+            scans, shrinkage[here] = draw_scans(of_scans, coupling, scanner, volatile, swing[here], slowing[here])
         series += scans
     sites, subjects = table["site"].unique(), table["subject"]
     fluctuation = np.zeros(len(pattern))
@@ -135,6 +142,7 @@ def make_cohort(
         subtypes={subjects[i]: int(subtype[i]) for i in np.flatnonzero(label)},
         patterns=effect * patterns,
         volatility=fluctuation,
+        rhythm=SLOWING * rhythm,
         intercept=intercept,
         coef=coef,
         autocorrelation=np.array([scanner.autocorrelation for scanner in scanners]),

@@ -7,6 +7,8 @@ an AR(1) process a_t with the scanner's phi:
 
 Where that root does not exist, R is shrunk towards the identity, which scales all its edges alike.
 
+phi may differ between people: it sets how slowly their regions move and leaves R, and so every edge, as it is.
+
 In the two regions of a volatile edge the noise is coupled by a correlation that swings slowly around zero: the strength
 over the whole scan does not change, only its fluctuation.
 """
@@ -20,6 +22,7 @@ REPETITION_TIMES = (1.5, 2.0, 2.2, 2.5, 3.0)
 VOLATILE_NOISE = 0.3  # share of variance that swings, in the regions of volatile edges
 SWING = 0.3, 0.6  # amplitude of the swing in controls, and what cases have more at volatility=1
 SWING_PERIOD = 100  # volumes, long against a window of 30
+SLOWING = 0.3  # by how much the phi of cases is larger than that of controls, at rhythm=1
 EIGENVALUE_FLOOR = 0.02
 BURN_IN = 30
 
@@ -40,7 +43,12 @@ def draw_scanner(rng: np.random.Generator) -> Scanner:
 
 
 def draw_scans(
-    rng: np.random.Generator, coupling: np.ndarray, scanner: Scanner, volatile: np.ndarray, swing: np.ndarray
+    rng: np.random.Generator,
+    coupling: np.ndarray,
+    scanner: Scanner,
+    volatile: np.ndarray,
+    swing: np.ndarray,
+    slowing: np.ndarray,
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Series of the people of one site.
 
@@ -54,6 +62,8 @@ def draw_scans(
         Region pairs of the volatile edges; no region stands in two of them.
     swing : ndarray of shape (n,)
         Amplitude of each person's swing, at most 1.
+    slowing : ndarray of shape (n,)
+        What is added to the scanner's phi for each person.
 
     Returns
     -------
@@ -67,17 +77,16 @@ def draw_scans(
     room = np.sqrt(1 - noise - EIGENVALUE_FLOOR)
     kept = np.minimum(1, -1 / np.linalg.eigvalsh(coupling / np.outer(room, room))[:, 0])
     roots = np.linalg.cholesky(coupling * kept[:, None, None] + np.diag(1 - noise))
-    series = [
-        _smooth(rng, scanner, len(noise)) @ root.T + np.sqrt(noise) * _white(rng, scanner, len(noise), volatile, size)
-        for root, size in zip(roots, swing, strict=True)
-    ]
+    phi, series = scanner.autocorrelation + slowing, []
+    for i, root in enumerate(roots):
+        smooth = _smooth(rng, phi[i], scanner.n_volumes, len(noise))
+        series.append(smooth @ root.T + np.sqrt(noise) * _white(rng, scanner, len(noise), volatile, swing[i]))
     return series, 1 - kept
 
 
-def _smooth(rng: np.random.Generator, scanner: Scanner, n_rois: int) -> np.ndarray:
+def _smooth(rng: np.random.Generator, phi: float, n_volumes: int, n_rois: int) -> np.ndarray:
     """AR(1) processes of unit variance, one for each region."""
-    phi = scanner.autocorrelation
-    innovation = rng.normal(scale=np.sqrt(1 - phi**2), size=(BURN_IN + scanner.n_volumes, n_rois))
+    innovation = rng.normal(scale=np.sqrt(1 - phi**2), size=(BURN_IN + n_volumes, n_rois))
     return lfilter([1.0], [1.0, -phi], innovation, axis=0)[BURN_IN:]
 
 

@@ -25,6 +25,8 @@ class Truth:
         What a case of each subtype has more than controls; their mean is `effect`.
     volatility : ndarray of shape (M,)
         Difference in the amplitude of the swinging correlation between cases and controls, zero on most edges.
+    rhythm : float
+        By how much the autocorrelation of every region is larger in cases than in controls.
     intercept : ndarray of shape (E, M)
         b*: expected correlation of a control with mean covariates.
     coef : ndarray of shape (E, d, M)
@@ -53,6 +55,7 @@ class Truth:
     subtypes: dict[str, int]
     patterns: np.ndarray
     volatility: np.ndarray
+    rhythm: float
     intercept: np.ndarray
     coef: np.ndarray
     autocorrelation: np.ndarray

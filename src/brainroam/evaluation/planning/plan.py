@@ -176,7 +176,7 @@ def _measured(
     for name in methods:
         info = method_info(parse_name(name)[0])
         if info.in_distribution_only:
-            raise UsageError(f"{name} has nothing to say about a site it has never seen")
+            raise UsageError(f"{name} cannot predict at a site it was not trained on")
     every = list(draws(cohort.table, n_draws, seed))
     largest = max(draw.n_sites for draw in every)
     tasks = [_Task(draw, methods[0], tuning) for draw in every]

@@ -92,6 +92,9 @@ class Comparison:
     families: list[str]
     confounding: pd.DataFrame = field(default_factory=pd.DataFrame)
 
+    def __str__(self) -> str:
+        return "\n".join([self.table[[*LEADING]].round(3).to_string(index=False), *self.sentences, *self.notes])
+
     def _repr_html_(self) -> str:
         """For notebooks: the table and the sentences."""
         columns = [name for name in (*LEADING, "balanced_acc") if name in self.table]

@@ -1,4 +1,4 @@
-"""How much of a score is motion, age or sex, and for whom a method works: from predictions and participants.
+"""How much of a score is motion, age or sex: from predictions and participants.
 
 Scores of different folds come from different models, so everything is computed within a held-out site. With s the
 score of a person of class c, and x the covariates (log mean FD for motion),
@@ -62,7 +62,7 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
     >>> found[["auc", "auc_without_motion", "r_motion"]].mean().round(2).tolist()
     [0.87, 0.5, 1.0]
     """
-    people = _joined(predictions, participants, protocol)
+    people = with_covariates(predictions, participants, protocol)
     alone = {
         "motion_alone": covariates_alone(people, MOTION),
         "age_sex_alone": covariates_alone(people, AGE_SEX),
@@ -123,72 +123,7 @@ def within_class_correlation(score: np.ndarray, x: np.ndarray, label: np.ndarray
     return float(s @ v / scale) if scale > 0 else float("nan")
 
 
-def auc_by_group(
-    predictions: pd.DataFrame,
-    participants: pd.DataFrame,
-    method: str,
-    protocol: str = "loso",
-    n_boot: int = 2000,
-    random_state: int = 0,
-) -> pd.DataFrame:
-    """AUC of one method by sex and by thirds of age and motion, with intervals.
-
-    Only a case and a control of the same site and the same group are compared, and all such pairs count alike. The
-    95 % interval draws sites with replacement. Thirds are those of the whole cohort.
-
-    Returns
-    -------
-    DataFrame
-        ``covariate``, ``group``, ``n``, ``n_cases``, ``n_sites`` with both classes, ``auc``, ``low``, ``high``.
-    """
-    people = _joined(predictions, participants, protocol)
-    people = people[people["method"] == method]
-    rng = np.random.default_rng(random_state)
-    rows = []
-    for covariate, group, members in _groups(people.drop_duplicates("subject")):
-        inside = people[people["subject"].isin(members)]
-        wins, pairs = [], []
-        for _, runs in inside.groupby("site"):
-            n_cases, n_controls = (runs.loc[runs["label"] == c, "subject"].nunique() for c in (1, 0))
-            if n_cases and n_controls:
-                seeds = [auc(run["label"].to_numpy(), run["score"].to_numpy()) for _, run in runs.groupby("seed")]
-                pairs.append(n_cases * n_controls)
-                wins.append(np.mean(seeds) * pairs[-1])
-        once = inside.drop_duplicates("subject")
-        row = {"covariate": covariate, "group": group, "n": len(once), "n_cases": int(once["label"].sum())}
-        rows.append(row | {"n_sites": len(pairs)} | _pooled(np.array(wins), np.array(pairs), rng, n_boot))
-    columns = ["covariate", "group", "n", "n_cases", "n_sites", "auc", "low", "high"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _pooled(wins: np.ndarray, pairs: np.ndarray, rng: np.random.Generator, n_boot: int) -> dict[str, float]:
-    """Share of pairs won, and its interval when sites are drawn again."""
-    if len(pairs) == 0:
-        return {"auc": np.nan, "low": np.nan, "high": np.nan}
-    if len(pairs) < 3:
-        return {"auc": float(wins.sum() / pairs.sum()), "low": np.nan, "high": np.nan}
-    drawn = rng.integers(len(pairs), size=(n_boot, len(pairs)))
-    low, high = np.quantile(wins[drawn].sum(axis=1) / pairs[drawn].sum(axis=1), [0.025, 0.975])
-    return {"auc": float(wins.sum() / pairs.sum()), "low": float(low), "high": float(high)}
-
-
-def _groups(people: pd.DataFrame):
-    """Covariate, name of the group, and its subjects."""
-    for value, name in ((0, "female"), (1, "male")):
-        yield "sex", name, people.loc[people["sex"] == value, "subject"]
-    for covariate, column in (("age", "age"), ("motion", "mean_fd")):
-        known = people.dropna(subset=column)
-        if known[column].nunique() < 3:
-            continue
-        third = np.searchsorted(known[column].quantile([1 / 3, 2 / 3]), known[column], side="left")
-        for k in range(3):
-            values = known.loc[third == k, column]
-            if len(values):
-                show = "{:.0f} to {:.0f} years" if column == "age" else "{:.2f} to {:.2f} mm"
-                yield covariate, show.format(values.min(), values.max()), known.loc[third == k, "subject"]
-
-
-def _joined(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:
+def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:
     """Predictions of one protocol with the covariates of the people; a covariate that is absent is unknown."""
     rows = predictions[predictions["protocol"] == protocol]
     known = participants.reindex(columns=["subject", "age", "sex", "mean_fd"])

@@ -1,19 +1,23 @@
 """agmgc-proxy: our reconstruction of AGMGC from its abstract; we have read neither its text nor its code.
 
-AGMGC (Noman et al., MICCAI 2025) infers graphs from series by a learner module, joins spline convolutions with
-multi-graph convolutions, and adds a contrastive term, which is left out here. Put together as
+AGMGC (Noman et al., MICCAI 2025, paper 4507) infers graphs from series by a learner module, joins spline convolutions
+with multi-graph convolutions, and adds a contrastive term, which is left out here. Put together as
 
-    h_u = linear( pool_8( conv conv s_u )) + e_u              shared by all regions, but for a learned e_u
-    A_L = softmax_v ReLU( (h_u W_1) . (h_v W_2) / sqrt(32) ), symmetrised, the 12 largest of each row kept
+    f_uc = s_u * k_c                                        filters k_c along time, the same for all regions
+    h_u = W log power(f_u) + e_u                            e_u learned
+    A_L = softmax_v sum_c b_c corr(f_uc, f_vc), v != u, symmetrised, the 12 largest of each row kept
     local:   h_u' = sum_k sum_v B_k(c_uv) h_v W_k / d_u + h_u W       two layers; c = A_L scaled to [0, 1], B_k hats
     global:  h' = sum_g alpha_g P_g h W_g                             g: learned, Pearson top 20 %, identity; two layers
     logit = MLP[ mean_u, max_u of local and global ]
     min  CE + 1e-3 ||A_L||_1 / P + 1e-3 tr(h^T L h) / P^2
 
-with P_g the normalised graph, alpha a softmax, and the gradient of A_L straight through the cut. Without e_u no layer
-could tell one region from another, and a difference at one edge would drown in the mean. Series of the first T frames,
-T the shortest in training; shorter ones are followed by zeros. Sites are not used.
-**Nothing said about this proxy is a statement about AGMGC.**
+with P_g the normalised graph, alpha a softmax, and the gradient of A_L straight through the cut. The learner compares
+two regions frame by frame: of series that were first averaged over stretches of time, as our earlier reading did, no
+product tells how they move together, and what was learned did not hold at unseen sites. Without e_u no layer could tell
+one region from another, and a difference at one edge would drown in the mean. Series of the first T frames, T the
+shortest in training; shorter ones are followed by zeros. Sites are not used.
+**Nothing said about this proxy is a statement about AGMGC.** Its page names an open text and code
+(papers.miccai.org/miccai-2025/0048-Paper4507.html, github.com/MNFuad/AGMGC); we could reach neither.
 
 Explanation: ``graph`` (n, P, P), the learned A_L.
 """
@@ -35,29 +39,26 @@ from brainroam.methods.registry import register
 from brainroam.utils.parameters import Share
 
 N_HATS = 5
+SHARPNESS = 4.0  # of the softmax at the start: a correlation of one half weighs e^2 times one of none
 
 
-class TemporalEncoder(nn.Module):
-    """Two strided convolutions along time, an average over eight stretches, a linear map."""
+class TemporalFilters(nn.Module):
+    """Learned filters along time, the same for all regions, and what each region has of them.
+
+    No activation follows: the product of two filtered series over time is then their correlation in that band.
+    """
 
     def __init__(self, width: int, channels: int) -> None:
         super().__init__()
-        self.convolutions = nn.Sequential(
-            nn.Conv1d(1, channels, 7, stride=2, padding=3),
-            nn.BatchNorm1d(channels),
-            nn.ReLU(),
-            nn.Conv1d(channels, 2 * channels, 5, stride=2, padding=2),
-            nn.BatchNorm1d(2 * channels),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool1d(8),
-            nn.Flatten(),
-            nn.Linear(16 * channels, width),
-        )
+        self.filters = nn.Conv1d(1, channels, 7, padding=3, bias=False)
+        self.power = nn.Linear(channels, width)
 
-    def forward(self, series: Tensor) -> Tensor:
-        """Series (B, T, P) to regions (B, P, width)."""
+    def forward(self, series: Tensor) -> tuple[Tensor, Tensor]:
+        """Series (B, T, P) to filtered series of unit power (B, P, channels, T) and their powers (B, P, width)."""
         each = series.mT.flatten(0, 1)[:, None]
-        return self.convolutions(each).view(len(series), series.shape[2], -1)
+        filtered = self.filters(each).unflatten(0, (len(series), series.shape[2]))
+        power = filtered.square().mean(-1, keepdim=True) + 1e-3
+        return filtered / power.sqrt(), self.power(power.squeeze(-1).log())
 
 
 class SplineConv(nn.Module):
@@ -95,26 +96,29 @@ class AdaptiveNetwork(Network):
     def __init__(self, n_rois: int, width: int, channels: int, neighbours: int, dropout: float) -> None:
         super().__init__()
         self.neighbours = neighbours
-        self.temporal = TemporalEncoder(width, channels)
+        self.temporal = TemporalFilters(width, channels)
         self.identity = nn.Parameter(torch.randn(n_rois, width))
-        self.query, self.key = (nn.Linear(width, 32, bias=False) for _ in range(2))
+        self.bands = nn.Parameter(torch.full((channels,), SHARPNESS / channels))
         self.local = nn.ModuleList(SplineConv(width) for _ in range(2))
         self.wide = nn.ModuleList(MultiGraphConv(width, 3) for _ in range(2))
         self.norms = nn.ModuleList(NodeNorm(width) for _ in range(4))
         self.head = nn.Sequential(nn.Linear(4 * width, 64), nn.ReLU(), nn.Dropout(dropout), Head(64))
 
-    def graph(self, h: Tensor) -> Tensor:
-        """A_L (B, P, P)."""
-        attention = (self.query(h) @ self.key(h).mT / 32**0.5).relu().softmax(-1)
+    def graph(self, filtered: Tensor) -> Tensor:
+        """A_L (B, P, P) from filtered series (B, P, channels, T)."""
+        weighted = filtered * self.bands[:, None] / filtered.shape[-1]
+        own = torch.eye(filtered.shape[1], dtype=torch.bool, device=filtered.device)
+        attention = (weighted.flatten(2) @ filtered.flatten(2).mT).masked_fill(own, -torch.inf).softmax(-1)
         soft = (attention + attention.mT) / 2
-        smallest = soft.topk(min(self.neighbours, h.shape[1]), dim=-1).values[..., -1:]
+        smallest = soft.topk(min(self.neighbours, soft.shape[1]), dim=-1).values[..., -1:]
         kept = (soft >= smallest) | (soft >= smallest.mT)
         return straight_through(soft * kept, soft)
 
     def learn(self, series: Tensor, pearson: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits (B,), learned graphs (B, P, P) and the regions they were learned from (B, P, width)."""
-        h = self.temporal(series) + self.identity
-        learned = self.graph(h)
+        """Logits (B,), learned graphs (B, P, P) and the regions they join (B, P, width)."""
+        filtered, power = self.temporal(series)
+        h = power + self.identity
+        learned = self.graph(filtered)
         basis, graphs = hat_basis(learned), [propagation(learned), propagation(pearson)]
         near = far = h
         for k, (local, wide) in enumerate(zip(self.local, self.wide, strict=True)):
@@ -139,7 +143,7 @@ class AGMGCProxy(DeepMethod):
     Parameters
     ----------
     width, channels : int
-        Of the regions' embedding, and of the first convolution along time.
+        Of the regions' embedding, and how many filters along time.
     neighbours : int
         Edges kept for each region of the learned graph.
     dropout : float
@@ -164,7 +168,7 @@ class AGMGCProxy(DeepMethod):
         return standardised_series(cohort, self.shape_.frames), adjacency_matrices(cohort, self.density)
 
     def build(self, shape: Shape) -> AdaptiveNetwork:
-        """Temporal encoder, learned graph, two branches."""
+        """Temporal filters, learned graph, two branches."""
         return AdaptiveNetwork(shape.rois, self.width, self.channels, self.neighbours, self.dropout)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The section on gates: how open the pathways are, and which moved whom."""
+"""The section on gates: how open the pathways are, and which contributed most for each person."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def gates_section(data: ReportData) -> Section:
     found = explained(data)
     drawing = found and gates_drawing(found.explanation)
     if not found or not drawing:
-        what = "How open the gates are, and which pathways moved whom"
+        what = "How open the gates are, and which pathways contributed most for each person"
         return missing("gates", "Gates", what, data.command("loso", "--methods core"))
     sentence = f"How {found.method} (seed {found.seed}) reads the people it was not trained on."
     if alike(found.explanation):

@@ -43,6 +43,7 @@ def scaffold_section(data: ReportData) -> Section:
     html = render(
         "scaffold.html",
         sentence=_sentence(explanation, found.method, found.seed),
+        chance=_chance(explanation),
         caveat=_caveat(data, found.method),
         figures=[inline(drawing) for drawing in brain],
         scene=scene(explanation),
@@ -119,6 +120,27 @@ def _sentence(explanation: Explanation, method: str, seed: int) -> str:
         "condition, kappa the share of sites with its sign, pi its stability when sites are resampled; the gate and "
         "the size of the contribution to the logit are means over held-out people. The folds share most of their "
         "training sites, so a high nu is not independent evidence."
+    )
+
+
+def _chance(explanation: Explanation) -> str:
+    """Whether the sites agree more than chance, from the folds that kept it."""
+    folds = [np.array(fold["chance"]) for fold in explanation.folds if "chance" in fold]
+    if not folds:
+        return ""
+    own, flipped = np.mean([fold[0] for fold in folds]), np.mean([fold[1:].mean() for fold in folds])
+    p = np.median([(fold >= fold[0]).mean() for fold in folds])
+    least = np.median([1 / len(fold) for fold in folds])
+    if p <= 0.05:
+        verdict = "the sites agree more than chance explains"
+    elif p <= least:
+        verdict = "the smallest p that so few sites can give, so they cannot show more"
+    else:
+        verdict = "the sites do not agree more than chance explains: do not interpret single pathways"
+    return (
+        "Thresholds always select some edges. If sites agreed only by chance (the signs of whole sites flipped), the "
+        f"selected edges would have a mean size of d_com of {flipped:.4f}; they have {own:.4f} (means over folds; "
+        f"median p = {p:.2g}): {verdict}."
     )
 
 

@@ -1,4 +1,4 @@
-"""For whom does it work: women and men, young and old, still and restless."""
+"""AUC by sex, and by thirds of age and of head motion."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from brainroam.report.figures import BLUE, GREY, INK, VERMILION
 
 @dataclass
 class GroupDisplay:
-    """AUC by sex and by thirds of age and motion with 95 % intervals, see `confounding.auc_by_group`.
+    """AUC by sex and by thirds of age and motion with 95 % intervals, see `brainroam.evaluation.stats.groups`.
 
     Parameters
     ----------
@@ -22,6 +22,8 @@ class GroupDisplay:
         ``covariate``, ``group``, ``n``, ``auc``, ``low`` and ``high``.
     mean : float
         Mean AUC over sites, drawn as a line.
+    by_site : DataFrame, optional
+        ``covariate``, ``group``, ``n``, ``n_cases`` and ``auc`` at single sites, drawn as small dots.
 
     Examples
     --------
@@ -33,6 +35,7 @@ class GroupDisplay:
 
     groups: pd.DataFrame
     mean: float = float("nan")
+    by_site: pd.DataFrame | None = None
 
     @classmethod
     def from_results(cls, results: Source, method: str | None = None) -> "GroupDisplay":
@@ -40,12 +43,12 @@ class GroupDisplay:
         data = read_data(results, method)
         if data.groups.empty:
             raise DataError("these runs do not know age, sex or motion of their people; add the columns and run again")
-        return cls(data.groups, data.summary.mean)
+        return cls(data.groups, data.summary.mean, data.groups_by_site)
 
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 4.5, 0.3 * (len(self.groups) + 0.5 * self.groups["covariate"].nunique()) + 0.7
+        return 4.5, 0.38 * (len(self.groups) + 0.5 * self.groups["covariate"].nunique()) + 0.7
 
     def plot(self, ax: Axes | None = None) -> "GroupDisplay":
         """Draw it, on these axes or on new ones."""
@@ -55,6 +58,8 @@ class GroupDisplay:
         ax.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         if np.isfinite(self.mean):
             ax.axvline(self.mean, color=VERMILION, linewidth=1.4)
+        if self.by_site is not None:
+            self._dots(ax, at)
         ax.hlines(at, self.groups["low"], self.groups["high"], color=INK, linewidth=1.1)
         ax.scatter(self.groups["auc"], at, s=34, marker="s", color=BLUE, zorder=3)
         rows = self.groups.itertuples()
@@ -70,3 +75,11 @@ class GroupDisplay:
         ax.set(xlim=(max(low, 0), 1), ylim=(at.min() - 0.6, at.max() + 0.6))
         ax.set_xlabel("AUC; dashed: guessing, line: mean over sites")
         return self
+
+    def _dots(self, ax: Axes, at: np.ndarray) -> None:
+        """Single sites, a little below their group, by the number of pairs that they compare."""
+        heights = dict(zip(zip(self.groups["covariate"], self.groups["group"], strict=True), at, strict=True))
+        sites = self.by_site.dropna(subset="auc")
+        y = [heights[key] - 0.28 for key in zip(sites["covariate"], sites["group"], strict=True)]
+        pairs = sites["n_cases"] * (sites["n"] - sites["n_cases"])
+        ax.scatter(sites["auc"], y, s=2 + 40 * pairs / pairs.max(), color=GREY, alpha=0.45, linewidth=0)

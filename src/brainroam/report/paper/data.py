@@ -75,6 +75,12 @@ class PaperData:
         scores = self.results.scores
         return set(scores.loc[scores["protocol"] == protocol, "method"])
 
+    def folds(self, name: str) -> int:
+        """How many sites a method was held out from so far."""
+        assert self.results is not None
+        scores = self.results.scores
+        return scores.loc[(scores["protocol"] == "loso") & (scores["method"] == name), "site"].nunique()
+
     @cached_property
     def _summaries(self) -> dict[str, pd.DataFrame]:
         if self.results is None:

@@ -72,7 +72,7 @@ def _bias(bias: pd.DataFrame, spread: dict[str, float]) -> Figure:
         axes.axvline(value, color=GREY, linewidth=1, linestyle=":")
         axes.annotate(name, (value, 1), xycoords=("data", "axes fraction"), ha="left", va="top", fontsize=8)
     axes.set(xlabel="Standard deviation of slopes between sites", ylabel="Bias left")
-    axes.legend()
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8)
     return figure
 
 
@@ -81,13 +81,17 @@ def _margin(margin: pd.DataFrame) -> Figure:
     share = margin.groupby(inside)["agrees"].agg(["mean", "size"]).reindex(range(len(BINS) - 1))
     figure, axes = canvas(7.6, 3.0)
     at = np.arange(len(share))
-    axes.bar(at, share["mean"], width=0.85, color=[BLUE if low >= 1 else GREY for low in BINS[:-1]])
+    # Points, not bars: all shares are near 1, so the axis does not start at 0.
+    axes.scatter(at, share["mean"], color=[BLUE if low >= 1 else GREY for low in BINS[:-1]])
     for x, (mean, size) in enumerate(share.to_numpy()):
         if np.isfinite(size):
-            axes.text(x, mean, f"{mean:.1%}\nof {size:.0f}", ha="center", va="bottom", fontsize=8)
+            label, at_point = f"{mean:.1%}\nof {size:.0f}", (x, mean)
+            axes.annotate(label, at_point, (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8)
     axes.axvline(np.flatnonzero(BINS == 1)[0] - 0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-    axes.set_xticks(at, [f"{low:g} to {high:g}" for low, high in pairwise(BINS)])
+    names = [f"{low:g} to {high:g}" for low, high in pairwise(BINS[:-1])]
+    axes.set_xticks(at, [*names, f"over {BINS[-2]:g}"], fontsize=8)
     low = float(np.nanmin(share["mean"]))
-    axes.set_ylim(max(0, 2 * low - 1.05), 1.02 + (1 - low) / 3)
+    axes.set_ylim(low - (1 - low) / 6 - 0.01, 1 + (1 - low) / 2 + 0.01)
+    axes.set_yticks([tick for tick in axes.get_yticks() if low - 0.03 <= tick <= 1])
     axes.set(xlabel="Margin / perturbation", ylabel="Same membership")
     return figure

@@ -76,6 +76,7 @@ def _family(data: PaperData, names: Mapping[str, str], name: str, title: str) ->
     points = fixed(1, 100)
     columns = [
         Column("what", "Variant"),
+        Column("folds", "Sites"),
         Column("auc", "AUC", points),
         Column("acc", "ACC", points),
         Column("difference", "Difference", lambda value: f"{100 * value:+.1f}"),
@@ -94,7 +95,10 @@ def _compared(data: PaperData, done: Mapping[str, str], reference: str) -> pd.Da
     summary, paired = data.summary("loso"), data.paired(list(done.values()), reference)
     rows: list[dict[str, Any]] = []
     for what, method in done.items():
-        row = {"what": what, "method": method, "auc": summary.loc[method, "auc"], "acc": summary.loc[method, "acc"]}
+        row = {"what": what, "method": method, "folds": data.folds(method)}
+        # A mean over other sites than the reference's would mislead; the paired difference is over shared ones.
+        whole = row["folds"] == data.folds(reference)
+        row |= {metric: summary.loc[method, metric] if whole else np.nan for metric in ("auc", "acc")}
         row |= dict.fromkeys(("difference", "low", "high", "p_holm", "low_points", "high_points"), np.nan) | {"won": ""}
         if method in paired.index:
             found = paired.loc[method]

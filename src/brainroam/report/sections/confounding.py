@@ -5,12 +5,11 @@ import pandas as pd
 
 from brainroam.report.data import ReportData
 from brainroam.report.displays.axes import drawing
-from brainroam.report.displays.groups import GroupDisplay
 from brainroam.report.displays.motion import MotionDisplay
 from brainroam.report.figures import inline
 from brainroam.report.page import missing, render
 from brainroam.report.section import Section
-from brainroam.report.tables import Column, fixed, interval, table
+from brainroam.report.tables import Column, fixed, table
 
 SIGNED = "{:+.2f}".format
 
@@ -40,7 +39,6 @@ def confounding_section(data: ReportData) -> Section:
             "confounding-by-site",
             f"{data.method} at every held-out {data.unit}",
         ),
-        groups=_group_table(data),
         unit=data.unit,
     )
     return Section("confounding", title, html, tuple(drawings))
@@ -89,23 +87,3 @@ def _drawings(data: ReportData):
             f"{data.unit} and class: a slope is a part of the score that motion explains and the diagnosis does not.",
             MotionDisplay.from_results(data),
         )
-    if data.groups["auc"].notna().any():
-        yield drawing(
-            "groups",
-            f"AUC of {data.method} by sex and by thirds of age and motion of the whole cohort, with 95 % intervals. "
-            f"Only people of the same {data.unit} are compared with each other.",
-            GroupDisplay.from_results(data),
-        )
-
-
-def _group_table(data: ReportData):
-    columns = [
-        Column("covariate", "By"),
-        Column("group", "Group"),
-        Column("n", "People"),
-        Column("n_cases", "Cases"),
-        Column("n_sites", "Sites with both"),
-        Column("auc", "AUC", fixed(3)),
-        Column("low", "95 % interval", interval("low", "high"), of_row=True),
-    ]
-    return table(data.groups, columns, "groups", f"{data.method} by sex, age and motion")

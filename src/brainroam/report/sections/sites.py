@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from brainroam.errors import listed
 from brainroam.report.data import ReportData
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.roc_by_site import RocBySiteDisplay
@@ -57,10 +58,11 @@ def _spread(data: ReportData) -> str:
     if len(sites) < 2:
         return ""
     best, worst = sites.iloc[0], sites.iloc[-1]
-    below = int((sites["auc"] < 0.5).sum())
-    text = (
-        f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). "
-        f"{below or 'None'} of {len(sites)} {data.unit}s {'is' if below == 1 else 'are'} below 0.5."
+    unsure = sites.loc[sites["low"] <= 0.5, "site"]
+    text = f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). " + (
+        f"At {len(unsure)} of {len(sites)} {data.unit}s the interval includes guessing (0.5): {listed(unsure, 20)}."
+        if len(unsure)
+        else f"At all {len(sites)} {data.unit}s the interval lies above guessing (0.5)."
     )
     return text + " Small sites scatter by chance alone: look at the intervals before explaining a difference."
 

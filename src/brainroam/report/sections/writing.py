@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from brainroam.errors import counted
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT
 from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweeps
 from brainroam.report.checklist import ITEMS
@@ -90,7 +91,8 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
         f"{facts.people} people at {facts.sites} sites, read from the data set named in the command (Provenance).",
     )
     yield "6a", f"{facts.sites} sites; table under Participants."
-    yield "6b", f"{facts.excluded} people were left out; every reason is listed under Participants."
+    left_out = counted(facts.excluded, "person was", "people were")
+    yield "6b", f"{left_out} left out; every reason is listed under Participants."
     steps = "".join(f"; {step}" for step in data.study.get("prepared", []))
     yield "7", f"Regional series of the atlas {data.study['atlas']}{steps}. Preprocessing is for the authors to add."
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."

@@ -1,0 +1,46 @@
+"""How well scores tell cases from controls.
+
+Notation: m cases with scores x_i, n controls with scores y_j, and the kernel
+K_ij = 1 if x_i > y_j, 1/2 if x_i = y_j, else 0. The AUC is the mean of K.
+"""
+
+import numpy as np
+from scipy.stats import rankdata
+
+from brainroam.errors import DataError
+
+
+def aucs(label: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """AUC of each of several scores of the same people, from midranks R among everybody.
+
+    ``AUC = (sum of R over cases - m (m + 1) / 2) / (m n)``; NaN when a class is absent.
+
+    Parameters
+    ----------
+    label : ndarray of shape (N,)
+        1 for cases, 0 for controls.
+    scores : ndarray of shape (..., N)
+
+    Examples
+    --------
+    >>> aucs(np.array([1, 1, 0, 0]), np.array([[3.0, 1.0, 2.0, 1.0], [2.0, 2.0, 1.0, 1.0]]))
+    array([0.625, 1.   ])
+    """
+    scores, is_case = np.asarray(scores, dtype=float), np.asarray(label) == 1
+    if not np.isfinite(scores).all():
+        raise DataError(f"{int((~np.isfinite(scores)).sum())} scores are not finite; they cannot be ranked")
+    m, n = int(is_case.sum()), int((~is_case).sum())
+    if m * n == 0:
+        return np.full(scores.shape[:-1], np.nan)
+    return (rankdata(scores, axis=-1)[..., is_case].sum(axis=-1) - m * (m + 1) / 2) / (m * n)
+
+
+def auc(label: np.ndarray, score: np.ndarray) -> float:
+    """Probability that a case scores higher than a control, ties counting half; NaN when a class is absent.
+
+    Examples
+    --------
+    >>> auc(np.array([1, 1, 0, 0]), np.array([3.0, 1.0, 2.0, 1.0]))
+    0.625
+    """
+    return float(aucs(label, score))

@@ -1,0 +1,87 @@
+"""Logarithms of the transient profiles of people on the edges of scaffolds, each of them computed once.
+
+A profile is a function of one person and one edge. The folds of a study ask for different edges of the same people, so
+what was computed for one fold is kept, site by site, and the next fold adds the edges that are new.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial, singledispatch
+
+import numpy as np
+
+from brainroam.core.connectivity import edge_pairs
+from brainroam.core.profile import refuse_short, temporal_descriptors
+from brainroam.core.ridge import EPS
+from brainroam.data.cohort import Cohort
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """log(s + eps), log(f + eps) of some people on some edges; NaN where a window count is too small."""
+
+    edges: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def compute(
+        cls,
+        series: Sequence[np.ndarray],
+        edges: np.ndarray,
+        window: int | np.ndarray,
+        stride: int | np.ndarray,
+        subjects: Sequence[str] | None = None,
+        stretch: int | None = None,
+    ) -> "Profiles":
+        """Describe these edges (ascending indices) for everybody."""
+        pairs = edge_pairs(series[0].shape[1])[edges]
+        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride, subjects, stretch) + EPS))
+
+    def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The values (n, len(edges), 2) of a subset of the edges."""
+        columns = np.searchsorted(self.edges, edges)
+        return self.values[people, columns] if isinstance(people, slice) else self.values[np.ix_(people, columns)]
+
+
+class GrowingProfiles:
+    """Profiles of the same people on more and more edges.
+
+    >>> series = [np.random.default_rng(0).normal(size=(60, 4))]
+    >>> growing = GrowingProfiles(series, np.array([30]), np.array([5]))
+    >>> bool((growing.of(np.array([1])) == growing.of(np.array([0, 1, 5]))[:, [1]]).all())
+    True
+    """
+
+    def __init__(
+        self, series: Sequence[np.ndarray], window: np.ndarray, stride: np.ndarray, stretch: int | None = None
+    ) -> None:
+        self._compute = partial(Profiles.compute, series, window=window, stride=stride, stretch=stretch)
+        self.known = Profiles(np.empty(0, dtype=int), np.empty((len(series), 0, 2)))
+
+    def of(self, edges: np.ndarray) -> np.ndarray:
+        """The values (n, len(edges), 2); those of new edges are computed now."""
+        new = np.setdiff1d(edges, self.known.edges)
+        if len(new):
+            both = np.concatenate([self.known.edges, new])
+            order = np.argsort(both)
+            values = np.concatenate([self.known.values, self._compute(edges=new).values], axis=1)
+            self.known = Profiles(both[order], values[:, order])
+        return self.known.of(edges)
+
+
+@singledispatch
+def profiles_of(
+    cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
+) -> Profiles:
+    """Log profiles of the people of a cohort on some edges; what other folds have asked for is not computed again."""
+    refuse_short(cohort.series, window, cohort.table["subject"].tolist())
+    site, digests = cohort.table["site"].to_numpy().astype(str), np.array(cohort.series_digests)
+    values = np.empty((len(cohort), len(edges), 2))
+    for name in np.unique(site):
+        here = np.flatnonzero(site == name)
+        series = [cohort.series[k] for k in here]
+        make = partial(GrowingProfiles, series, window[here], stride[here], stretch)
+        values[here] = cohort.cache.get(("profiles", stretch), [digests[here], window[here], stride[here]], make).of(
+            edges
+        )
+    return Profiles(edges, values)

@@ -1,0 +1,192 @@
+"""For whom a method works: results by sex and by thirds of age and motion, per site and pooled.
+
+Only a case and a control of the same site and the same group are compared, as scores of different folds come from
+different models. With w_e of p_e such pairs won at site e, the pooled AUC of a group is a ratio of sums over sites,
+
+    AUC = sum_e w_e / sum_e p_e
+
+and so are sensitivity and specificity, with people in the place of pairs. The test of two groups a and b takes sites as
+the unit: theta = AUC_b - AUC_a is computed from all k sites and without each of them, and the jackknife's
+pseudo-values
+
+    theta_e = k theta - (k - 1) theta without e
+
+have the t distribution with k - 1 degrees of freedom. Both groups are read by the same models, so what left-out sites
+share in training cancels: with models that are trained on the other sites the test rejects 3.9 to 5.5 % of true null
+hypotheses at the 5 % level (docs/results/next-site.md). Thirds are those of the whole cohort.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+
+from brainroam.evaluation.stats.confounding import with_covariates
+from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.paired import holm, nadeau_bengio
+from brainroam.evaluation.stats.verdict import site_intervals
+
+MEASURES = ("auc", "sensitivity", "specificity")
+SITE_COLUMNS = ("covariate", "group", "site", "n", "n_cases", "auc", "low", "high")
+
+
+def groups_by_site(
+    predictions: pd.DataFrame, participants: pd.DataFrame, method: str, protocol: str = "loso"
+) -> pd.DataFrame:
+    """One row per group and held-out site that has people of it.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        ``method``, ``protocol``, ``site``, ``seed``, ``subject``, ``label``, ``score`` and, where known,
+        ``probability``; seeds are averaged.
+    participants : DataFrame
+        ``subject`` and, where known, ``age``, ``sex`` and ``mean_fd``.
+
+    Returns
+    -------
+    DataFrame
+        ``covariate``, ``group``, ``site``, ``n``, ``n_cases``, ``auc`` with its 95 % interval (``low``, ``high``; NaN
+        without both classes), ``sensitivity`` and ``specificity`` at a probability of one half.
+    """
+    people = with_covariates(predictions, participants, protocol)
+    people = people[people["method"] == method]
+    rows = []
+    for covariate, group, members in _groups(people.drop_duplicates("subject")):
+        for site, runs in people[people["subject"].isin(members)].groupby("site"):
+            once = runs.drop_duplicates("subject")
+            row = {"covariate": covariate, "group": group, "site": site, "n": len(once)}
+            runs_of = runs.groupby([name for name in ("seed", "fold") if name in runs])
+            means = pd.DataFrame([_of_run(run) for _, run in runs_of]).mean()
+            rows.append(row | {"n_cases": int(once["label"].sum())} | means.to_dict())
+    found = pd.DataFrame(rows, columns=[*SITE_COLUMNS[:5], *MEASURES]).assign(low=np.nan, high=np.nan)
+    known = found["auc"].notna().to_numpy()
+    if known.any():
+        cases = found["n_cases"].to_numpy()[known]
+        controls = found["n"].to_numpy()[known] - cases
+        low, high = site_intervals(found["auc"].to_numpy()[known], cases, controls)
+        found.loc[known, "low"], found.loc[known, "high"] = low, high
+    return found[[*SITE_COLUMNS, *MEASURES[1:]]]
+
+
+def groups_pooled(by_site: pd.DataFrame, n_boot: int = 2000, random_state: int = 0) -> pd.DataFrame:
+    """One row per group of `groups_by_site`, over all sites; the 95 % interval of the AUC draws sites again.
+
+    Returns
+    -------
+    DataFrame
+        ``covariate``, ``group``, ``n``, ``n_cases``, ``n_sites`` with both classes, ``auc``, ``low``, ``high``,
+        ``sensitivity``, ``specificity``.
+    """
+    rng, rows = np.random.default_rng(random_state), []
+    for (covariate, group), sites in by_site.groupby(["covariate", "group"], sort=False):
+        parts = _parts(sites)
+        row = {"covariate": covariate, "group": group, "n": sites["n"].sum(), "n_cases": sites["n_cases"].sum()}
+        pooled = {name: _ratio(*parts[name]) for name in MEASURES}
+        low, high = _drawn_again(*parts["auc"], rng, n_boot)
+        rows.append(row | {"n_sites": int((parts["auc"][1] > 0).sum())} | pooled | {"low": low, "high": high})
+    columns = ["covariate", "group", "n", "n_cases", "n_sites", "auc", "low", "high", *MEASURES[1:]]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def group_tests(by_site: pd.DataFrame) -> pd.DataFrame:
+    """Is the last group of a covariate read better or worse than the first? One row per covariate and measure.
+
+    Returns
+    -------
+    DataFrame
+        ``covariate``, ``first``, ``last``, ``measure``, ``gap`` (last minus first), its 95 % interval ``low`` to
+        ``high``, ``p``, and ``p_holm``, corrected for all rows.
+
+    Examples
+    --------
+    >>> rows = [("sex", name, f"S{e}", 20, 10, value + e / 100, 0.5, 0.5)
+    ...         for name, value in (("female", 0.6), ("male", 0.8)) for e in range(6)]
+    >>> columns = ["covariate", "group", "site", "n", "n_cases", *MEASURES]
+    >>> group_tests(pd.DataFrame(rows, columns=columns))[["last", "measure", "gap"]].round(2).head(1)
+       last measure  gap
+    0  male     auc  0.2
+    """
+    rows = []
+    for covariate, groups in by_site.groupby("covariate", sort=False):
+        names = groups["group"].unique()
+        if len(names) < 2:
+            continue
+        sites = np.unique(groups["site"])
+        first, last = (
+            _parts(groups[groups["group"] == name].set_index("site").reindex(sites)) for name in names[[0, -1]]
+        )
+        for measure in MEASURES:
+            test = nadeau_bengio(pseudo_values(*first[measure], *last[measure]), 0.0)
+            key = {"covariate": covariate, "first": names[0], "last": names[-1], "measure": measure}
+            rows.append(key | {"gap": test.mean, "low": test.low, "high": test.high, "p": test.p})
+    columns = ["covariate", "first", "last", "measure", "gap", "low", "high", "p"]
+    found = pd.DataFrame(rows, columns=columns)
+    return found.assign(p_holm=holm(found["p"].to_numpy(dtype=float)))
+
+
+def pseudo_values(won_a: np.ndarray, of_a: np.ndarray, won_b: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+    """Jackknife pseudo-values of the difference b - a of two ratios of sums over sites, for sites with either.
+
+    >>> pseudo_values(np.array([1.0, 2]), np.array([4, 4]), np.array([2.0, 4]), np.array([4, 4])).tolist()
+    [0.25, 0.5]
+    """
+    parts = np.array([won_a, of_a, won_b, of_b])[:, (of_a > 0) | (of_b > 0)]
+    total, k = parts.sum(axis=1), parts.shape[1]
+
+    def gap(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return sums[2] / sums[3] - sums[0] / sums[1]
+
+    found = k * gap(total) - (k - 1) * gap(total[:, None] - parts)
+    return found if np.isfinite(found).all() else np.array([])  # one site holds all of a group: nothing to test
+
+
+def _of_run(run: pd.DataFrame) -> dict[str, float]:
+    label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
+    found = {"auc": auc(label, score), "sensitivity": np.nan, "specificity": np.nan}
+    if "probability" in run and run["probability"].notna().all():
+        right = (run["probability"].to_numpy(dtype=float) >= 0.5) == (label == 1)
+        for c, name in ((1, "sensitivity"), (0, "specificity")):
+            found[name] = float(right[label == c].mean()) if (label == c).any() else np.nan
+    return found
+
+
+def _parts(sites: pd.DataFrame) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    """For each measure what was won at each site, and of how many; a site without it counts nothing."""
+    cases, people = sites["n_cases"].fillna(0).to_numpy(dtype=float), sites["n"].fillna(0).to_numpy(dtype=float)
+    of = {"auc": cases * (people - cases), "sensitivity": cases, "specificity": people - cases}
+    shares = {name: sites[name].to_numpy(dtype=float) for name in MEASURES}
+    counts = {name: np.where(np.isfinite(shares[name]), of[name], 0.0) for name in MEASURES}
+    return {name: (np.nan_to_num(shares[name]) * counts[name], counts[name]) for name in MEASURES}
+
+
+def _ratio(won: np.ndarray, of: np.ndarray) -> float:
+    return float(won.sum() / of.sum()) if of.sum() else np.nan
+
+
+def _drawn_again(won: np.ndarray, of: np.ndarray, rng: np.random.Generator, n_boot: int) -> tuple[float, float]:
+    """The 95 % interval of a ratio when sites are drawn again; NaN of fewer than three."""
+    won, of = won[of > 0], of[of > 0]
+    if len(of) < 3:
+        return np.nan, np.nan
+    drawn = rng.integers(len(of), size=(n_boot, len(of)))
+    low, high = np.quantile(won[drawn].sum(axis=1) / of[drawn].sum(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _groups(people: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
+    """Covariate, name of the group, and its subjects."""
+    for value, name in ((0, "female"), (1, "male")):
+        if (people["sex"] == value).any():
+            yield "sex", name, people.loc[people["sex"] == value, "subject"]
+    for covariate, column in (("age", "age"), ("motion", "mean_fd")):
+        known = people.dropna(subset=column)
+        if known[column].nunique() < 3:
+            continue
+        third = np.searchsorted(known[column].quantile([1 / 3, 2 / 3]), known[column], side="left")
+        for k in range(3):
+            values = known.loc[third == k, column]
+            if len(values):
+                show = "{:.0f} to {:.0f} years" if column == "age" else "{:.2f} to {:.2f} mm"
+                yield covariate, show.format(values.min(), values.max()), known.loc[third == k, "subject"]

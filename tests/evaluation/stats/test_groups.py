@@ -1,0 +1,83 @@
+"""For whom it works, where the truth is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
+
+from brainroam.evaluation.stats.groups import group_tests, groups_by_site, groups_pooled, pseudo_values
+from brainroam.evaluation.stats.paired import nadeau_bengio
+
+
+def study(seed=0, n_sites=12, per_site=60, moved=0.0):
+    """Sites whose effects differ; the scores of the restless third are moved."""
+    rng = np.random.default_rng(seed)
+    n = n_sites * per_site
+    site = np.repeat([f"S{e:02}" for e in range(n_sites)], per_site)
+    people = pd.DataFrame({"subject": [f"p{i:04}" for i in range(n)], "label": np.tile([0, 1], n // 2)})
+    people["mean_fd"], people["age"] = rng.lognormal(-2, 0.5, n), rng.normal(15, 4, n)
+    people["sex"] = (rng.random(n) < 0.8).astype(int)
+    restless = (people["mean_fd"] > people["mean_fd"].quantile(2 / 3)).to_numpy()
+    effect = np.repeat(1.2 + 0.3 * rng.normal(size=n_sites), per_site)
+    score = effect * (people["label"] - 0.5) + moved * restless + rng.normal(size=n)
+    runs = people[["subject", "label"]].assign(
+        method="m", protocol="loso", seed=0, site=site, score=score, probability=1 / (1 + np.exp(-score))
+    )
+    return runs, people
+
+
+def test_groups_compare_people_of_one_site_and_one_group():
+    runs, people = study(n_sites=3)
+    by_site = groups_by_site(runs, people, "m")
+    found = groups_pooled(by_site, n_boot=200).set_index(["covariate", "group"])
+    women = runs.merge(people, on=["subject", "label"]).query("sex == 0")
+    wins = pairs = 0.0
+    for site, here in women.groupby("site"):
+        n = here["label"].sum() * (1 - here["label"]).sum()
+        expected = roc_auc_score(here["label"], here["score"])
+        wins, pairs = wins + n * expected, pairs + n
+        row = by_site[(by_site["group"] == "female") & (by_site["site"] == site)].iloc[0]
+        assert row["auc"] == pytest.approx(expected) and row["low"] <= expected <= row["high"]
+    row = found.loc[("sex", "female")]
+    assert row["auc"] == pytest.approx(wins / pairs) and row["low"] <= row["auc"] <= row["high"]
+    cases = women[women["label"] == 1]
+    assert row["sensitivity"] == pytest.approx((cases["probability"] >= 0.5).mean())
+    assert found["n"].groupby(level=0).sum().tolist() == [180, 180, 180] and len(found) == 8
+
+
+def rejected(lost, n_worlds=400, k=12, m=10):
+    """Mean difference and share of worlds in which two groups are told apart; the second has a smaller effect."""
+    rng, differences, ps = np.random.default_rng(1), [], []
+    for _ in range(n_worlds):
+        parts = []
+        for effect in (1.2, 1.2 - lost):
+            of_site = effect + 0.3 * rng.normal(size=(k, 1))
+            cases, controls = of_site + rng.normal(size=(k, m)), rng.normal(size=(k, m))
+            parts += [(cases[:, :, None] > controls[:, None]).sum(axis=(1, 2)), np.full(k, m * m)]
+        test = nadeau_bengio(pseudo_values(*parts), 0.0)
+        differences.append(test.mean)
+        ps.append(test.p)
+    return np.mean(differences), np.mean(np.array(ps) < 0.05)
+
+
+def test_groups_that_differ_are_told_apart_and_others_are_not():
+    """The AUC of the second group is Phi(0.3 / sqrt(2.09)) instead of Phi(1.2 / sqrt(2.09))."""
+    truth = norm.cdf(0.3 / np.sqrt(2.09)) - norm.cdf(1.2 / np.sqrt(2.09))
+    difference, power = rejected(lost=0.9)
+    assert difference == pytest.approx(truth, abs=0.01) and power > 0.8
+    difference, level = rejected(lost=0.0)
+    assert abs(difference) < 0.01 and 0.02 < level < 0.08
+
+
+def test_scores_moved_in_one_group_change_its_decisions_not_its_auc():
+    found = group_tests(groups_by_site(*study(moved=1.0), "m")).set_index(["covariate", "measure"])["gap"]
+    assert abs(found["motion", "auc"]) < 0.1
+    assert found["motion", "sensitivity"] > 0.1 and found["motion", "specificity"] < -0.2
+
+
+def test_a_group_of_one_site_cannot_be_tested():
+    runs, people = study(n_sites=4)
+    people.loc[runs["site"] != "S00", "sex"] = 1
+    found = group_tests(groups_by_site(runs, people, "m")).set_index(["covariate", "measure"])
+    assert np.isnan(found.loc[("sex", "auc"), "p"]) and np.isfinite(found.loc[("age", "auc"), "p"])
