@@ -129,9 +129,9 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
             profiles = np.full((len(cohort), len(edges), 2), np.nan)
             long = ~self._short(cohort, window)
             if long.any():
-                profiles[long] = profiles_of(
-                    cohort.subset(long), edges, window[long], stride[long], self.stretch
-                ).values
+                profiles[long] = profiles_of(cohort.subset(long), edges, window[long], stride[long], self.stretch).of(
+                    edges
+                )
         values, table = cohort_edges(cohort, self.kind, self.shrinkage, self.robust), as_table(covariates, len(cohort))
         nodes = self.pathways_.nodes(values[:, edges], table, profiles, self.adapt)
         return Episode(placed(nodes, self._where()), np.full(len(cohort), np.nan), self._graph)

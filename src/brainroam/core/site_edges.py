@@ -83,7 +83,7 @@ class SiteEdges:
         """K_ef of these pairs of sites, in one walk over the edges."""
         products = [np.zeros((len(self.people[first]), len(self.people[second]))) for first, second in pairs]
         for columns in self._blocks:
-            residuals = {name: self._residuals(name, columns) for name in {site for pair in pairs for site in pair}}
+            residuals = self._residuals(columns)
             for product, (first, second) in zip(products, pairs, strict=True):
                 product += residuals[first] @ residuals[second].T
         return products
@@ -91,10 +91,10 @@ class SiteEdges:
     def primal(self, weights: np.ndarray) -> np.ndarray:
         """Weights of the edges (M, k) from weights of the people (n, k): R' beta."""
         columns = weights.reshape(len(self._rows), -1)
-        parts = [
-            sum(self._residuals(name, block).T @ columns[people] for name, people in self.people.items())
-            for block in self._blocks
-        ]
+        parts = []
+        for block in self._blocks:
+            residuals = self._residuals(block)
+            parts.append(sum(residuals[name].T @ columns[people] for name, people in self.people.items()))
         return np.concatenate(parts)
 
     def centre(self, sites: Sequence[str]) -> np.ndarray:
@@ -115,7 +115,7 @@ class SiteEdges:
     def residuals(self, dtype: type = np.float32) -> Iterator[tuple[slice, np.ndarray]]:
         """Block after block of edges, and r of everybody there (n, edges), one site after the other."""
         for columns in self._blocks:
-            yield columns, np.concatenate([self._residuals(name, columns).astype(dtype) for name in self.sites])
+            yield columns, np.concatenate([part.astype(dtype) for part in self._residuals(columns).values()])
 
     def score(self, people: np.ndarray, centre: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(x - centre)' w of these people (by position); a missing edge adds nothing."""
@@ -134,8 +134,13 @@ class SiteEdges:
 
         return self._cache.summary(("site mean", self.kind), [rows], lambda: self._over_blocks(mean))
 
-    def _residuals(self, site: str, columns: slice) -> np.ndarray:
-        values, mean = self._values[self._rows[self.people[site]], columns], self._mean(site)[columns]
+    def _residuals(self, columns: slice) -> dict[str, np.ndarray]:
+        """r of the people of each site on a block of edges, which is read once for all sites."""
+        values = self._values[self._rows, columns]
+        return {name: self._without_mean(values[people], name, columns) for name, people in self.people.items()}
+
+    def _without_mean(self, values: np.ndarray, site: str, columns: slice) -> np.ndarray:
+        mean = self._mean(site)[columns]
         if self.centred:
             return np.nan_to_num(values - mean)
         return np.where(np.isfinite(values), values, np.nan_to_num(mean))
@@ -151,8 +156,9 @@ class SiteEdges:
         case = self._labels[people] == 1
 
         def contrast(columns: slice) -> np.ndarray:
-            present = np.isfinite(self._values[self._rows[people], columns])
-            values = np.where(present, self._residuals(site, columns), 0)
+            read = self._values[self._rows[people], columns]
+            present = np.isfinite(read)
+            values = np.where(present, self._without_mean(read, site, columns), 0)
             mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
             return np.stack([self._precision(site) * (mean[0] - mean[1]), (values**2).sum(axis=0), present.sum(axis=0)])
 

@@ -94,6 +94,7 @@ class StoredCohort(Cohort):
         gone = people.missing_rois
         self._begin(opened, Path(work).absolute(), memory, np.array(people._series), people.excluded)
         self._features["missing_rois"] = gone
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def _begin(self, store: CohortStore, work: Path, memory: float, rows: np.ndarray, excluded: pd.DataFrame) -> None:
         self.store, self.memory = store, memory

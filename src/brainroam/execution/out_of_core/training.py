@@ -19,6 +19,7 @@ from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Evidence, Profiles, evidence_of, positions, profiles_of
 from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.data import stored_cohort
 from brainroam.data.groups import group_codes
 from brainroam.data.stored_array import StoredArray
 from brainroam.data.stored_cohort import StoredCohort
@@ -39,7 +40,7 @@ class StoredEvidence(Evidence):
         contrast: str,
     ) -> None:  # fmt: skip
         self._cohort = cohort
-        self._columns: tuple[np.ndarray, Scratch] | None = None
+        self._narrow: tuple[np.ndarray, Scratch] | None = None
         site = cohort.table["site"].to_numpy().astype(str)
         group = group_codes(cohort.table)
         super().__init__(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)  # type: ignore[arg-type]
@@ -47,7 +48,7 @@ class StoredEvidence(Evidence):
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "StoredEvidence":
         """The same with the columns of these scaffolds, person by person."""
         ready, wanted = copy(self), edges_of(scaffolds)
-        ready._columns = wanted, Scratch(self._cohort, len(wanted), lambda people: self.edges[people, wanted])
+        ready._narrow = wanted, Scratch(self._cohort, len(wanted), lambda people: self.edges[np.ix_(people, wanted)])
         return ready
 
     def require_memory(self, n_nodes: int, width: int) -> None:
@@ -61,9 +62,9 @@ class StoredEvidence(Evidence):
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people on some edges."""
-        if self._columns is None:
-            return self.edges[positions(people), edges]
-        known, scratch = self._columns
+        if self._narrow is None:
+            return self.edges[np.ix_(positions(people), edges)]
+        known, scratch = self._narrow
         return scratch.array[positions(people), np.searchsorted(known, edges)]
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
@@ -150,6 +151,8 @@ def _(
     cohort: StoredCohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
 ) -> Profiles:
     subjects = cohort.table["subject"].tolist()
+    if len(cohort) <= stored_cohort.BATCH:  # such as are read at once
+        return Profiles.compute(list(cohort.series), edges, window, stride, subjects, stretch)
 
     def read(people: np.ndarray) -> np.ndarray:
         """One person at a time: windows of all edges of many would be large."""
