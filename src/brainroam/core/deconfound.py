@@ -17,7 +17,7 @@ then takes a site's shrunken slopes, and Gamma_bar is the common slope.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -190,10 +190,12 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         people: np.ndarray,
         columns: np.ndarray | slice = slice(None),
         slopes: str | None = None,
+        complete: bool = False,
     ) -> np.ndarray:
         """r_site (n, k) of some of the people it was fitted on (by position), from their values on some edges.
 
         ``slopes="site"`` takes the site's own slopes whatever the deconfounder does: they do not depend on other sites.
+        With ``complete`` a missing value stands where its site's own regression expects it.
         """
         table, place = self._people
         raw, place = self.encoder_.imputed(table.iloc[people]), place[people]
@@ -202,9 +204,13 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             fits = [(fit.intercept, np.nan_to_num(fit.coef)) for fit in self._fits]
         else:
             fits = self._own_units()[0]
-        for name, (intercept, coef) in zip(self.sites_, fits, strict=True):
+        for name, own, (intercept, coef) in zip(self.sites_, self._fits, fits, strict=True):
             here = place == name
-            residuals[here] = values[here] - intercept[columns] - raw[here] @ coef[:, columns]
+            known = values[here]
+            if complete and np.isnan(known).any():
+                expected = own.intercept[columns] + raw[here] @ np.nan_to_num(own.coef[:, columns])
+                known = np.where(np.isnan(known), expected, known)
+            residuals[here] = known - intercept[columns] - raw[here] @ coef[:, columns]
         return residuals
 
     def fit_transform(
@@ -263,6 +269,18 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         part.notes_, part.sites_, part._people = self.notes_, list(sites), self._people
         part._average([self._fits[self.sites_.index(name)] for name in sites])
         return part
+
+    @classmethod
+    def of_fits(
+        cls, fits: Mapping[str, SiteFit], encoder: CovariateEncoder, slopes: Slopes = "shrunken"
+    ) -> "SiteDeconfounder":
+        """What the sites with these regressions give together, without their people."""
+        whole = cls(slopes=slopes)
+        whole.encoder_, whole.sites_, whole.notes_ = encoder, sorted(fits), []
+        whole._average([fits[name] for name in whole.sites_])
+        for name in whole.sites_:
+            whole.notes_ += fits[name].notes(name, encoder.names_)
+        return whole
 
     def state(self) -> dict[str, np.ndarray]:
         """What `transform` needs, as arrays; names and levels of the covariates are JSON bytes."""
@@ -350,10 +368,16 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
         return [fit.filled(usual) for fit in self._fits], usual
 
-    def slope_changes(self) -> np.ndarray:
-        """(E, d, M) What pooling adds to each site's own slopes, in the covariates' own units."""
-        own = np.nan_to_num(np.stack([fit.coef for fit in self._fits]))
-        return np.stack([coef for _, coef in self._own_units()[0]]) - own
+    def pooling_changes(self) -> tuple[np.ndarray, np.ndarray]:
+        """(E, M) and (E, d, M): what pooling adds to each site's fit at its mean covariates, and to its own slopes.
+
+        In the covariates' own units; NaN at edges that nobody of the site has.
+        """
+        levels, slopes = [], []
+        for own, (intercept, coef) in zip(self._fits, self._own_units()[0], strict=True):
+            slopes.append(coef - np.nan_to_num(own.coef))
+            levels.append(intercept - own.intercept + own.centre @ slopes[-1])
+        return np.stack(levels), np.stack(slopes)
 
     def _std(self) -> np.ndarray:
         return self.encoder_.std_[:, None]

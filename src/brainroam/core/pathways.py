@@ -94,6 +94,20 @@ class Pathways:
     scale: np.ndarray
     skip: np.ndarray
 
+    def state(self) -> dict[str, np.ndarray]:
+        """What a saved model keeps of them, as arrays; the rest follows from these."""
+        scaffold = self.scaffold
+        return {
+            **{f"deconfounder.{name}": value for name, value in self.deconfounder.state().items()},
+            "scaffold.edges": scaffold.edges,
+            "scaffold.consensus": scaffold.consensus,
+            "scaffold.sign_consistency": scaffold.sign_consistency,
+            "scaffold.stability": scaffold.stability,
+            "pathways.centre": self.centre,
+            "pathways.scale": self.scale,
+            "pathways.skip": self.skip,
+        }
+
     def nodes(
         self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
     ) -> np.ndarray:
@@ -190,13 +204,16 @@ class Evidence:
         """
         if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
             return 0.0
-        raw, frozen = self.deconfounder.encoder_.imputed(self.covariates), self.frozen(sites)
-        changes = dict(zip(frozen.sites_, frozen.slope_changes(), strict=True))
-        moved = []
-        for name in (self.sites[row] for row in rows):
-            case, control = ((self.site == name) & (self.y == label) for label in (1, 0))
-            moved.append(-(raw[case].mean(axis=0) - raw[control].mean(axis=0)) @ changes[name])
-        return np.stack(moved)
+        frozen = self.frozen(sites)
+        changes = dict(zip(frozen.sites_, frozen.pooling_changes()[1], strict=True))
+        names = [self.sites[row] for row in rows]
+        return np.stack([-gap @ changes[name] for name, gap in zip(names, self.covariate_gaps(names), strict=True)])
+
+    def covariate_gaps(self, sites: Sequence[str]) -> list[np.ndarray]:
+        """Mean covariates (d,) of the cases of each site minus those of its controls, in their own units."""
+        raw = self.deconfounder.encoder_.imputed(self.covariates)
+        classes = [[(self.site == name) & (self.y == label) for label in (1, 0)] for name in sites]
+        return [raw[case].mean(axis=0) - raw[control].mean(axis=0) for case, control in classes]
 
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "Evidence":
         """The same evidence, ready to read people on the edges of these scaffolds."""
@@ -210,11 +227,15 @@ class Evidence:
         return self.edges[np.ix_(people, edges)]
 
     def residuals_of(
-        self, people: np.ndarray, edges: np.ndarray, deconfounder: SiteDeconfounder | None = None
+        self,
+        people: np.ndarray,
+        edges: np.ndarray,
+        deconfounder: SiteDeconfounder | None = None,
+        complete: bool = False,
     ) -> np.ndarray:
         """r_site of some people on some edges; computed when asked for, since of all edges they are large."""
-        known = deconfounder or self.deconfounder
-        return known.site_residuals(self.values_of(people, edges), positions(people), edges)
+        known, values = deconfounder or self.deconfounder, self.values_of(people, edges)
+        return known.site_residuals(values, positions(people), edges, complete=complete)
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people (a mask), as many at a time as memory allows: everybody."""
@@ -239,7 +260,9 @@ class Evidence:
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
 
         def read(people: np.ndarray) -> np.ndarray:
-            static = self.residuals_of(people, scaffold.edges, deconfounder)[..., None] * orientation[:, None]
+            # A missing edge stands at its site's own fit: then products over people add up over sites (site_summary).
+            residual = self.residuals_of(people, scaffold.edges, deconfounder, complete=True)
+            static = residual[..., None] * orientation[:, None]
             described = [] if profiles is None else [profiles.of(scaffold.edges, people)]
             return np.concatenate([static, *described], axis=-1)
 
