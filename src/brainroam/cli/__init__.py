@@ -13,7 +13,22 @@ import typer
 from typer.core import TyperGroup
 
 from brainroam import __version__
-from brainroam.cli import atlas, audit, data, export, extract, init, model, paper, plan, report, run, scale, study
+from brainroam.cli import (
+    atlas,
+    audit,
+    data,
+    export,
+    extract,
+    federation,
+    init,
+    model,
+    paper,
+    plan,
+    report,
+    run,
+    scale,
+    study,
+)
 from brainroam.cli.verbosity import speaks, verbose
 from brainroam.errors import BrainroamError, UsageError, visible
 
@@ -106,6 +121,7 @@ PANELS = {
         study.methods,
     ),
     "Keep and use one model": (model.fit, model.predict, model.explain),
+    "Hospitals that cannot share": (federation.site, federation.pool),
 }
 for _panel, _commands in PANELS.items():
     for _command in _commands:

@@ -58,7 +58,7 @@ class SiteSummary:
     def of(
         cls, edges: np.ndarray, y: np.ndarray, covariates: pd.DataFrame, huber_k: float, contrast: str
     ) -> "SiteSummary":
-        """Summarise the people of one site: edges (n, M), labels and covariates; a missing covariate stands at its mean.
+        """Summarise the people of one site: edges (n, M), labels, covariates; a missing covariate stands at its mean.
 
         >>> rng = np.random.default_rng(0)
         >>> ages = pd.DataFrame({"age": rng.uniform(10, 40, 30)})
@@ -205,8 +205,8 @@ class SummaryEvidence(Evidence):
             self._pooled(name, edges, level, slope)
             for name, level, slope in zip(deconfounder.sites_, levels, slopes, strict=True)
         ]
-        gram, sums, count = (sum(values) for values in zip(*parts, strict=True))
-        n_controls, n_cases = sum(self._summaries[name].counts for name in deconfounder.sites_)
+        gram, sums, count = (np.sum(values, axis=0) for values in zip(*parts, strict=True))
+        n_controls, n_cases = np.sum([self._summaries[name].counts for name in deconfounder.sites_], axis=0)
         n_people, total = int(n_controls + n_cases), sums[0] + sums[1]
         variance = np.diag(gram) / np.maximum(count, 1) - (total / np.maximum(count, 1)) ** 2
         scale = np.sqrt(np.maximum(variance, 0))
@@ -244,9 +244,7 @@ class SummaryEvidence(Evidence):
         return SiteDeconfounder.of_fits({name: self._summaries[name].fit for name in names}, encoder)
 
 
-def _own_residuals(
-    edges: np.ndarray, covariates: pd.DataFrame, huber_k: float
-) -> tuple[SiteDeconfounder, np.ndarray]:
+def _own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -> tuple[SiteDeconfounder, np.ndarray]:
     """The regression of one site and the residuals by it."""
     deconfounder = SiteDeconfounder(huber_k).fit_sites(edges, covariates, None)
     return deconfounder, deconfounder.site_residuals(edges, np.arange(len(edges)))
