@@ -114,7 +114,7 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
         upper, lower = 1 / (2 * ratio) - epsilon * ratio, -1 / (2 * ratio) - epsilon * ratio
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)) - delta)
 
-    return float(np.exp(brentq(excess, -10, 20)))
+    return float(np.exp(brentq(excess, -25, 20)))
 
 
 def _nearest_positive(matrix: np.ndarray) -> np.ndarray:

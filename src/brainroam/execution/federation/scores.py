@@ -4,8 +4,8 @@ The AUC, the sensitivity at a few rates of false positives, mean and spread of t
 least five people of one class with their mean score. No score of a single person is among them.
 
 The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
-follows exactly. The slope minimises the log loss with everybody of a bin at its mean score, which is close to, but not
-the same as, the slope of a fit in one place.
+follows exactly. The slope minimises the log loss with half of a bin's people above and half below its mean score, as far
+as the spread of the class that lies within bins says: close to, but not the same as, the slope of a fit in one place.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def calibration_of(summaries: Sequence[dict[str, np.ndarray]]) -> Calibration:
     """Threshold and slope from the third summaries of all sites; where noise left no bins, from the class means."""
     counts, means, squares = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean", "square"))
     threshold = float(means.mean())
-    bins = np.concatenate([s["bins"] for s in summaries])
+    bins = np.concatenate([_halved(s) for s in summaries])
     if not len(bins):
         return Calibration(threshold, max(float(np.diff(means, axis=1).mean()), 1e-3))  # scores have unit spread
     total = counts.sum()
@@ -62,6 +62,17 @@ def shifts_of(summaries: Sequence[dict[str, np.ndarray]]) -> dict[str, SiteShift
         "controls": shift_of_moments(counts[:, 0], means[:, 0], squares[:, 0]),
         UNLABELLED: shift_of_moments(everybody, mean, square),
     }
+
+
+def _halved(summary: dict[str, np.ndarray]) -> np.ndarray:
+    """Bins (class, count, score) in two halves, one spread within bins above and below the mean of each."""
+    bins, halves = summary["bins"], []
+    for label in (0, 1):
+        own = bins[bins[:, 0] == label]
+        between = own[:, 1] @ (own[:, 2] - summary["mean"][label]) ** 2
+        within = np.sqrt(max(summary["square"][label] - between, 0) / summary["counts"][label])
+        halves += [own * [1, 0.5, 1] + [0, 0, side * within] for side in (-1, 1)]
+    return np.concatenate(halves)
 
 
 def _bins(score: np.ndarray) -> list[np.ndarray]:

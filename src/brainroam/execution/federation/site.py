@@ -54,8 +54,8 @@ def answer(
     Examples
     --------
     >>> import brainroam
-    >>> site = brainroam.make_cohort(n_sites=1, n_per_site=24, n_rois=8)
-    >>> first = answer(site, name="Hospital A")
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=24, n_rois=8)
+    >>> first = answer(cohort.select(["S01"]), name="Hospital A")
     >>> first.site, first.arrays["contrast"].shape
     ('Hospital A', (28,))
     """
