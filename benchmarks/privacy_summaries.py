@@ -8,7 +8,7 @@ diagnosis. Against the first summary the attack is the person's residual along t
 the residuals of the people who took part span what the products are made of:
 
     membership    |r - projection of r on the products' range| / |r|          0 for who took part, where people < edges
-    diagnosis     r' P^+ (sum of cases - sum of controls)                     1 for a case who took part, -1 for a control
+    diagnosis     r' P^+ (sum of cases - sum of controls)                  1 for a case who took part, -1 for a control
 """
 
 import argparse

@@ -4,8 +4,8 @@ The AUC, the sensitivity at a few rates of false positives, mean and spread of t
 least five people of one class with their mean score. No score of a single person is among them.
 
 The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
-follows exactly. The slope minimises the log loss with half of a bin's people above and half below its mean score, as far
-as the spread of the class that lies within bins says: close to, but not the same as, the slope of a fit in one place.
+follows exactly. The slope minimises the log loss with half of a bin's people above and half below its mean score, as
+far as the spread of the class that lies within bins says: close to, but not the same as, the slope of a fit in one place.
 """
 
 from collections.abc import Sequence
