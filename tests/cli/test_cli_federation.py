@@ -55,7 +55,7 @@ def test_the_model_predicts_explains_and_is_reported(folder, outputs):
 def test_show_needs_no_data(folder, outputs):
     result = run("site", "--show", folder / "A2.summary")
     assert result.exit_code == 0
-    assert "sum over everybody of the product of their residuals" in result.output
+    assert "sum over everybody of the product of their residuals, as components" in result.output
 
 
 def test_mistakes_are_one_line(folder, outputs, tmp_path):

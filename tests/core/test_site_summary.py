@@ -38,7 +38,6 @@ def evidence(cohort):
         name: SiteProducts.of(needed, edges[np.ix_(here, needed)], y[here], q, 1.345)
         for name, (here, q) in people.items()
     }
-    second = {name: SiteProducts.from_arrays(products.arrays()) for name, products in second.items()}
     return SummaryEvidence(first, ["age", "sex"], second)
 
 

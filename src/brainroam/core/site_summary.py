@@ -13,6 +13,7 @@ pooling adds to the site's level and slopes (`SiteDeconfounder.pooling_changes`)
 
 so the second summary is sum r0 r0', sum q r0' and the two sums of r0 on the edges asked for. Everything adds up over
 sites, and leaving a site out is leaving its summary out. The ridge of `brainroam.core.pathways` follows from the sums.
+Where edges outnumber people, sum r0 r0' = F'F is kept as its principal components F: fewer numbers that say the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,8 +104,8 @@ class SiteProducts:
     ----------
     edges : ndarray of int, shape (N,)
         Ascending.
-    products : ndarray of shape (N, N)
-        sum r0 r0'.
+    factor : ndarray of shape (k, N)
+        F with F'F = sum r0 r0', its principal components times their singular values, largest first.
     with_covariates : ndarray of shape (d, N)
         sum q r0'.
     sums : ndarray of shape (2, N)
@@ -112,7 +113,7 @@ class SiteProducts:
     """
 
     edges: np.ndarray
-    products: np.ndarray
+    factor: np.ndarray
     with_covariates: np.ndarray
     sums: np.ndarray
 
@@ -124,32 +125,20 @@ class SiteProducts:
         deconfounder, residuals = _own_residuals(values, covariates, huber_k)
         r0, raw = np.nan_to_num(residuals), deconfounder.encoder_.imputed(covariates)
         sums = np.stack([r0[y == label].sum(axis=0) for label in (0, 1)])
-        return cls(edges, r0.T @ r0, (raw - raw.mean(axis=0)).T @ r0, sums)
+        _, singular, components = np.linalg.svd(r0, full_matrices=False)
+        return cls(edges, singular[:, None] * components, (raw - raw.mean(axis=0)).T @ r0, sums)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything, by name; of the symmetric products the upper triangle."""
-        upper = self.products[np.triu_indices(len(self.edges))]
-        return {
-            "edges": self.edges,
-            "products": upper,
-            "with_covariates": self.with_covariates,
-            "sums": self.sums,
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "SiteProducts":
-        """What `arrays` returned."""
-        size = len(arrays["edges"])
-        products, upper = np.empty((size, size)), np.triu_indices(size)
-        products[upper] = products.T[upper] = arrays["products"]
-        return cls(arrays["edges"], products, arrays["with_covariates"], arrays["sums"])
+    @property
+    def products(self) -> np.ndarray:
+        """sum r0 r0' (N, N)."""
+        return self.factor.T @ self.factor
 
     def on(self, edges: np.ndarray) -> "SiteProducts":
         """The same on some of the edges."""
         at = np.searchsorted(self.edges, edges)
         if not np.array_equal(self.edges[np.minimum(at, len(self.edges) - 1)], edges):
             raise DataError("the second summary lacks edges that the scaffold needs")
-        return SiteProducts(edges, self.products[np.ix_(at, at)], self.with_covariates[:, at], self.sums[:, at])
+        return SiteProducts(edges, self.factor[:, at], self.with_covariates[:, at], self.sums[:, at])
 
 
 class SummaryEvidence(Evidence):

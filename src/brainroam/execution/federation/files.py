@@ -34,7 +34,7 @@ ARRAYS: dict[tuple[str, int], dict[str, int]] = {
         **{"counts": 1, "covariate_mean": 2, "covariate_scatter": 2, "contrast": 1},
         **{"fit.intercept": 1, "fit.coef": 2, "fit.variance": 2, "fit.centre": 1, "fit.n_people": 0},
     },
-    (SUMMARY, 2): {"counts": 1, "edges": 1, "products": 1, "with_covariates": 2, "sums": 2},
+    (SUMMARY, 2): {"counts": 1, "edges": 1, "factor": 2, "with_covariates": 2, "sums": 2},
     (SUMMARY, 3): {"counts": 1, "auc": 0, "mean": 1, "square": 1, "roc": 2, "bins": 2},
     (REQUEST, 2): {"edges": 1, "centre": 1},
     (REQUEST, 3): {},
@@ -186,7 +186,7 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
         "fit.coef": (d, n_edges),
         "fit.variance": (d, n_edges),
         "fit.centre": (d,),
-        "products": (size * (size + 1) // 2,),
+        "factor": (len(arrays.get("factor", ())), size),
         "with_covariates": (d, size),
         "sums": (2, size),
         "mean": (2,),
@@ -195,7 +195,7 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
     for name, shape in shapes.items():
         if name in arrays and arrays[name].shape != shape:
             raise ValueError(f"{name} has the shape {arrays[name].shape}, not {shape}")
-    for name in ("counts", "covariate_mean", "covariate_scatter", "products", "with_covariates", "sums", "auc"):
+    for name in ("counts", "covariate_mean", "covariate_scatter", "factor", "with_covariates", "sums", "auc"):
         if name in arrays and not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")
     for name in ("contrast", "fit.intercept"):

@@ -208,7 +208,7 @@ class Pool:
 
 
 def _products(message: Message) -> SiteProducts:
-    return SiteProducts.from_arrays({name: value for name, value in message.arrays.items() if name != "counts"})
+    return SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
 
 
 def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:

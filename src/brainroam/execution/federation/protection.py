@@ -78,8 +78,10 @@ class Protection:
         products = known.T @ known + noise + np.triu(noise, 1).T
         mean = sums.sum(axis=0) / n
         counts = np.array([[(y == label).sum()] for label in (0, 1)])
-        centred = _nearest_positive(products - n * np.outer(mean, mean))
-        return SiteProducts(edges, centred, np.zeros((0, size)), sums - counts * mean)
+        values, vectors = np.linalg.eigh(products - n * np.outer(mean, mean))
+        positive = values > 0  # noise gives products directions that no residuals have
+        factor = np.sqrt(values[positive])[:, None] * vectors[:, positive].T
+        return SiteProducts(edges, factor, np.zeros((0, size)), sums - counts * mean)
 
     def scores(
         self, auc: float, score: np.ndarray, y: np.ndarray, rng: np.random.Generator
@@ -115,9 +117,3 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)) - delta)
 
     return float(np.exp(brentq(excess, -25, 20)))
-
-
-def _nearest_positive(matrix: np.ndarray) -> np.ndarray:
-    """Without the negative directions that noise gives to products, which no residuals have."""
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.maximum(values, 0)) @ vectors.T

@@ -5,7 +5,7 @@ least five people of one class with their mean score. No score of a single perso
 
 The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
 follows exactly. The slope minimises the log loss with half of a bin's people above and half below its mean score, as
-far as the spread of the class that lies within bins says: close to, but not the same as, the slope of a fit in one place.
+far as the spread of the class that lies within bins says: close to the slope of a fit in one place, but not the same.
 """
 
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ MEANING = {
     "fit.variance": "for every edge how uncertain those slopes are",
     "contrast": "for every edge the mean difference between cases and controls",
     "edges": "which edges were asked for",
-    "products": "for every pair of these edges the sum over everybody of the product of their residuals",
+    "factor": "for every pair of these edges the sum over everybody of the product of their residuals, as components",
     "with_covariates": "for each of these edges the sum over everybody of its residual times {covariates}",
     "sums": "for each of these edges the sum of its residuals over the controls and over the cases",
     "auc": "how well a model that never saw this site orders its people (AUC)",

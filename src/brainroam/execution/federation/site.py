@@ -121,7 +121,7 @@ def _products(
         found = SiteProducts.of(asked, edges[:, asked], y, covariates, request.settings.huber_k)
     else:
         found = protection.products(asked, edges[:, asked], request.arrays["centre"], y, rng)
-    return {"counts": np.array([(y == label).sum() for label in (0, 1)]), **found.arrays()}
+    return {"counts": np.array([(y == label).sum() for label in (0, 1)]), **vars(found)}
 
 
 def _scores(
