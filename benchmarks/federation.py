@@ -34,8 +34,8 @@ from brainroam.methods.tuning import Selected
 def federated(cohort: Cohort, folder: Path, protection: Protection | None = None, seed: int = 0) -> pd.DataFrame:
     """Three rounds of all sites; processor seconds and bytes by site and round."""
     rows, rng = [], np.random.default_rng(seed)
-    parts = {name: alone(cohort, name) for name in cohort.sites}
     for number in (1, 2, 3):
+        parts = {name: alone(cohort, name) for name in cohort.sites}
         request = None if number == 1 else read_message(folder / "pool" / "request", REQUEST)
         paths = []
         for k, (name, part) in enumerate(parts.items()):

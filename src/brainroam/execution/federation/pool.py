@@ -109,23 +109,26 @@ class Pool:
             return Progress(1, [f"{len(first)} site(s) so far ({listed(self.sites)}); {MIN_SITES} are needed to go on"])
         like, odd = self._messages[1][self.sites[0]], suspicions(first)
         evidence = SummaryEvidence(first, like.covariates)
-        scaffolds = self._scaffolds(evidence)
+        scaffolds = {frozenset[str](): evidence.scaffold(self.sites, **self.thresholds)}
+        scaffolds |= self._without(evidence, 1)
         whole = scaffolds[frozenset()]
         self._write_scaffold(whole, evidence)
         people = f"{int(sum(summary.counts.sum() for summary in first.values()))} people of {len(first)} sites"
         lines = [f"{len(whole)} of {len(whole.consensus)} edges agreed on, from {people}"]
         lines += [f"note: {note}" for note in evidence.deconfounder.notes_]
-        single = edges_of([scaffold for left_out, scaffold in scaffolds.items() if len(left_out) < 2])
+        needed = edges_of(scaffolds.values())
         second = {name: _products(message) for name, message in self._messages[2].items()}
-        waiting = [name for name in self.sites if name not in second or not np.isin(single, second[name].edges).all()]
+        waiting = [name for name in self.sites if name not in second or not np.isin(needed, second[name].edges).all()]
         if waiting:
-            asked = edges_of(scaffolds.values())
+            # Also what is needed once a site has withdrawn, so that the others need not send this round again.
+            pairs = self._without(evidence, 2) if len(self.sites) > MIN_SITES else {}
+            asked = edges_of([*scaffolds.values(), *pairs.values()])
             centre = evidence.deconfounder.mean_intercept_[asked]
             self._ask(like, 2, {"edges": asked, "centre": centre})
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, odd)
         evidence = SummaryEvidence(first, like.covariates, second)
-        return self._third(evidence, {k: v for k, v in scaffolds.items() if len(k) < 2}, first, like, lines, odd)
+        return self._third(evidence, scaffolds, first, like, lines, odd)
 
     def _third(
         self,
@@ -167,16 +170,15 @@ class Pool:
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
         return Progress(4, lines, odd, scores)
 
-    def _scaffolds(self, evidence: SummaryEvidence) -> dict[frozenset[str], Scaffold]:
-        """Without nobody, each site and each two sites, so that a site can withdraw without another round."""
-        found = {frozenset[str](): evidence.scaffold(self.sites, **self.thresholds)}
-        for number in (1, 2) if len(self.sites) > MIN_SITES else (1,):
-            for left_out in map(frozenset, combinations(self.sites, number)):
-                rest = [name for name in self.sites if name not in left_out]
-                try:
-                    found[left_out] = evidence.scaffold(rest, **self.thresholds)
-                except EmptyScaffoldError:
-                    continue
+    def _without(self, evidence: SummaryEvidence, number: int) -> dict[frozenset[str], Scaffold]:
+        """The scaffolds without every so many sites, where the others agree on any edge."""
+        found = {}
+        for left_out in map(frozenset, combinations(self.sites, number)):
+            rest = [name for name in self.sites if name not in left_out]
+            try:
+                found[left_out] = evidence.scaffold(rest, **self.thresholds)
+            except EmptyScaffoldError:
+                continue
         return found
 
     def _ask(self, like: Message, number: int, arrays: dict[str, np.ndarray], request: str = "") -> None:
