@@ -1,14 +1,13 @@
-"""Federated site by site against one fit in one place: equality, bytes, time, careless sites, the price of noise.
+"""Federated site by site against one fit in one place: equality, bytes, time, careless sites.
 
-python benchmarks/federation.py /data/ABIDE_pcp --out pool            (about ten minutes of one core)
+python benchmarks/federation.py /data/ABIDE_pcp --out pool            (about three minutes of one core)
 
 Every site of a cohort writes its three files as `brainroam site` does; a pool puts them together. The same people are
 then fitted in one place (`core[epochs=0]`, inner leave-one-site-out) and every number is compared. Times are processor
-time of one core. Afterwards single sites misbehave, and all sites add noise.
+time of one core. Afterwards single sites misbehave. What noise costs is measured by privacy_summaries.py.
 """
 
 import argparse
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
@@ -21,9 +20,8 @@ from threadpoolctl import threadpool_limits
 from brainroam import Cohort, load_cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.site_summary import SiteSummary
-from brainroam.errors import BrainroamError
 from brainroam.evaluation.stats.verdict import verdict
-from brainroam.execution.federation import Pool, Protection, answer
+from brainroam.execution.federation import Pool, answer
 from brainroam.execution.federation.checks import suspicions
 from brainroam.execution.federation.files import REQUEST, read_message
 from brainroam.methods.registry import method_info
@@ -31,16 +29,16 @@ from brainroam.methods.saving import load_method
 from brainroam.methods.tuning import Selected
 
 
-def federated(cohort: Cohort, folder: Path, protection: Protection | None = None, seed: int = 0) -> pd.DataFrame:
+def federated(cohort: Cohort, folder: Path) -> pd.DataFrame:
     """Three rounds of all sites; processor seconds and bytes by site and round."""
-    rows, rng = [], np.random.default_rng(seed)
+    rows = []
     for number in (1, 2, 3):
         parts = {name: alone(cohort, name) for name in cohort.sites}
         request = None if number == 1 else read_message(folder / "pool" / "request", REQUEST)
         paths = []
         for k, (name, part) in enumerate(parts.items()):
             start = process_time()
-            path = answer(part, request, protection=protection, rng=rng).write(folder / f"{k}-{number}.summary")
+            path = answer(part, request).write(folder / f"{k}-{number}.summary")
             rows.append({"site": name, "round": number, "s": process_time() - start, "bytes": path.stat().st_size})
             paths.append(path)
         pool = Pool(folder / "pool")
@@ -146,39 +144,6 @@ def careless(cohort: Cohort) -> None:
     print("correlation of a contrast with the mean of the others:", np.round(np.sort(along), 2).tolist(), flush=True)
 
 
-def noisy(cohort: Cohort) -> None:
-    """AUC at held-out sites without covariates, and with clipping and noise; AUCs are of the true scores."""
-    plain = cohort.using([])
-    for epsilon in (None, 1e6, 1000.0, 100.0, 10.0):
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch)
-            try:
-                federated(plain, folder, Protection(epsilon) if epsilon else None)
-                pooled, _ = load_method(folder / "pool" / "model", plain)
-                request = read_message(folder / "pool" / "request", REQUEST)
-                found = true_auc(plain, request)
-                print(
-                    f"epsilon {epsilon}: mean AUC {found.mean():.4f}, {len(pooled.model_.classifier_.scaffold_)} edges",
-                    flush=True,
-                )
-            except BrainroamError as error:  # noise can leave no edge that sites agree on
-                print(f"epsilon {epsilon}: {error}", flush=True)
-
-
-def true_auc(cohort: Cohort, request: object) -> np.ndarray:
-    """AUC of the readings of a third request at the sites they never saw."""
-    from brainroam.execution.federation.site import read_scores, reading_of
-
-    edges, site, y = cohort_edges(cohort, "log", 0.7, True), cohort.table["site"].to_numpy(), cohort.labels
-    found = []
-    for k, name in enumerate(request.sites):  # type: ignore[attr-defined]
-        here = site == name
-        table = cohort.covariates()[here].reset_index(drop=True)
-        score = read_scores(reading_of(request.arrays, k), edges[here], table)  # type: ignore[attr-defined]
-        found.append(roc_auc_score(y[here], score))
-    return np.array(found)
-
-
 @threadpool_limits.wrap(limits=1)
 def main() -> None:
     """All of it."""
@@ -186,7 +151,7 @@ def main() -> None:
     parser.add_argument("root", help="an ABIDE_pcp folder, or any DATA")
     parser.add_argument("--atlas", default="aal")
     parser.add_argument("--out", type=Path, default=Path("federation"), help="a new folder for the files")
-    parser.add_argument("--only", choices=["equality", "careless", "noisy"], help="one part of it")
+    parser.add_argument("--only", choices=["equality", "careless"], help="one part of it")
     arguments = parser.parse_args()
     cohort = load_cohort(arguments.root, atlas=arguments.atlas)
     print(f"# {cohort}", flush=True)
@@ -198,8 +163,6 @@ def main() -> None:
         equality(cohort, arguments.out)
     if arguments.only in (None, "careless"):
         careless(cohort)
-    if arguments.only in (None, "noisy"):
-        noisy(cohort)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ the residuals of the people who took part span what the products are made of:
 
     membership    |r - projection of r on the products' range| / |r|          0 for who took part, where people < edges
     diagnosis     r' P^+ (sum of cases - sum of controls)                  1 for a case who took part, -1 for a control
+
+What clipping and noise cost is the mean AUC at unseen sites of models learned from the summaries of everybody.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from privacy import members_of
@@ -21,31 +23,53 @@ from threadpoolctl import threadpool_limits
 
 from brainroam import Cohort, load_cohort
 from brainroam.core.connectivity import cohort_edges
+from brainroam.core.scaffold import edges_of
 from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
 from brainroam.execution.federation import Protection
+from brainroam.execution.federation.model import reading
+from brainroam.execution.federation.site import read_scores
 
+THRESHOLDS = 80, 0.75, 0.7
 BUDGETS = (None, 1e6, 1000.0, 100.0, 30.0, 10.0)  # 1e6: clipped, hardly any noise
 
 
 def summaries(
-    cohort: Cohort, members: np.ndarray, edges: np.ndarray, budget: Protection | None
-) -> tuple[dict[str, SiteSummary], dict[str, SiteProducts]]:
-    """First and second summaries of the members of each site."""
+    cohort: Cohort, members: np.ndarray, edges: np.ndarray, budget: Protection | None, each: bool = False
+) -> SummaryEvidence:
+    """First and second summaries of the members of each site; ``each``: ready to leave each site out."""
     site, y, rng = cohort.table["site"].to_numpy(), cohort.labels, np.random.default_rng(0)
     covariates = cohort.covariates()
-    first, here = {}, {name: members & (site == name) for name in cohort.sites}
+    first, second, here = {}, {}, {name: members & (site == name) for name in cohort.sites}
     for name, who in here.items():
         table = covariates[who].reset_index(drop=True)
         plain = SiteSummary.of(edges[who], y[who], table, 1.345, "mean") if budget is None else None
         first[name] = plain or budget.summary(edges[who], y[who], rng)
     evidence = SummaryEvidence(first, list(covariates.columns))
-    asked = evidence.scaffold(cohort.sites, 80, 0.75, 0.7).edges
-    centre, second = evidence.deconfounder.mean_intercept_[asked], {}
+    folds = [cohort.sites, *(without(cohort.sites, name) for name in cohort.sites if each)]
+    asked = edges_of([evidence.scaffold(sites, *THRESHOLDS) for sites in folds])
+    centre = evidence.deconfounder.mean_intercept_[asked]
     for name, who in here.items():
         values, table = edges[np.ix_(who, asked)], covariates[who].reset_index(drop=True)
         plain = SiteProducts.of(asked, values, y[who], table, 1.345) if budget is None else None
         second[name] = plain or budget.products(asked, values, centre, y[who], rng)
-    return first, second
+    return SummaryEvidence(first, list(covariates.columns), second)
+
+
+def without(sites: Sequence[str], name: str) -> list[str]:
+    """The other sites."""
+    return [site for site in sites if site != name]
+
+
+def at_unseen_sites(cohort: Cohort, edges: np.ndarray, budget: Protection | None) -> float:
+    """Mean AUC over sites of what the summaries of all people of the others give."""
+    site, y, found = cohort.table["site"].to_numpy(), cohort.labels, []
+    evidence = summaries(cohort, np.ones(len(cohort), dtype=bool), edges, budget, each=True)
+    for name in cohort.sites:
+        here, rest = site == name, without(cohort.sites, name)
+        learned = reading(evidence.pathways(rest, evidence.scaffold(rest, *THRESHOLDS)))
+        table = cohort.covariates()[here].reset_index(drop=True)
+        found.append(roc_auc_score(y[here], read_scores(learned, edges[here], table)))
+    return float(np.mean(found))
 
 
 def residuals(summary: SiteSummary, edges: np.ndarray, raw: np.ndarray) -> np.ndarray:
@@ -54,10 +78,11 @@ def residuals(summary: SiteSummary, edges: np.ndarray, raw: np.ndarray) -> np.nd
 
 
 def attacks(
-    cohort: Cohort, edges: np.ndarray, first: dict[str, SiteSummary], second: dict[str, SiteProducts]
+    cohort: Cohort, edges: np.ndarray, evidence: SummaryEvidence
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """A name, evidence for membership and evidence for the condition of each person."""
     site, raw = cohort.table["site"].to_numpy(), cohort.covariates().to_numpy(dtype=float)
+    first, second = evidence._summaries, evidence._products
     along, outside, told = (np.zeros(len(cohort)) for _ in range(3))
     others = np.median([np.nan_to_num(summary.contrast) for summary in first.values()], axis=0)
     for name, summary in first.items():
@@ -87,13 +112,13 @@ def main() -> None:
     members, y = members_of(cohort), cohort.labels
     edges = cohort_edges(cohort, "log", 0.7, True)
     print(f"# {cohort}, {members.sum()} members", flush=True)
-    for epsilon in BUDGETS:
-        people = cohort if epsilon is None else cohort.using([])
-        found = summaries(people, members, edges, None if epsilon is None else Protection(epsilon))
-        for name, membership, diagnosis in attacks(people, edges, *found):
+    for epsilon, people in [(None, cohort), *((epsilon, cohort.using([])) for epsilon in BUDGETS)]:
+        budget = None if epsilon is None else Protection(epsilon)
+        print(f"epsilon {epsilon}: AUC at unseen sites {at_unseen_sites(people, edges, budget):.4f}", flush=True)
+        found = summaries(people, members, edges, budget)
+        for name, membership, diagnosis in attacks(people, edges, found):
             print(
-                f"epsilon {epsilon!s:<10} {name:<16} {len(found[1][people.sites[0]].edges):>5} edges   membership "
-                f"{roc_auc_score(members, membership):.2f}   diagnosis of a member "
+                f"    {name:<16} membership {roc_auc_score(members, membership):.2f}   diagnosis of a member "
                 f"{roc_auc_score(y[members], diagnosis[members]):.2f}, of anybody else "
                 f"{roc_auc_score(y[~members], diagnosis[~members]):.2f}",
                 flush=True,

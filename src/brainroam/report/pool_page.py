@@ -18,8 +18,8 @@ from brainroam.report.page import render
 from brainroam.utils.files import write_text
 
 CAPTION = (
-    "AUC at each hospital of a model learned from the summaries of the others, with 95 % intervals; below, their mean "
-    "and where the AUC of the next site is expected."
+    "AUC at each hospital of a model learned from the summaries of the others, with 95 % intervals, their mean, and "
+    "where the AUC of the next site is expected."
 )
 
 

@@ -160,8 +160,8 @@ class Pool:
         if not waiting:
             parts = [third[name] for name in held_out]
             model |= {"calibration": calibration_of(parts), "shifts": shifts_of(parts)}
-        path = save_pooled(self.folder / "model", pathways, like, thresholds=self.thresholds, **model)
-        lines.append(f"model: {path}")
+        save_pooled(self.folder / "model", pathways, like, thresholds=self.thresholds, **model)
+        lines.append(f"model: {self.folder / 'model'}")
         self._ask(like, 3, readings, request)
         if waiting:
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")

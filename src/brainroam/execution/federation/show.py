@@ -31,8 +31,8 @@ MEANING = {
 }
 NOT_INSIDE = "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people."
 STILL = (
-    "It is still personal data: whoever has it and a person's scan can tell better than chance whether that person "
-    "took part, and with which diagnosis (docs/federation.md). Send it to those only who may know."
+    "It is still personal data: whoever has it and a person's scan can tell whether that person took part, and with "
+    "which diagnosis (docs/federation.md). Send it to those only who may know."
 )
 
 
