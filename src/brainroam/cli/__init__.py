@@ -20,6 +20,7 @@ from brainroam.cli import (
     data,
     export,
     extract,
+    federation,
     init,
     model,
     paper,
@@ -122,6 +123,7 @@ PANELS = {
     ),
     "In a container or on a cluster": (bids_app.bids_app,),
     "Keep and use one model": (model.fit, model.predict, model.explain),
+    "Hospitals that cannot share": (federation.site, federation.pool),
 }
 for _panel, _commands in PANELS.items():
     for _command in _commands:
