@@ -137,7 +137,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
-        app(bids_app.routed(sys.argv[1:]), prog_name="brainroam")
+        app(args=bids_app.routed(sys.argv[1:]), prog_name="brainroam")
     except KeyboardInterrupt:  # before or after a command; `_Commands` tells the same during one
         _interrupted()
     except Exception as error:
