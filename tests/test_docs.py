@@ -139,5 +139,5 @@ def parse(words: list[str]) -> None:
         assert any(words[0] in parameter.opts for parameter in group.params), words
         return
     assert words[0] in group.commands, f"no such command: brainroam {words[0]}"
-    if "--help" not in words:
+    if not {"--help", "--show"} & set(words):  # which act while they are parsed
         group.commands[words[0]].make_context(words[0], list(words[1:]))

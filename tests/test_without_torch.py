@@ -9,7 +9,14 @@ import pytest
 from brainroam import CoreClassifier, load_model, make_cohort, save_model
 
 LINE = 'pip install "brainroam[torch]"'
-BLOCKED = "import sys; sys.modules['torch'] = None\n"
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+sys.meta_path.insert(0, Blocked())
+"""
 SETTINGS = {"hidden": 4, "budget": 4, "tau_percentile": 60}
 DATA = "'synthetic', '--option', 'n_sites=3', '--option', 'n_per_site=10', '--option', 'n_rois=10'"
 

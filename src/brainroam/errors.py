@@ -47,6 +47,10 @@ class ModelFileError(BrainroamError):
     """A saved model is damaged, of an unknown schema, or made for other data."""
 
 
+class SummaryError(BrainroamError):
+    """A site's summary or a request is damaged, doubled, too small, or does not fit the others."""
+
+
 class RunsError(BrainroamError):
     """A folder of runs is incomplete, damaged, or belongs to another cohort."""
 

@@ -20,10 +20,11 @@ def shell(*arguments, **environment):
     return subprocess.run(command, capture_output=True, env=os.environ | environment)
 
 
-@pytest.mark.parametrize("command", [c.__name__ for commands in PANELS.values() for c in commands])
+@pytest.mark.parametrize("command", [c.__name__.replace("_", "-") for commands in PANELS.values() for c in commands])
 def test_every_command_has_help_with_an_example_quiet_and_verbose(command):
     text = run(command, "--help").output
-    assert f"Example: brainroam {command}" in text
+    typed = "/data" if command == "bids-app" else command  # whose grammar has no command
+    assert f"Example: brainroam {typed}" in text
     assert "--quiet" in text and "--verbose" in text
 
 

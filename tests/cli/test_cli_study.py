@@ -48,7 +48,8 @@ def test_loso_prints_a_table_and_where_things_are(finished):
     assert result.stdout.index("fc-ridge") < result.stdout.index("majority")
     assert "brainroam compare" in result.stdout
     assert "8/8 majority at S04, seed 0: AUC 0.500" in result.stderr
-    assert sorted(p.name for p in out.iterdir()) == ["plans", "predictions.csv", "runs", "scores.csv", "study.json"]
+    files = ["plans", "predictions.csv", "ro-crate-metadata.json", "runs", "scores.csv", "study.json"]
+    assert sorted(path.name for path in out.iterdir()) == files
 
 
 def test_loso_again_does_nothing_and_prints_json(finished):

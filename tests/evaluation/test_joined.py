@@ -29,7 +29,7 @@ def test_compare_pairs_the_people_both_have(folders):
     found = json.loads(done.stdout)
     methods = {row["method"]: row["auc"] for row in found["methods"]}
     assert set(methods) == {f"{s}: {m}" for s in ("before", "after") for m in ("fc-ridge", "majority")}
-    assert any("1 people are not in every study" in note for note in found["notes"])
+    assert any("1 person is not in every study" in note for note in found["notes"])
     rows, kept = (read_table(folders / name / "runs" / "predictions.csv") for name in ("before", "after"))
     rows = rows[(rows["method"] == "fc-ridge") & rows["subject"].isin(kept["subject"])]
     mean = sum(roc_auc_score(here["label"], here["score"]) for _, here in rows.groupby("site")) / 3

@@ -19,6 +19,10 @@ RIGHT = {
     "folder": ".",
     "name": "core",
     "image": "schaefer200",
+    "bids_dir": ".",
+    "out_dir": "out",
+    "level": "group",
+    "files": "one.summary",
 }
 LEFT_OUT = ("demo", "fetch", "paper")
 SHORT = {  # given after everything else: then a command that gets through to the end is soon there

@@ -9,6 +9,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from brainroam import make_cohort
+from brainroam.core.episodes import predict_logits
 from brainroam.data.atlas import Atlas, load_atlas
 from brainroam.data.atlas.lobes import LOBES, lobes_of
 from brainroam.data.cohort import Cohort
@@ -63,7 +64,7 @@ def test_contributions_of_an_untrained_core_add_up_to_the_logit_of_its_network(s
     rows = Explanation.of_model(core, split[1], top=66).people
     total = rows.groupby("subject", sort=False)["contribution"].sum()
     read = core.classifier_.read_cohort(split[1], split[1].covariates(core.covariates))
-    logit = core.classifier_.network_(read.features, read.graph).logit.detach().numpy()
+    logit = predict_logits(core.classifier_.network_, read)
     np.testing.assert_allclose(total.to_numpy(), logit, atol=1e-5)
 
 

@@ -20,6 +20,7 @@ from brainroam.cli import (
     data,
     export,
     extract,
+    federation,
     init,
     model,
     paper,
@@ -122,6 +123,7 @@ PANELS = {
     ),
     "In a container or on a cluster": (bids_app.bids_app,),
     "Keep and use one model": (model.fit, model.predict, model.explain),
+    "Hospitals that cannot share": (federation.site, federation.pool),
 }
 for _panel, _commands in PANELS.items():
     for _command in _commands:
@@ -135,7 +137,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
-        app(bids_app.routed(sys.argv[1:]), prog_name="brainroam")
+        app(args=bids_app.routed(sys.argv[1:]), prog_name="brainroam")
     except KeyboardInterrupt:  # before or after a command; `_Commands` tells the same during one
         _interrupted()
     except Exception as error:

@@ -28,12 +28,19 @@ def report(
 
     Runs that are missing or failed are listed in it; its end names the commands that would add more.
 
+    A pool of site summaries whose three rounds are done (brainroam pool) has a page of its own.
+
     Two folders of runs of the same people (two atlases, two pipelines) are reported side by side.
 
     [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
     """
     from brainroam.report.build import report
+    from brainroam.report.pool_page import is_pool, write_pool_page
 
+    if len(runs) == 1 and is_pool(Path(runs[0])):
+        for line in write_pool_page(Path(runs[0]), out):
+            typer.echo(line)
+        return
     typer.echo(f"report: {report(runs, out, figures, method, name)}")
     if figures is not None:
         typer.echo(f"figures: {figures}")

@@ -39,13 +39,19 @@ def calibrate(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> Calibration
     middles = [(cases.mean() + controls.mean()) / 2 for cases, controls in classes if len(cases) and len(controls)]
     if not middles:
         raise DataError("no held-out training site has both classes, so no threshold can be learned")
-    threshold = float(np.mean(middles))
-    spread = float(np.std(score)) or 1.0
+    return calibrate_counted(float(np.mean(middles)), float(np.std(score)), score, y, np.ones(len(score)))
+
+
+def calibrate_counted(
+    threshold: float, spread: float, score: np.ndarray, y: np.ndarray, count: np.ndarray
+) -> Calibration:
+    """Learn the slope given the threshold and the spread of all scores; each score stands for so many people."""
+    spread = spread or 1.0
     margin = (2 * y - 1) * (score - threshold) / spread
 
     def loss(log_slope: float) -> float:
         slope = np.exp(log_slope)
-        return float(np.logaddexp(0, -slope * margin).sum() + 2 * np.logaddexp(0, slope))
+        return float(count @ np.logaddexp(0, -slope * margin) + 2 * np.logaddexp(0, slope))
 
     best = minimize_scalar(loss, bounds=(-6, 4), method="bounded")
     return Calibration(threshold, float(np.exp(best.x)) / spread)

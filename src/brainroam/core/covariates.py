@@ -82,6 +82,19 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
         return self._standardise(self.encoded(covariates))
 
+    @classmethod
+    def of_moments(cls, names: Sequence[str], mean: np.ndarray, std: np.ndarray) -> "CovariateEncoder":
+        """What `fit` would learn from people whose numeric columns have these means and standard deviations.
+
+        >>> CovariateEncoder.of_moments(["age"], np.array([20.0]), np.array([5.0])).transform(
+        ...     pd.DataFrame({"age": [25.0, None]})).tolist()
+        [[1.0], [0.0]]
+        """
+        learned = cls()
+        learned.columns_, learned.levels_, learned.names_ = list(names), {}, list(names)
+        learned.mean_, learned.std_ = mean, _nonzero(std, mean)
+        return learned
+
     def restandardised(self, encoded: np.ndarray) -> "CovariateEncoder":
         """The same columns and levels, with the means and standard deviations of people `encoded` before."""
         return copy(self)._standardise(encoded)
@@ -159,7 +172,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         count = np.maximum(known.sum(axis=0), 1)
         self.mean_ = np.where(known, raw, 0).sum(axis=0) / count
         std = np.sqrt((np.where(known, raw - self.mean_, 0) ** 2).sum(axis=0) / count)
-        self.std_ = np.where(std > 1e-12 * np.maximum(1, np.abs(self.mean_)), std, 1.0)
+        self.std_ = _nonzero(std, self.mean_)
         return self
 
     def _encoded(self) -> list[tuple[str, str]]:
@@ -215,6 +228,11 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
         mean = np.where(present, here, 0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
         values[people] = np.where(present, here - mean, 0)
     return values
+
+
+def _nonzero(std: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Standard deviations, 1 for a column that does not vary."""
+    return np.where(std > 1e-12 * np.maximum(1, np.abs(mean)), std, 1.0)
 
 
 def _numeric(column: pd.Series, name: str) -> np.ndarray:

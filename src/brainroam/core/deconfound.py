@@ -17,7 +17,7 @@ then takes a site's shrunken slopes, and Gamma_bar is the common slope.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -176,10 +176,12 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         people: np.ndarray,
         columns: np.ndarray | slice = slice(None),
         slopes: str | None = None,
+        complete: bool = False,
     ) -> np.ndarray:
         """r_site (n, k) of some of the people it was fitted on (by position), from their values on some edges.
 
         ``slopes="site"`` takes the site's own slopes whatever the deconfounder does: they do not depend on other sites.
+        With ``complete`` a missing value stands where its site's own regression expects it.
         """
         encoded, place = self._people
         raw, place = self.encoder_.filled(encoded[people]), place[people]
@@ -194,7 +196,25 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for name, (intercept, coef) in known.items():
             here = place == name
             residuals[here] = values[here] - intercept - raw[here] @ coef
+        if complete:
+            self._complete(residuals, edges, raw, place, known)
         return residuals
+
+    def _complete(
+        self,
+        residuals: np.ndarray,
+        edges: np.ndarray,
+        raw: np.ndarray,
+        place: np.ndarray,
+        used: dict[str, tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        """Fill in the residual of a value where its site's own regression expects it."""
+        for name, fit in zip(self.sites_, self._fits, strict=True):
+            here = np.flatnonzero((place == name) & np.isnan(residuals).any(axis=1))
+            if len(here):
+                own, (intercept, coef) = fit.on(edges), used[name]
+                expected = own.intercept - intercept + raw[here] @ (np.nan_to_num(own.coef) - coef)
+                residuals[here] = np.where(np.isnan(residuals[here]), expected, residuals[here])
 
     def fit_transform(
         self,
@@ -256,6 +276,18 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         part.notes_, part.sites_, part._people = self.notes_, list(sites), self._people
         slopes = part._average([self._fits[self.sites_.index(name)] for name in sites])
         return part, np.stack([coef - np.nan_to_num(fit.coef) for coef, fit in zip(slopes, part._fits, strict=True)])
+
+    @classmethod
+    def of_fits(
+        cls, fits: Mapping[str, SiteFit], encoder: CovariateEncoder, slopes: Slopes = "shrunken"
+    ) -> "SiteDeconfounder":
+        """What the sites with these regressions give together, without their people."""
+        whole = cls(slopes=slopes)
+        whole.encoder_, whole.sites_, whole.notes_ = encoder, sorted(fits), []
+        whole._average([fits[name] for name in whole.sites_])
+        for name in whole.sites_:
+            whole.notes_ += fits[name].notes(name, encoder.names_)
+        return whole
 
     def state(self) -> dict[str, np.ndarray]:
         """What `transform` needs, as arrays; names and levels of the covariates are JSON bytes."""
@@ -361,6 +393,17 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
         return [fit.filled(usual) for fit in fits], usual
 
+    def pooling_changes(self) -> tuple[np.ndarray, np.ndarray]:
+        """(E, M) and (E, d, M): what pooling adds to each site's fit at its mean covariates, and to its own slopes.
+
+        In the covariates' own units; NaN at edges that nobody of the site has.
+        """
+        levels, slopes = [], []
+        for own, (intercept, coef) in zip(self._fits, self._own_units()[0], strict=True):
+            slopes.append(coef - np.nan_to_num(own.coef))
+            levels.append(intercept - own.intercept + own.centre @ slopes[-1])
+        return np.stack(levels), np.stack(slopes)
+
     def _std(self) -> np.ndarray:
         return self.encoder_.std_[:, None]
 
@@ -374,6 +417,11 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def coef_(self) -> np.ndarray:
         """Slopes of each site (E, d, M)."""
         return self._by_site(self._own_units()[0])[1]
+
+    @property
+    def site_fits(self) -> list[SiteFit]:
+        """The regression of each site, in the order of ``sites_``."""
+        return self._fits
 
     @property
     def estimable_(self) -> np.ndarray:

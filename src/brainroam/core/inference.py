@@ -69,7 +69,8 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
 
     def decision_function(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The logit of each person, each on their own; positive is not the decision, see ``calibration_``."""
-        return predict_logits(self.network_, self._episode(series, covariates, tr))
+        people = self._episode(series, covariates, tr)
+        return predict_logits(self.network_, people)
 
     def predict_proba(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Calibrated probabilities (n, 2) of control and condition, for people of any site."""

@@ -70,6 +70,20 @@ class Pathways:
     scale: np.ndarray
     skip: np.ndarray
 
+    def state(self) -> dict[str, np.ndarray]:
+        """What a saved model keeps of them, as arrays; the rest follows from these."""
+        scaffold = self.scaffold
+        return {
+            **{f"deconfounder.{name}": value for name, value in self.deconfounder.state().items()},
+            "scaffold.edges": scaffold.edges,
+            "scaffold.consensus": scaffold.consensus,
+            "scaffold.sign_consistency": scaffold.sign_consistency,
+            "scaffold.stability": scaffold.stability,
+            "pathways.centre": self.centre,
+            "pathways.scale": self.scale,
+            "pathways.skip": self.skip,
+        }
+
     def nodes(
         self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
     ) -> np.ndarray:
@@ -184,15 +198,18 @@ class Evidence:
         """
         if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
             return 0.0
-        names = _names(sites)
-        frozen, changes = self.deconfounder.restricted_with_changes(names)
+        frozen, changes = self._frozen_with_changes(_names(sites))
         self._keep_frozen(frozen)
-        gaps = self._covariate_gaps
-        return np.stack([-gaps[self.sites[row]] @ changes[names.index(self.sites[row])] for row in rows])
+        names = [self.sites[row] for row in rows]
+        change = dict(zip(frozen.sites_, changes, strict=True))
+        return np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
+
+    def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
+        return self.deconfounder.restricted_with_changes(sites)
 
     @cached_property
-    def _covariate_gaps(self) -> dict[str, np.ndarray]:
-        """Mean covariates of cases minus controls (d,) at each site."""
+    def covariate_gaps(self) -> dict[str, np.ndarray]:
+        """Mean covariates (d,) of the cases of each site minus those of its controls, in their own units."""
         raw = self.deconfounder.encoder_.imputed(self.covariates)
         classes = {name: [(self.site == name) & (self.y == label) for label in (1, 0)] for name in self.sites}
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
@@ -209,11 +226,15 @@ class Evidence:
         return self.edges[np.ix_(people, edges)]
 
     def residuals_of(
-        self, people: np.ndarray, edges: np.ndarray, deconfounder: SiteDeconfounder | None = None
+        self,
+        people: np.ndarray,
+        edges: np.ndarray,
+        deconfounder: SiteDeconfounder | None = None,
+        complete: bool = False,
     ) -> np.ndarray:
         """r_site of some people on some edges; computed when asked for, since of all edges they are large."""
-        known = deconfounder or self.deconfounder
-        return known.site_residuals(self.values_of(people, edges), positions(people), edges)
+        known, values = deconfounder or self.deconfounder, self.values_of(people, edges)
+        return known.site_residuals(values, positions(people), edges, complete=complete)
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people (a mask), as many at a time as memory allows: everybody."""
@@ -238,7 +259,8 @@ class Evidence:
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
 
         def read(people: np.ndarray) -> np.ndarray:
-            return self.residuals_of(people, scaffold.edges, deconfounder) * orientation
+            # A missing edge stands at its site's own fit: then products over people add up over sites (site_summary).
+            return self.residuals_of(people, scaffold.edges, deconfounder, complete=True) * orientation
 
         static = _Batches(read, self.batches(here))
         spread = Moments.of(static).scale

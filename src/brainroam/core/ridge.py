@@ -117,13 +117,20 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.nd
     True
     """
     require_penalties(*penalties)
-    by_feature = x.shape[1] < len(x)
-    gram = x.T @ x if by_feature else x @ x.T
-    size = max(float(np.trace(gram)) / len(x), EPS)
     centred = target - target.mean()
-    wanted, identity = x.T @ centred if by_feature else centred, np.eye(len(gram))
-    solved = np.mean([np.linalg.solve(gram / size + penalty * identity, wanted) for penalty in penalties], axis=0)
-    return (solved if by_feature else x.T @ solved) / size
+    if x.shape[1] < len(x):
+        return ridge_of_products(x.T @ x, x.T @ centred, len(x), *penalties)
+    return x.T @ ridge_of_products(x @ x.T, centred, len(x), *penalties)
+
+
+def ridge_of_products(gram: np.ndarray, wanted: np.ndarray, n_people: int, *penalties: float) -> np.ndarray:
+    """What `ridge_weights` gives, from the products of the features, X'X and X't, of so many people.
+
+    Products of people add up over sites. With X X' and t instead, the weights are X' times the result.
+    """
+    size = max(float(np.trace(gram)) / n_people, EPS)
+    solved = [np.linalg.solve(gram / size + penalty * np.eye(len(gram)), wanted) for penalty in penalties]
+    return np.mean(solved, axis=0) / size
 
 
 def require_penalties(*penalties: float) -> None:

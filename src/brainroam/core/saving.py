@@ -31,7 +31,7 @@ KIND = "CoreClassifier"
 
 def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
     """Everything a fitted classifier learned, as arrays; names and notes are JSON bytes."""
-    pathways, scaffold = clf.pathways_, clf.scaffold_
+    scaffold = clf.scaffold_
     facts = {
         "classes": clf.classes_.tolist(),
         "n_rois": clf.n_rois_,
@@ -45,14 +45,7 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
     return {
         "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "calibration": np.array([clf.calibration_.threshold, clf.calibration_.slope]),
-        **{f"deconfounder.{name}": value for name, value in clf.deconfounder_.state().items()},
-        "scaffold.edges": scaffold.edges,
-        "scaffold.consensus": scaffold.consensus,
-        "scaffold.sign_consistency": scaffold.sign_consistency,
-        "scaffold.stability": scaffold.stability,
-        "pathways.centre": pathways.centre,
-        "pathways.scale": pathways.scale,
-        "pathways.skip": pathways.skip,
+        **clf.pathways_.state(),
         **weights,
     }
 

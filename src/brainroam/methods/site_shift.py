@@ -80,11 +80,17 @@ def learn_shift(score: np.ndarray, site: np.ndarray, who: np.ndarray) -> SiteShi
     here = np.asarray(who) & np.isfinite(score)
     parts = [score[here & (site == name)] for name in np.unique(site[here])]
     means = np.array([part.mean() for part in parts])
+    return shift_of_moments(
+        np.array([len(part) for part in parts]), means, np.array([((part - part.mean()) ** 2).sum() for part in parts])
+    )
+
+
+def shift_of_moments(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> SiteShift:
+    """What `learn_shift` gives, from each site's number of people, mean score and sum of squares about that mean."""
     centre = float(means.mean()) if len(means) else 0.0
-    counts = np.array([len(part) for part in parts])
-    freedom = counts.sum() - len(parts)
-    if len(parts) < MIN_SITES or freedom < 1:
+    freedom = counts.sum() - len(counts)
+    if len(counts) < MIN_SITES or freedom < 1:
         return SiteShift(centre, 0.0)
-    within = float(sum(((part - part.mean()) ** 2).sum() for part in parts) / freedom)
+    within = float(sum(squares) / freedom)
     between = float(means.var(ddof=1) - within * (1 / counts).mean())
     return SiteShift(centre, max(between, 0.0) / within if within > 0 else 0.0)

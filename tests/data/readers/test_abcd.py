@@ -96,7 +96,7 @@ def test_the_rule_the_families_and_the_exclusions(tree, signal):
 
 
 def test_the_preset_keeps_one_run(tree, signal, monkeypatch):
-    with pytest.warns(UserWarning, match="nobody from site07"):
+    with pytest.warns(UserWarning, match="no people from site07"):
         assert load_cohort(tree, preset="paper", volumes=30).table["n_timepoints"].tolist() == [30, 30, 30]
     np.testing.assert_array_equal(load_cohort(tree, volumes=30).series[0], signal(0).astype("f4")[:30])
 

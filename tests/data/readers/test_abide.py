@@ -109,7 +109,7 @@ def test_which_pipeline(tree, write_rows, signal):
 
 
 def test_the_preset_warns_of_sites_that_are_not_there(tree):
-    with pytest.warns(UserWarning, match="nobody from CALTECH, KKI, OLIN"):
+    with pytest.warns(UserWarning, match="no people from CALTECH, KKI, OLIN"):
         cohort = load_cohort(tree, atlas="ho", preset="paper")
     assert cohort.sites == ["MAX_MUN"]
 

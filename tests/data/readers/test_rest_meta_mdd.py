@@ -87,7 +87,7 @@ def test_without_the_table_site_and_label_stand_in_the_id(tree):
 
 
 def test_the_preset(tree):
-    with pytest.warns(UserWarning, match="nobody from S7"):
+    with pytest.warns(UserWarning, match="no people from S7"):
         assert load_cohort(tree, preset="paper").sites == ["S1", "S20"]
 
 

@@ -61,7 +61,7 @@ def test_the_preset_warns(tree):
         cohort = load_cohort(tree, template=TEMPLATE, preset="paper")
     texts = [str(warning.message) for warning in warned]
     assert any("name four hospitals twice" in text for text in texts)
-    assert any("nobody from HRC" in text for text in texts)
+    assert any("no people from HRC" in text for text in texts)
     assert cohort.sites == ["HUH-4", "HUH-5", "KUT-9"]
 
 

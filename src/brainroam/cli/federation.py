@@ -1,0 +1,130 @@
+"""Commands for hospitals that cannot share: one for the hospital, one for the coordinator."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brainroam.cli.options import DataSource, parse_option, takes_data
+from brainroam.errors import UsageError
+
+PANEL = "What leaves the hospital"
+
+
+def _show(path: Path | None) -> None:
+    if path is not None:
+        from brainroam.execution.federation.show import described
+
+        for line in described(path):
+            typer.echo(line)
+        raise typer.Exit
+
+
+@takes_data
+def site(
+    source: DataSource,
+    out: Annotated[Path, typer.Option(help="The file to send.", metavar="FILE")],
+    request: Annotated[
+        Path | None, typer.Option(help="What the coordinator asks for; without it, the first round.", metavar="FILE")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What this site is called in the files; else as in the data.", metavar="TEXT")
+    ] = None,
+    show: Annotated[
+        Path | None,
+        typer.Option(
+            help="Say in plain words what a file contains, and stop.",
+            metavar="FILE",
+            callback=_show,
+            is_eager=True,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    min_per_class: Annotated[
+        int,
+        typer.Option(help="Refuse with fewer cases or controls.", min=2, metavar="N", rich_help_panel=PANEL),
+    ] = 10,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Clip and add noise: the budget of this file.", metavar="NUMBER", rich_help_panel=PANEL),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option(help="The delta of that budget.", metavar="NUMBER", rich_help_panel=PANEL)
+    ] = 1e-5,
+    clip: Annotated[
+        float,
+        typer.Option(
+            help="Root mean square over edges to which a person is clipped.", metavar="NUMBER", rich_help_panel=PANEL
+        ),
+    ] = 0.1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="kind, shrinkage, robust, huber_k or contrast, in round 1.", metavar="KEY=VALUE"),
+    ] = None,
+) -> None:
+    """Summarise the people of one hospital for a pool; runs where the data are and needs no network.
+
+    Three rounds: without --request the first summary, then one answer to each request of brainroam pool. A summary
+    holds sums and means over people, nothing of a single person. Look at it before you send it: --show FILE.
+
+    [bold]Example:[/bold] brainroam site DATA --out A1.summary
+    """
+    from brainroam.cli.show import show_excluded
+    from brainroam.execution.federation.files import REQUEST, Settings, read_message
+    from brainroam.execution.federation.protection import Protection
+    from brainroam.execution.federation.site import answer
+    from brainroam.utils.parameters import require_settings
+
+    given = dict(parse_option(text, "--set") for text in settings or ())
+    if given and request is not None:
+        raise UsageError("--set is for round 1; a request brings its settings along")
+    require_settings("site", Settings, given)
+    asked = read_message(request, REQUEST) if request is not None else None
+    protection = Protection(epsilon, delta, clip) if epsilon is not None else None
+    cohort = source.load()
+    show_excluded(cohort.excluded)
+    summary = answer(cohort, asked, name, Settings(**given), min_per_class, protection)
+    path = summary.write(out)
+    people = f"{len(cohort)} people of {summary.site}"
+    typer.echo(f"round {summary.round}: {people} in {path.stat().st_size:,} bytes: {path}")
+    typer.echo(f"Before you send it: brainroam site --show {path}")
+
+
+def pool(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Summaries of any round, in any order.", metavar="SUMMARY...")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder of the pool.", metavar="POOL")] = Path("pool"),
+    without: Annotated[
+        list[str] | None, typer.Option(help="Take a site out again; may be repeated.", metavar="SITE")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="tau_percentile, eta or zeta.", metavar="KEY=VALUE")
+    ] = None,
+) -> None:
+    """Put summaries of several hospitals together: the model that their people in one place would have given.
+
+    Round 1 gives the scaffold, round 2 POOL/model, which predict and explain take, round 3 POOL/scores.csv, the
+    interval of the next site and POOL/report.html. POOL/request goes back to the hospitals for the next round.
+
+    [bold]Example:[/bold] brainroam pool A1.summary B1.summary C1.summary --out POOL
+    """
+    import warnings
+
+    from brainroam.execution.federation.pool import Pool
+
+    given = dict(parse_option(text, "--set") for text in settings or ())
+    pooled = Pool(out, given)
+    for name in without or ():
+        pooled.withdraw(name)
+    pooled.receive(files or [])
+    progress = pooled.advance()
+    for line in progress.lines:
+        typer.echo(line)
+    for odd in progress.warnings:
+        warnings.warn(odd, stacklevel=1)
+    if progress.scores is not None:
+        from brainroam.report.pool_page import write_pool_page
+
+        for line in write_pool_page(out):
+            typer.echo(line)

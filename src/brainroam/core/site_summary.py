@@ -1,0 +1,248 @@
+"""CORE from summaries: what a hospital can send instead of its people, and the model that follows from it.
+
+A site's first summary holds its counts, the moments of its covariates, its regression of every edge (b_e, Gamma_e and
+the variance of Gamma_e) and its contrast d_e by its own slopes. Deconfounder and scaffold of any set of sites follow.
+
+The linear reading needs products of residuals, and these depend on the slopes that the sites pool. With r0 the
+residual by the site's own slopes (0 where an edge is missing), q the covariates minus the site's mean and u, V what
+pooling adds to the site's level and slopes (`SiteDeconfounder.pooling_changes`),
+
+    r        = r0 - u - V'q
+    sum rr'  = sum r0 r0' - D'A - A'D + D'B D,       D = (u; V),  A = (sum r0; sum q r0'),  B = diag(n, sum qq')
+    sum_c r  = sum_c r0 - n_c u - V' sum_c q         for the cases and the controls c
+
+so the second summary is sum r0 r0', sum q r0' and the two sums of r0 on the edges asked for. Everything adds up over
+sites, and leaving a site out is leaving its summary out. The ridge of `brainroam.core.pathways` follows from the sums.
+Where edges outnumber people, sum r0 r0' = F'F is kept as its principal components F: fewer numbers that say the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.connectivity import edge_pairs, n_rois_of
+from brainroam.core.covariates import CovariateEncoder
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.linegraph import line_graph
+from brainroam.core.pathways import RIDGE_PENALTY, Evidence, Pathways, Profiles
+from brainroam.core.ridge import EPS, ridge_of_products
+from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
+from brainroam.core.site_fit import SiteFit
+from brainroam.errors import DataError, EmptyScaffoldError, listed
+from brainroam.utils.model_files import part
+
+
+@dataclass(frozen=True, eq=False)
+class SiteSummary:
+    """The first summary of one site; M edges, d covariates, controls before cases.
+
+    Attributes
+    ----------
+    counts : ndarray of int, shape (2,)
+    covariate_mean : ndarray of shape (2, d)
+        Of the controls and of the cases, in the covariates' own units.
+    covariate_scatter : ndarray of shape (d, d)
+        sum q q' of everybody, q about the site's mean.
+    fit : SiteFit
+    contrast : ndarray of shape (M,)
+    """
+
+    counts: np.ndarray
+    covariate_mean: np.ndarray
+    covariate_scatter: np.ndarray
+    fit: SiteFit
+    contrast: np.ndarray
+
+    @classmethod
+    def of(
+        cls, edges: np.ndarray, y: np.ndarray, covariates: pd.DataFrame, huber_k: float, contrast: str
+    ) -> "SiteSummary":
+        """Summarise the people of one site: edges (n, M), labels, covariates; a missing covariate stands at its mean.
+
+        >>> rng = np.random.default_rng(0)
+        >>> ages = pd.DataFrame({"age": rng.uniform(10, 40, 30)})
+        >>> summary = SiteSummary.of(rng.normal(size=(30, 3)), np.tile([0, 1], 15), ages, 1.345, "mean")
+        >>> summary.counts.tolist(), summary.contrast.shape
+        ([15, 15], (3,))
+        """
+        deconfounder, residuals = _own_residuals(edges, covariates, huber_k)
+        here = np.zeros(len(edges), dtype=int)
+        raw, masks = deconfounder.encoder_.imputed(covariates), [y == 0, y == 1]
+        return cls(
+            np.array([mask.sum() for mask in masks]),
+            np.stack([raw[mask].mean(axis=0) for mask in masks]),
+            _scatter(raw - raw.mean(axis=0)),
+            deconfounder.site_fits[0],
+            site_contrasts(residuals, y, here, [0], huber_delta=contrast_delta(contrast))[0],  # type: ignore[list-item]
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything, by name."""
+        fit = {f"fit.{name}": value for name, value in self.fit.state().items()}
+        moments = {"covariate_mean": self.covariate_mean, "covariate_scatter": self.covariate_scatter}
+        return {"counts": self.counts, **moments, **fit, "contrast": self.contrast}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "SiteSummary":
+        """What `arrays` returned."""
+        own = ("counts", "covariate_mean", "covariate_scatter", "contrast")
+        return cls(fit=SiteFit.joined([part(arrays, "fit")]), **{name: arrays[name] for name in own})
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean covariates (d,) of everybody."""
+        return self.counts @ self.covariate_mean / self.counts.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class SiteProducts:
+    """The second summary of one site, on N edges.
+
+    Attributes
+    ----------
+    edges : ndarray of int, shape (N,)
+        Ascending.
+    factor : ndarray of shape (k, N)
+        F with F'F = sum r0 r0', its principal components times their singular values, largest first.
+    with_covariates : ndarray of shape (d, N)
+        sum q r0'.
+    sums : ndarray of shape (2, N)
+        sum r0 of the controls and of the cases.
+    """
+
+    edges: np.ndarray
+    factor: np.ndarray
+    with_covariates: np.ndarray
+    sums: np.ndarray
+
+    @classmethod
+    def of(
+        cls, edges: np.ndarray, values: np.ndarray, y: np.ndarray, covariates: pd.DataFrame, huber_k: float
+    ) -> "SiteProducts":
+        """Summarise the people of one site: their values (n, N) on these edges, labels and covariates."""
+        deconfounder, residuals = _own_residuals(values, covariates, huber_k)
+        r0, raw = np.nan_to_num(residuals), deconfounder.encoder_.imputed(covariates)
+        sums = np.stack([r0[y == label].sum(axis=0) for label in (0, 1)])
+        _, singular, components = np.linalg.svd(r0, full_matrices=False)
+        return cls(edges, singular[:, None] * components, (raw - raw.mean(axis=0)).T @ r0, sums)
+
+    @property
+    def products(self) -> np.ndarray:
+        """sum r0 r0' (N, N)."""
+        return self.factor.T @ self.factor
+
+    def on(self, edges: np.ndarray) -> "SiteProducts":
+        """The same on some of the edges."""
+        at = np.searchsorted(self.edges, edges)
+        if not np.array_equal(self.edges[np.minimum(at, len(self.edges) - 1)], edges):
+            raise DataError("the second summary lacks edges that the scaffold needs")
+        return SiteProducts(edges, self.factor[:, at], self.with_covariates[:, at], self.sums[:, at])
+
+
+class SummaryEvidence(Evidence):
+    """What `Evidence` says of the same people, from the summaries of their sites.
+
+    Parameters
+    ----------
+    summaries : dict of str to SiteSummary
+        By site.
+    covariates : sequence of str
+        Their names.
+    products : dict of str to SiteProducts, optional
+        Needed for `pathways`.
+    """
+
+    def __init__(
+        self,
+        summaries: Mapping[str, SiteSummary],
+        covariates: Sequence[str],
+        products: Mapping[str, SiteProducts] | None = None,
+    ) -> None:
+        self._summaries, self._names, self._products = summaries, list(covariates), products or {}
+        self.sites = sorted(summaries)
+        if len(self.sites) < 2:
+            raise EmptyScaffoldError(f"a cross-site scaffold needs two sites at least; there is {listed(self.sites)}")
+        self.contrast = np.stack([summaries[name].contrast for name in self.sites])
+        self.pairs = edge_pairs(n_rois_of(self.contrast.shape[1]))
+        self.deconfounder = self._of_sites(self.sites)
+
+    def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
+        """The deconfounder that knows these sites only."""
+        names = tuple(sorted(set(map(str, sites))))
+        if names not in self._frozen:
+            self._frozen = {names: self._of_sites(names)}  # of the last fold only: they are large
+        return self._frozen[names]
+
+    def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
+        frozen = self.frozen(sites)
+        return frozen, frozen.pooling_changes()[1]
+
+    @property
+    def covariate_gaps(self) -> dict[str, np.ndarray]:
+        """Mean covariates (d,) of the cases of each site minus those of its controls."""
+        return {name: np.subtract(*known.covariate_mean[::-1]) for name, known in self._summaries.items()}
+
+    def pathways(
+        self,
+        sites: Sequence[str],
+        scaffold: Scaffold,
+        profiles: Profiles | None = None,
+        orient: bool = True,
+        skip: str = "ridge",
+    ) -> Pathways:
+        """Freeze what these sites know, on a scaffold they gave, with the ridge reading and without profiles."""
+        deconfounder, edges, signs = self.frozen(sites), scaffold.edges, scaffold.signs
+        levels, slopes = (change[..., edges] for change in deconfounder.pooling_changes())
+        parts = [
+            self._pooled(name, edges, level, slope)
+            for name, level, slope in zip(deconfounder.sites_, levels, slopes, strict=True)
+        ]
+        gram, sums, count = (np.sum(values, axis=0) for values in zip(*parts, strict=True))
+        n_controls, n_cases = np.sum([self._summaries[name].counts for name in deconfounder.sites_], axis=0)
+        n_people, total = int(n_controls + n_cases), sums[0] + sums[1]
+        variance = np.diag(gram) / np.maximum(count, 1) - (total / np.maximum(count, 1)) ** 2
+        scale = np.sqrt(np.maximum(variance, 0))
+        scale = np.where(scale > EPS, scale, 1.0)
+        unit = signs / scale
+        gram, total = gram * np.outer(unit, unit), total * unit
+        wanted = (sums[1] - sums[0]) * unit - (n_cases - n_controls) / n_people * total  # X'(t - mean t), t = -1 or 1
+        weights = ridge_of_products(gram, wanted, n_people, RIDGE_PENALTY)
+        spread = np.sqrt(max(weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2, 0.0))
+        graph = line_graph(self.pairs[edges], scaffold.consensus[edges])
+        weights, centre = weights / max(float(spread), EPS), np.zeros((len(edges), 1))
+        return Pathways(deconfounder, scaffold, graph, signs, centre, scale[:, None], weights)
+
+    def _pooled(
+        self, name: str, edges: np.ndarray, level: np.ndarray, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """sum rr' (N, N), sums of r by class (2, N) and people per edge (N,) of one site, by the pooled slopes."""
+        first, second = self._summaries[name], self._products[name].on(edges)
+        n, here = first.counts, np.isfinite(level)
+        change = np.vstack([np.where(here, level, 0), np.where(here, slopes, 0)])
+        inside = np.zeros((len(change), len(change)))
+        inside[0, 0], inside[1:, 1:] = n.sum(), first.covariate_scatter
+        mixed = change.T @ np.vstack([second.sums.sum(axis=0), second.with_covariates])
+        gram = second.products - mixed - mixed.T + change.T @ inside @ change
+        of_class = np.column_stack([n, n[:, None] * (first.covariate_mean - first.mean)])
+        return gram, second.sums - of_class @ change, n.sum() * here
+
+    def _of_sites(self, names: Sequence[str]) -> SiteDeconfounder:
+        known = [self._summaries[name] for name in names]
+        n = np.array([summary.counts.sum() for summary in known])
+        means = np.stack([summary.mean for summary in known])
+        mean = n @ means / n.sum()
+        square = sum(np.diag(summary.covariate_scatter) for summary in known) + n @ (means - mean) ** 2
+        encoder = CovariateEncoder.of_moments(self._names, mean, np.sqrt(square / n.sum()))
+        return SiteDeconfounder.of_fits({name: self._summaries[name].fit for name in names}, encoder)
+
+
+def _own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -> tuple[SiteDeconfounder, np.ndarray]:
+    """The regression of one site and the residuals by it."""
+    deconfounder = SiteDeconfounder(huber_k).fit_sites(edges, covariates, None)
+    return deconfounder, deconfounder.site_residuals(edges, np.arange(len(edges)))
+
+
+def _scatter(centred: np.ndarray) -> np.ndarray:
+    return centred.T @ centred

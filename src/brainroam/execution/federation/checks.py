@@ -1,0 +1,71 @@
+"""What a coordinator can notice about a summary: copies, other labels, other scales.
+
+Each check compares a site with the others, so it needs three sites; it warns and leaves the decision to people. What
+cannot be noticed is said in docs/federation.md.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from brainroam.core.site_summary import SiteProducts, SiteSummary
+from brainroam.errors import SummaryError, listed
+from brainroam.execution.federation.files import Message
+
+AGAINST = -0.1  # correlation of a site's contrast with the mean of the others below which labels may be swapped
+ALIKE = 0.9  # correlation of two sites' contrasts above which one may be a copy of the other
+SCALE = 2.0  # times the median of the other sites
+MIN_SITES = 3
+
+
+def refuse_copies(messages: Mapping[str, Message]) -> None:
+    """An error where two sites sent the very same numbers."""
+    known: dict[str, Message] = {}
+    for message in messages.values():
+        if message.digest in known:
+            raise SummaryError(f"{message} holds the very numbers of {known[message.digest]}: one is a copy; which?")
+        known[message.digest] = message
+
+
+def refuse_other_people(site: str, first: SiteSummary, second: SiteProducts, counts: np.ndarray) -> None:
+    """An error where a second summary is of other people or labels than the first of the same site.
+
+    On edges that nobody lacks, the class means of the residuals differ by exactly the contrast.
+    """
+    contrast = second.sums[1] / first.counts[1] - second.sums[0] / first.counts[0]
+    gap = np.abs(contrast - first.contrast[second.edges])
+    same = np.nanquantile(gap, 0.05) < 1e-6 * np.nanmedian(np.abs(first.contrast))
+    if not np.array_equal(counts, first.counts) or not same:
+        raise SummaryError(
+            f"site {site}: its second summary is of other people, labels or settings than its first; it has to send "
+            f"both again, after: brainroam pool --without {site} --out POOL"
+        )
+
+
+def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
+    """What is odd about single sites, in words."""
+    sites, found = sorted(summaries), []
+    if len(sites) < MIN_SITES:
+        return []
+    contrast = np.stack([np.nan_to_num(summaries[name].contrast) for name in sites])
+    scale = contrast.std(axis=1) / np.sqrt([(1 / summaries[name].counts).sum() for name in sites])
+    level = np.array([np.nanstd(summaries[name].fit.intercept) for name in sites])
+    for k, name in enumerate(sites):
+        others = np.arange(len(sites)) != k
+        along = _correlation(contrast[k], contrast[others].mean(axis=0))
+        if along < AGAINST:
+            found.append(f"site {name}: its contrast runs against the other sites (r = {along:.2f}): labels swapped?")
+        for what, values in (("people differ", scale), ("mean edges differ", level)):
+            ratio = values[k] / max(float(np.median(values[others])), 1e-300)
+            if not 1 / SCALE < ratio < SCALE:
+                found.append(
+                    f"site {name}: its {what} {ratio:.2g} times as much as at other sites: prepared otherwise?"
+                )
+        twins = [sites[j] for j in range(k) if _correlation(contrast[k], contrast[j]) > ALIKE]
+        if twins:
+            found.append(f"site {name}: nearly the numbers of {listed(twins)}: the same people under two names?")
+    return found
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.corrcoef(one, other)[0, 1])

@@ -1,0 +1,205 @@
+"""Summaries and requests on disk: one file, plain arrays and one JSON header, nothing that can be executed.
+
+    brainroam-federation 1 <SHA-256 of all that follows>
+    <safetensors: named arrays, and the header as its metadata>
+
+The checksum shows that a file is whole, not who wrote it. The header has a fixed set of entries and the arrays fixed
+names and shapes; a file with anything else in it is refused. No date, id or path has a place in it.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import PositiveFloat
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from brainroam import __version__
+from brainroam.errors import SummaryError, visible
+from brainroam.utils.files import atomic_write, expanded, read_regular
+from brainroam.utils.parameters import Share
+
+MAGIC = b"brainroam-federation"
+SCHEMA = 1
+LARGEST = 2**31
+SUMMARY, REQUEST = "site summary", "request"
+#: Arrays of each kind of file, with how many dimensions they have.
+ARRAYS: dict[tuple[str, int], dict[str, int]] = {
+    (SUMMARY, 1): {
+        **{"counts": 1, "covariate_mean": 2, "covariate_scatter": 2, "contrast": 1},
+        **{"fit.intercept": 1, "fit.coef": 2, "fit.variance": 2, "fit.centre": 1, "fit.n_people": 0},
+    },
+    (SUMMARY, 2): {"counts": 1, "edges": 1, "factor": 2, "with_covariates": 2, "sums": 2},
+    (SUMMARY, 3): {"counts": 1, "auc": 0, "mean": 1, "square": 1, "roc": 2, "bins": 2},
+    (REQUEST, 2): {"edges": 1, "centre": 1},
+    (REQUEST, 3): {},
+}
+ABSORBED = re.compile(r"fit\.absorbed\.\d+\.(columns|kept|dropped|alpha)")
+READING = re.compile(r"\d+\.(edges|weights|mean_intercept|mean_coef|covariate_mean|covariate_std)")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How edges, regressions and contrasts are computed; the same at all sites. Names as in `CoreClassifier`."""
+
+    kind: str = "log"
+    shrinkage: Share = 0.7
+    robust: bool = True
+    huber_k: PositiveFloat = 1.345
+    contrast: str = "mean"
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A summary or a request.
+
+    Attributes
+    ----------
+    what : {"site summary", "request"}
+    round : int
+        Which round it belongs to.
+    settings, atlas, covariates, version
+        What has to be the same everywhere.
+    site : str
+        Whose summary it is; empty for a request.
+    request : str
+        What a third summary answers to.
+    protection : dict
+        epsilon, delta and clip, where noise was added.
+    sites : list of str
+        Of a request: the sites that take part, by name.
+    arrays : dict of str to ndarray
+    path : Path
+        Where it was read from, for messages.
+    digest : str
+        SHA-256 of the arrays of a file that was read.
+    """
+
+    what: str
+    round: int
+    settings: Settings
+    atlas: dict[str, Any]
+    covariates: list[str]
+    arrays: dict[str, np.ndarray]
+    site: str = ""
+    request: str = ""
+    protection: dict[str, float] = field(default_factory=dict)
+    sites: list[str] = field(default_factory=list)
+    version: str = __version__
+    path: Path = Path()
+    digest: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path} (site {visible(self.site)}, round {self.round})"
+
+    def write(self, path: str | Path) -> Path:
+        """Write the file, whole or not at all."""
+        header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path", "digest")}
+        arrays = {name: np.asarray(array, order="C") for name, array in self.arrays.items()}
+        body = safetensors.save(arrays, {"header": json.dumps(header, sort_keys=True, allow_nan=False)})
+        path = expanded(path)
+        with atomic_write(path) as file:
+            file.write(b"%s %d %s\n" % (MAGIC, SCHEMA, hashlib.sha256(body).hexdigest().encode()) + body)
+        return path
+
+    def require_same(self, other: "Message") -> None:
+        """Refuse this file where it does not belong with another: name what differs."""
+        ours, theirs = ({**asdict(m.settings), "covariates": m.covariates, "version": m.version} for m in (self, other))
+        for name in ours:
+            if ours[name] != theirs[name]:
+                raise SummaryError(
+                    f"{self}: {name} is {ours[name]!r}, but {theirs[name]!r} in {other.path}; make it again alike"
+                )
+        if self.atlas["labels_sha256"] != other.atlas["labels_sha256"]:
+            raise SummaryError(
+                f"{self} is of the {self.atlas['n_regions']} regions of {self.atlas['name']!r}, {other.path} of the "
+                f"{other.atlas['n_regions']} of {other.atlas['name']!r}, by other names or in another order"
+            )
+
+
+def read_message(path: str | Path, what: str) -> Message:
+    """Read a file and check every byte of it; anything that is no whole file of this kind is refused by name."""
+    path = expanded(path)
+    try:
+        content = read_regular(path, LARGEST)
+    except OSError as error:
+        raise SummaryError(f"{path} cannot be read: {error.strerror or error}") from error
+    first, _, body = content.partition(b"\n")
+    words = first.split(b" ")
+    if len(words) != 3 or words[0] != MAGIC:
+        raise SummaryError(f"{path} is not a {what} of brainroam")
+    if words[1] != b"%d" % SCHEMA:
+        raise SummaryError(
+            f"{path} has schema {visible(words[1].decode(errors='replace'))}; this version reads {SCHEMA}"
+        )
+    if hashlib.sha256(body).hexdigest().encode() != words[2]:
+        raise SummaryError(f"{path} is damaged: its checksum does not match; have it sent again")
+    try:
+        arrays = safetensors.load(body)
+        found = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["header"])
+        message = Message(**{**found, "settings": Settings(**found["settings"])}, arrays=arrays)
+        _require_schema(message, what)
+    except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise SummaryError(f"{path} is not a whole {what}: {error}") from error
+    digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in sorted(arrays))).hexdigest()
+    return Message(**{**vars(message), "path": path, "digest": digest})
+
+
+def _require_schema(message: Message, what: str) -> None:
+    """A `ValueError` unless names, shapes and numbers are those of a file of this kind and round."""
+    expected = ARRAYS.get((message.what, message.round))
+    if message.what != what or expected is None:
+        raise ValueError(f"it is a {visible(message.what)} of round {visible(message.round)}")
+    arrays = message.arrays
+    more = {name for name in arrays if ABSORBED.fullmatch(name)} if (what, message.round) == (SUMMARY, 1) else set()
+    more |= {name for name in arrays if READING.fullmatch(name)} if (what, message.round) == (REQUEST, 3) else set()
+    if set(arrays) - more != set(expected):
+        odd = sorted(set(arrays) - more ^ set(expected))
+        raise ValueError(f"the arrays {visible(odd)} are missing, or have no place in it")
+    for name, dimensions in expected.items():
+        if arrays[name].ndim != dimensions:
+            raise ValueError(f"{name} has {arrays[name].ndim} dimensions, not {dimensions}")
+    texts = [message.site, message.request, message.version, message.settings.kind, message.settings.contrast]
+    if not all(isinstance(text, str) for text in [*texts, *message.covariates, *message.sites]):
+        raise ValueError("names must be text")
+    regions, d = int(message.atlas["n_regions"]), len(message.covariates)
+    if what == SUMMARY:
+        if not message.site:
+            raise ValueError("it names no site")
+        _require_numbers(arrays, regions * (regions - 1) // 2, d, message.round)
+
+
+def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round: int) -> None:
+    """Shapes that belong together; finite where something is always known."""
+    size = len(arrays["edges"]) if round == 2 else 0
+    shapes = {
+        "counts": (2,),
+        "covariate_mean": (2, d),
+        "covariate_scatter": (d, d),
+        "contrast": (n_edges,),
+        "fit.intercept": (n_edges,),
+        "fit.coef": (d, n_edges),
+        "fit.variance": (d, n_edges),
+        "fit.centre": (d,),
+        "factor": (len(arrays.get("factor", ())), size),
+        "with_covariates": (d, size),
+        "sums": (2, size),
+        "mean": (2,),
+        "square": (2,),
+    }
+    for name, shape in shapes.items():
+        if name in arrays and arrays[name].shape != shape:
+            raise ValueError(f"{name} has the shape {arrays[name].shape}, not {shape}")
+    for name in ("counts", "covariate_mean", "covariate_scatter", "factor", "with_covariates", "sums", "auc"):
+        if name in arrays and not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
+    for name in ("contrast", "fit.intercept"):
+        if name in arrays and (np.isinf(arrays[name]).any() or np.isnan(arrays[name]).mean() > 0.5):
+            raise ValueError(f"{name} is infinite, or unknown for most edges")
+    if arrays["counts"].min() < 1:
+        raise ValueError("it needs people of both classes")

@@ -1,0 +1,115 @@
+"""The pooled model as a model folder, which ``predict`` and ``explain`` read like one fitted in one place.
+
+It is ``core[epochs=0,profiles=false]``: the network before its first step of training, which is its linear reading. The
+weights of that network are zeros, since none of them moves a score; torch is not needed to write them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brainroam.core.calibration import Calibration
+from brainroam.core.linear_reading import LinearReading
+from brainroam.core.linegraph import EPS
+from brainroam.core.pathways import Pathways
+from brainroam.execution.federation.files import Message, Settings
+from brainroam.methods.prediction_sets import LEVELS
+from brainroam.methods.saving import KIND
+from brainroam.methods.site_shift import UNLABELLED, SiteShift
+from brainroam.utils.model_files import save_model
+
+FIXED: dict[str, Any] = {"epochs": 0, "profiles": False}
+HIDDEN, LAYERS = 16, 2  # of the network that stays as it is
+UNCALIBRATED = "not calibrated yet: probabilities say nothing before round 3, the order of people does"
+
+
+def reading(pathways: Pathways) -> dict[str, np.ndarray]:
+    """Pathways as one weight per edge, with what is taken off its residual; what a third request holds for a site."""
+    gates = LinearReading().gates(np.ones((len(pathways.skip), 1, 1)), pathways)[:, 0]
+    weights = gates / (gates.mean() + EPS) * pathways.skip * pathways.orientation / pathways.scale[:, 0]
+    deconfounder, edges = pathways.deconfounder, pathways.scaffold.edges
+    return {
+        "edges": edges,
+        "weights": weights,
+        "mean_intercept": deconfounder.mean_intercept_[edges],
+        "mean_coef": deconfounder.mean_coef_[:, edges],
+        "covariate_mean": deconfounder.encoder_.mean_,
+        "covariate_std": deconfounder.encoder_.std_,
+    }
+
+
+def save_pooled(
+    path: Path,
+    pathways: Pathways,
+    like: Message,
+    counts: Mapping[str, np.ndarray],
+    thresholds: Mapping[str, float],
+    notes: Sequence[str],
+    calibration: Calibration | None = None,
+    shifts: Mapping[str, SiteShift] | None = None,
+) -> Path:
+    """Write the model of all sites, with the threshold learned on held-out sites where round 3 has given it."""
+    sites, scaffold = sorted(counts), pathways.scaffold
+    standard = asdict(Settings())
+    fixed = FIXED | {name: value for name, value in asdict(like.settings).items() if value != standard[name]}
+    notes = [*notes, *([] if calibration else [UNCALIBRATED])]
+    calibration = calibration or Calibration(0.0, 1.0)
+    shifts = shifts or dict.fromkeys(("controls", UNLABELLED), SiteShift(0.0, 0.0))
+    facts = {
+        "classes": [0, 1],
+        "n_rois": int(like.atlas["n_regions"]),
+        "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "epochs": 0},
+        "notes": notes,
+        "sites": sites,
+        "tau": scaffold.tau,
+    }
+    decision = np.array([calibration.threshold, calibration.slope])
+    arrays = {
+        "model.facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
+        "model.calibration": decision,
+        **{f"model.{name}": value for name, value in pathways.state().items()},
+        **{f"model.network.{name}": np.zeros(shape, np.float32) for name, shape in _network_shapes().items()},
+        "model.network.skip_scale": np.ones((), np.float32),
+        "calibration": decision,
+        "shifts": np.array([(shifts[name].centre, shifts[name].ratio) for name in ("controls", UNLABELLED)]),
+        "sets": np.full((1 + len(LEVELS), 2), np.nan),  # limits need the scores of single people
+    }
+    header = {
+        "kind": KIND,
+        "method": "core",
+        "tuning": "default",
+        "fixed": fixed | dict(thresholds),
+        "configuration": fixed | dict(thresholds),
+        "seed": 0,
+        "notes": notes,
+        "calibration": {"threshold": calibration.threshold, "slope": calibration.slope},
+        "training": {
+            "manifest_hash": "",
+            "n_people": int(sum(map(np.sum, counts.values()))),
+            "sites": sites,
+            "prepared": [],
+            "sketch": "",
+            "pooled_from_summaries": True,
+        },
+        "atlas": like.atlas,
+    }
+    return save_model(path, header, arrays)
+
+
+def _network_shapes() -> dict[str, tuple[int, ...]]:
+    """Of the parameters of `brainroam.core.gate.GatedNetwork` with one channel."""
+    perceptrons = {
+        "phi": (1, HIDDEN, HIDDEN),
+        "psi": (1 + HIDDEN, HIDDEN, 1),
+        "rho": (HIDDEN, HIDDEN, 1),
+        **{f"updates.{layer}": (2 * HIDDEN, HIDDEN, HIDDEN) for layer in range(LAYERS)},
+    }
+    shapes: dict[str, tuple[int, ...]] = {"embed.weight": (HIDDEN, 1), "embed.bias": (HIDDEN,)}
+    for name, (inputs, hidden, outputs) in perceptrons.items():
+        shapes |= {f"{name}.0.weight": (hidden, inputs), f"{name}.0.bias": (hidden,)}
+        shapes |= {f"{name}.2.weight": (outputs, hidden), f"{name}.2.bias": (outputs,)}
+    return shapes

@@ -1,0 +1,229 @@
+"""At the coordinator: receive summaries in any order, keep them in a folder, and go as far as they allow.
+
+The folder holds the summaries (``received``), the ``request`` for the next round, and what follows from them:
+``scaffold.csv``, ``model``, ``scores.csv``. Everything is computed from the summaries each time, sites in the order of
+their names, so that a site that joins later, or withdraws, leaves the model that the others give.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
+from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown
+from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
+from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
+from brainroam.execution.federation.model import reading, save_pooled
+from brainroam.execution.federation.scores import calibration_of, shifts_of
+from brainroam.utils.csv_text import write_csv
+from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+
+MIN_SITES = 3
+THRESHOLDS = {"tau_percentile": 80.0, "eta": 0.75, "zeta": 0.70}
+POOL, RECEIVED, ASKED = "pool.json", "received", "request"
+
+
+@dataclass
+class Progress:
+    """How far the pool is: the round to be asked for next (4: done), what was found, and what is odd."""
+
+    next_round: int
+    lines: list[str]
+    warnings: list[str] = field(default_factory=list)
+    scores: pd.DataFrame | None = None
+
+
+class Pool:
+    """A folder of summaries and what follows from them.
+
+    Parameters
+    ----------
+    folder : path
+    thresholds : dict, optional
+        tau_percentile, eta and zeta of the scaffold; those of the folder, or the defaults, where not given.
+    """
+
+    def __init__(self, folder: str | Path, thresholds: Mapping[str, float] | None = None) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not (self.folder / POOL).is_file() and any(self.folder.iterdir()):
+            raise SummaryError(f"{self.folder} exists and is no pool of summaries; choose another name")
+        known = read_checksummed(self.folder / POOL)["thresholds"] if (self.folder / POOL).is_file() else THRESHOLDS
+        self.thresholds = {**known, **(thresholds or {})}
+        for name in self.thresholds:
+            if name not in THRESHOLDS:
+                raise unknown("setting of a pool", name, THRESHOLDS)
+        self._messages = self._received()
+
+    def receive(self, paths: Sequence[str | Path]) -> None:
+        """Take summaries in; one that is damaged, doubled or does not fit the others is refused by name, with all."""
+        messages = {key: dict(found) for key, found in self._messages.items()}
+        for message in (read_message(path, SUMMARY) for path in paths):
+            before = messages[message.round].get(message.site)
+            if before is not None and before.digest == message.digest and before.path.parent == self.folder / RECEIVED:
+                continue  # the same file again
+            if before is not None:
+                raise SummaryError(
+                    f"{message}: there is another file of this site and round, {before.path}; keep one. To replace "
+                    f"what it sent before: brainroam pool --without {message.site} --out {self.folder}"
+                )
+            for other in [*messages[1].values()][:1]:
+                message.require_same(other)
+            if message.round > 1 and message.site not in messages[1]:
+                raise SummaryError(f"{message}: this site has sent no first summary; pool that before, or with it")
+            messages[message.round][message.site] = message
+        for found in messages.values():
+            refuse_copies(found)
+        for site, message in messages[2].items():
+            if not message.protection and not messages[1][site].protection:
+                first, second = SiteSummary.from_arrays(messages[1][site].arrays), _products(message)
+                refuse_other_people(site, first, second, message.arrays["counts"])
+        self._messages = messages
+        self._keep()
+
+    def withdraw(self, site: str) -> None:
+        """Take everything of a site out again, and delete it."""
+        if site not in self._messages[1]:
+            raise unknown("site", site, self._messages[1])
+        for found in self._messages.values():
+            if site in found:
+                found.pop(site).path.unlink(missing_ok=True)
+
+    @property
+    def sites(self) -> list[str]:
+        """The sites that take part, by name."""
+        return sorted(self._messages[1])
+
+    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
+    def advance(self) -> Progress:
+        """Compute what the summaries allow, write it, and say what is asked for next."""
+        first = {name: SiteSummary.from_arrays(message.arrays) for name, message in self._messages[1].items()}
+        if len(first) < MIN_SITES:
+            return Progress(1, [f"{len(first)} site(s) so far ({listed(self.sites)}); {MIN_SITES} are needed to go on"])
+        like, odd = self._messages[1][self.sites[0]], suspicions(first)
+        evidence = SummaryEvidence(first, like.covariates)
+        scaffolds = {frozenset[str](): evidence.scaffold(self.sites, **self.thresholds)}
+        scaffolds |= self._without(evidence, 1)
+        whole = scaffolds[frozenset()]
+        self._write_scaffold(whole, evidence)
+        people = f"{int(sum(summary.counts.sum() for summary in first.values()))} people of {len(first)} sites"
+        lines = [f"{len(whole)} of {len(whole.consensus)} edges agreed on, from {people}"]
+        lines += [f"note: {note}" for note in evidence.deconfounder.notes_]
+        needed = edges_of(scaffolds.values())
+        second = {name: _products(message) for name, message in self._messages[2].items()}
+        waiting = [name for name in self.sites if name not in second or not np.isin(needed, second[name].edges).all()]
+        if waiting:
+            # Also what is needed once a site has withdrawn, so that the others need not send this round again.
+            pairs = self._without(evidence, 2) if len(self.sites) > MIN_SITES else {}
+            asked = edges_of([*scaffolds.values(), *pairs.values()])
+            centre = evidence.deconfounder.mean_intercept_[asked]
+            self._ask(like, 2, {"edges": asked, "centre": centre})
+            lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
+            return Progress(2, lines, odd)
+        evidence = SummaryEvidence(first, like.covariates, second)
+        return self._third(evidence, scaffolds, first, like, lines, odd)
+
+    def _third(
+        self,
+        evidence: SummaryEvidence,
+        scaffolds: Mapping[frozenset[str], Scaffold],
+        first: Mapping[str, SiteSummary],
+        like: Message,
+        lines: list[str],
+        odd: list[str],
+    ) -> Progress:
+        """Model and readings without each site; with all third summaries also scores and calibration."""
+        pathways = evidence.pathways(self.sites, scaffolds[frozenset()])
+        readings: dict[str, np.ndarray] = {}
+        for k, name in enumerate(self.sites):
+            if (left_out := frozenset({name})) in scaffolds:
+                rest = [site for site in self.sites if site != name]
+                found = reading(evidence.pathways(rest, scaffolds[left_out]))
+                readings |= {f"{k}.{key}": value for key, value in found.items()}
+        held_out = [name for k, name in enumerate(self.sites) if f"{k}.edges" in readings]
+        notes = list(evidence.deconfounder.notes_)
+        if len(held_out) < len(self.sites):
+            alone = sorted(set(self.sites) - set(held_out))
+            notes.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
+        digests = [self._messages[k][name].digest for name in self.sites for k in (1, 2)]
+        request = content_hash([digests, self.thresholds])
+        third = {name: m.arrays for name, m in self._messages[3].items() if m.request == request}
+        waiting = [name for name in held_out if name not in third]
+        model: dict[str, Any] = {"counts": {name: summary.counts for name, summary in first.items()}, "notes": notes}
+        if not waiting:
+            parts = [third[name] for name in held_out]
+            model |= {"calibration": calibration_of(parts), "shifts": shifts_of(parts)}
+        save_pooled(self.folder / "model", pathways, like, thresholds=self.thresholds, **model)
+        lines.append(f"model: {self.folder / 'model'}")
+        self._ask(like, 3, readings, request)
+        if waiting:
+            lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
+            return Progress(3, lines, odd)
+        scores = _scores(held_out, third)
+        lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
+        return Progress(4, lines, odd, scores)
+
+    def _without(self, evidence: SummaryEvidence, number: int) -> dict[frozenset[str], Scaffold]:
+        """The scaffolds without every so many sites, where the others agree on any edge."""
+        found = {}
+        for left_out in map(frozenset, combinations(self.sites, number)):
+            rest = [name for name in self.sites if name not in left_out]
+            try:
+                found[left_out] = evidence.scaffold(rest, **self.thresholds)
+            except EmptyScaffoldError:
+                continue
+        return found
+
+    def _ask(self, like: Message, number: int, arrays: dict[str, np.ndarray], request: str = "") -> None:
+        asked = Message(REQUEST, number, like.settings, like.atlas, like.covariates, arrays, "", request)
+        Message(**{**vars(asked), "sites": self.sites}).write(self.folder / ASKED)
+
+    def _write_scaffold(self, scaffold: Scaffold, evidence: SummaryEvidence) -> None:
+        edges = scaffold.edges
+        columns = {"edge": edges, "region_1": evidence.pairs[edges, 0], "region_2": evidence.pairs[edges, 1]}
+        for name in ("consensus", "sign_consistency", "stability"):
+            columns[name] = getattr(scaffold, name)[edges]
+        write_csv(self.folder / "scaffold.csv", pd.DataFrame(columns))
+
+    def _received(self) -> dict[int, dict[str, Message]]:
+        found: dict[int, dict[str, Message]] = {1: {}, 2: {}, 3: {}}
+        for path in sorted((self.folder / RECEIVED).glob("*.summary")):
+            message = read_message(path, SUMMARY)
+            found[message.round][message.site] = message
+        return found
+
+    def _keep(self) -> None:
+        """Files are named by hashes: a site's name never becomes a path."""
+        write_checksummed(self.folder / POOL, {"thresholds": self.thresholds})
+        for number, found in self._messages.items():
+            for site, message in found.items():
+                path = self.folder / RECEIVED / f"{hashlib.sha256(site.encode()).hexdigest()[:16]}-{number}.summary"
+                if message.path != path:
+                    found[site] = read_message(message.write(path), SUMMARY)
+
+
+def _products(message: Message) -> SiteProducts:
+    return SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
+
+
+def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
+    counts = np.stack([third[name]["counts"] for name in sites])
+    return pd.DataFrame(
+        {
+            "method": "core",
+            "protocol": "loso",
+            "site": sites,
+            "n": counts.sum(axis=1),
+            "n_cases": counts[:, 1],
+            "auc": [float(third[name]["auc"]) for name in sites],
+            "mean_score_controls": [float(third[name]["mean"][0]) for name in sites],
+            "mean_score_cases": [float(third[name]["mean"][1]) for name in sites],
+        }
+    )

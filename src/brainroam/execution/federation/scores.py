@@ -1,0 +1,80 @@
+"""The third summary: how a model that never saw a site orders the people of that site, in a few numbers.
+
+The AUC, the sensitivity at a few rates of false positives, mean and spread of the scores of each class, and bins of at
+least five people of one class with their mean score. No score of a single person is among them.
+
+The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
+follows exactly. The slope minimises the log loss with half of a bin's people above and half below its mean score, as
+far as the spread of the class that lies within bins says: close to the slope of a fit in one place, but not the same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from brainroam.core.calibration import Calibration, calibrate_counted
+from brainroam.methods.site_shift import UNLABELLED, SiteShift, shift_of_moments
+
+FALSE_POSITIVES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+PER_BIN, MOST_BINS = 5, 8
+
+
+def score_summary(score: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """The arrays of a third summary.
+
+    >>> found = score_summary(np.arange(20.0), np.repeat([0, 1], 10))
+    >>> float(found["auc"]), found["bins"].tolist()
+    (1.0, [[0.0, 5.0, 2.0], [0.0, 5.0, 7.0], [1.0, 5.0, 12.0], [1.0, 5.0, 17.0]])
+    """
+    classes = [score[y == label] for label in (0, 1)]
+    fpr, tpr, _ = roc_curve(y, score)
+    return {
+        "counts": np.array([len(part) for part in classes]),
+        "auc": np.array(roc_auc_score(y, score)),
+        "mean": np.array([part.mean() for part in classes]),
+        "square": np.array([((part - part.mean()) ** 2).sum() for part in classes]),
+        "roc": np.column_stack([FALSE_POSITIVES, np.interp(FALSE_POSITIVES, fpr, tpr)]),
+        "bins": np.array([(label, len(some), some.mean()) for label in (0, 1) for some in _bins(classes[label])]),
+    }
+
+
+def calibration_of(summaries: Sequence[dict[str, np.ndarray]]) -> Calibration:
+    """Threshold and slope from the third summaries of all sites; where noise left no bins, from the class means."""
+    counts, means, squares = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean", "square"))
+    threshold = float(means.mean())
+    bins = np.concatenate([_halved(s) for s in summaries])
+    if not len(bins):
+        return Calibration(threshold, max(float(np.diff(means, axis=1).mean()), 1e-3))  # scores have unit spread
+    total = counts.sum()
+    overall = float((counts * means).sum() / total)
+    spread = float(np.sqrt((squares.sum() + (counts * (means - overall) ** 2).sum()) / total))
+    return calibrate_counted(threshold, spread, bins[:, 2], bins[:, 0], bins[:, 1])
+
+
+def shifts_of(summaries: Sequence[dict[str, np.ndarray]]) -> dict[str, SiteShift]:
+    """How far controls, or all people, of a new site move its threshold, see `brainroam.methods.site_shift`."""
+    counts, means, squares = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean", "square"))
+    everybody = counts.sum(axis=1)
+    mean = (counts * means).sum(axis=1) / everybody
+    square = squares.sum(axis=1) + (counts * (means - mean[:, None]) ** 2).sum(axis=1)
+    return {
+        "controls": shift_of_moments(counts[:, 0], means[:, 0], squares[:, 0]),
+        UNLABELLED: shift_of_moments(everybody, mean, square),
+    }
+
+
+def _halved(summary: dict[str, np.ndarray]) -> np.ndarray:
+    """Bins (class, count, score) in two halves, one spread within bins above and below the mean of each."""
+    bins, halves = summary["bins"], []
+    for label in (0, 1):
+        own = bins[bins[:, 0] == label]
+        between = own[:, 1] @ (own[:, 2] - summary["mean"][label]) ** 2
+        within = np.sqrt(max(summary["square"][label] - between, 0) / summary["counts"][label])
+        halves += [own * [1, 0.5, 1] + [0, 0, side * within] for side in (-1, 1)]
+    return np.concatenate(halves)
+
+
+def _bins(score: np.ndarray) -> list[np.ndarray]:
+    """Neighbouring scores in bins of about equal size, none of fewer than five people."""
+    return np.array_split(np.sort(score), min(max(len(score) // PER_BIN, 1), MOST_BINS))

@@ -1,0 +1,83 @@
+"""What a file contains, in plain words, before it leaves the hospital."""
+
+from pathlib import Path
+
+import numpy as np
+
+from brainroam.errors import visible
+from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
+from brainroam.utils.files import expanded
+
+MEANING = {
+    "counts": "how many controls and cases",
+    "covariate_mean": "mean {covariates} of the controls and of the cases",
+    "covariate_scatter": "sums of squares and products of {covariates} about their means, over everybody",
+    "fit.centre": "mean {covariates} of everybody",
+    "fit.n_people": "how many people",
+    "fit.intercept": "for every edge its level at this site",
+    "fit.coef": "for every edge its slopes over {covariates}",
+    "fit.variance": "for every edge how uncertain those slopes are",
+    "contrast": "for every edge the mean difference between cases and controls",
+    "edges": "which edges were asked for",
+    "factor": "for every pair of these edges the sum over everybody of the product of their residuals, as components",
+    "with_covariates": "for each of these edges the sum over everybody of its residual times {covariates}",
+    "sums": "for each of these edges the sum of its residuals over the controls and over the cases",
+    "auc": "how well a model that never saw this site orders its people (AUC)",
+    "mean": "mean score of the controls and of the cases",
+    "square": "spread of the scores of the controls and of the cases",
+    "roc": "sensitivity at a few rates of false positives",
+    "bins": "class, number and mean score of groups of five people or more",
+    "centre": "for each of these edges its mean level over the sites",
+}
+NOT_INSIDE = "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people."
+STILL = (
+    "It is still personal data: whoever has it and a person's scan can tell whether that person took part, and with "
+    "which diagnosis (docs/federation.md). Send it to those only who may know."
+)
+
+
+def described(path: str | Path) -> list[str]:
+    """Lines about a summary or a request."""
+    kind = REQUEST if _is_request(expanded(path)) else SUMMARY
+    message = read_message(path, kind)
+    whose = f"of site {visible(message.site)}" if kind == SUMMARY else f"to {len(message.sites)} sites"
+    settings = ", ".join(f"{name}={value}" for name, value in vars(message.settings).items())
+    lines = [
+        f"{kind} {whose}, round {message.round}, {expanded(path).stat().st_size:,} bytes, whole (checksum matches)",
+        f"atlas {visible(message.atlas['name'])} with {message.atlas['n_regions']} regions; {settings}; "
+        f"covariates {', '.join(map(visible, message.covariates)) or 'none'}; brainroam {visible(message.version)}",
+    ]
+    if "counts" in message.arrays:
+        controls, cases = message.arrays["counts"].tolist()
+        lines.append(f"{controls} controls and {cases} cases")
+    lines += [f"  {_line(name, value, message)}" for name, value in sorted(message.arrays.items()) if _own(name)]
+    special = sum(not _own(name) for name in message.arrays)
+    if special and kind == SUMMARY:
+        lines.append(
+            f"  {special} arrays: which covariates this site cannot tell apart (everybody of one sex), for which edges"
+        )
+    elif special:
+        lines.append(f"  {special} arrays: for each site, the linear model learned without it")
+    noise = ", ".join(f"{name} {value:g}" for name, value in message.protection.items())
+    if kind == SUMMARY:
+        lines += [f"noise: {noise}" if noise else "noise: none was added", NOT_INSIDE, STILL]
+    return lines
+
+
+def _line(name: str, value: np.ndarray, message: Message) -> str:
+    covariates = " and ".join(map(visible, message.covariates)) or "no covariates"
+    size = " x ".join(map(str, value.shape)) or "1"
+    return f"{name:<18} {size:>12} numbers: {MEANING[name].format(covariates=covariates)}"
+
+
+def _own(name: str) -> bool:
+    return not (ABSORBED.fullmatch(name) or READING.fullmatch(name))
+
+
+def _is_request(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            start = file.read(2**16)
+    except OSError:
+        return False
+    return start.startswith(MAGIC) and b'\\"what\\": \\"request\\"' in start

@@ -1,0 +1,72 @@
+"""Three hospitals, three rounds, one report: the commands of the issue, as people type them."""
+
+import pytest
+from typer.testing import CliRunner
+
+import brainroam
+from brainroam.cli import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hospitals")
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=24, n_rois=12, seed=2)
+    for letter, name in zip("ABCD", cohort.sites, strict=True):
+        cohort.select([name]).save(folder / f"{letter}.npz")
+    cohort.save(folder / "all.npz")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outputs(folder):
+    pool, told = folder / "POOL", []
+    for number in (1, 2, 3):
+        request = [] if number == 1 else ["--request", pool / "request"]
+        for letter in "ABC":
+            result = run("site", folder / f"{letter}.npz", *request, "--out", folder / f"{letter}{number}.summary")
+            assert result.exit_code == 0, result.output
+        result = run("pool", *(folder / f"{letter}{number}.summary" for letter in "ABC"), "--out", pool)
+        assert result.exit_code == 0, result.output
+        told.append(result.output)
+    return told
+
+
+def test_three_rounds_end_in_scores_and_a_report(folder, outputs):
+    assert "round 2: waiting for S01, S02, S03" in outputs[0]
+    assert "model:" in outputs[1]
+    assert "mean AUC over 3 held-out sites" in outputs[2]
+    assert (folder / "POOL" / "scores.csv").read_text().count("\n") == 4
+    assert "What do the hospitals say together?" in (folder / "POOL" / "report.html").read_text()
+
+
+def test_the_model_predicts_explains_and_is_reported(folder, outputs):
+    new = folder / "D.npz"
+    result = run("predict", folder / "POOL" / "model", new, "--out", folder / "p.csv")
+    assert result.exit_code == 0, result.output
+    assert "24 people" in result.output
+    assert run("explain", folder / "POOL" / "model", new, "--out", folder / "explanation").exit_code == 0
+    assert run("report", folder / "POOL", "--out", folder / "r.html").exit_code == 0
+
+
+def test_show_needs_no_data(folder, outputs):
+    result = run("site", "--show", folder / "A2.summary")
+    assert result.exit_code == 0
+    assert "sum over everybody of the product of their residuals, as components" in result.output
+
+
+def test_mistakes_are_one_line(folder, outputs, tmp_path):
+    several = run("site", folder / "all.npz", "--out", tmp_path / "x")
+    assert several.exit_code == 1
+    assert "name one with --sites" in several.output
+    (tmp_path / "text").write_text("hello")
+    assert "is not a site summary" in run("site", "--show", tmp_path / "text").output
+    assert "is not a site summary" in run("pool", folder / "A.npz", "--out", tmp_path / "pool").output
+    assert run("site", folder / "A.npz", "--out", tmp_path / "x", "--set", "kind=tangled").exit_code == 2
+    unasked = run("site", folder / "D.npz", "--request", folder / "POOL" / "request", "--out", tmp_path / "x")
+    assert "does not ask site S04" in unasked.output
+    assert run("pool", "--without", "S09", "--out", folder / "POOL").exit_code == 2
+    assert run("report", tmp_path, "--out", tmp_path / "r.html").exit_code == 1

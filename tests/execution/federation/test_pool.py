@@ -1,0 +1,155 @@
+"""The pool: the same model as in one place, whoever comes first, joins or leaves; and what it refuses."""
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import round_of
+from sklearn.metrics import roc_auc_score
+
+from brainroam.errors import SummaryError
+from brainroam.execution.federation import Pool, Protection, answer
+from brainroam.execution.federation.checks import suspicions
+from brainroam.execution.federation.files import SUMMARY, Message, Settings, read_message
+from brainroam.methods.registry import method_info
+from brainroam.methods.saving import load_method
+from brainroam.methods.tuning import Selected
+
+
+@pytest.fixture(scope="module")
+def central(hospitals):
+    return Selected(method_info("core"), "default", epochs=0).fit(hospitals)
+
+
+def model_of(folder, cohort):
+    return load_method(folder / "pool" / "model", cohort)[0]
+
+
+def test_pooled_equals_one_fit_in_one_place(hospitals, done, central):
+    pooled, site, y = model_of(done, hospitals), hospitals.table["site"].to_numpy(), hospitals.labels
+    one, other = central.model_.classifier_, pooled.model_.classifier_
+    np.testing.assert_array_equal(one.scaffold_.edges, other.scaffold_.edges)
+    np.testing.assert_allclose(one.pathways_.skip, other.pathways_.skip, atol=1e-6)
+    np.testing.assert_allclose(one.deconfounder_.mean_coef_, other.deconfounder_.mean_coef_, atol=1e-6)
+    np.testing.assert_allclose(central.score(hospitals), pooled.score(hospitals), atol=2e-6)
+    scores = pd.read_csv(done / "pool" / "scores.csv", index_col="site")["auc"]
+    for name in hospitals.sites:
+        here = site == name
+        assert scores[name] == pytest.approx(roc_auc_score(y[here], central.inner_scores_[here]), abs=1e-9)
+    assert pooled.calibration_.threshold == pytest.approx(central.calibration_.threshold, abs=1e-6)
+    assert pooled.calibration_.slope == pytest.approx(central.calibration_.slope, rel=0.1)
+    for name, shift in central.shifts_.items():
+        assert vars(pooled.shifts_[name]) == pytest.approx(vars(shift), abs=1e-5)
+
+
+def test_any_order_one_by_one_gives_the_same_bytes(done, tmp_path):
+    for path in sorted(done.glob("*-[12].summary"), key=lambda path: (path.stem[-1], path.stem[::-1]))[::-1][4:]:
+        Pool(tmp_path / "pool").receive([path])
+    Pool(tmp_path / "pool").receive(sorted(done.glob("*-2.summary"))[::-1])
+    Pool(tmp_path / "pool").advance()
+    assert (tmp_path / "pool" / "request").read_bytes() == (done / "pool" / "request").read_bytes()
+
+
+def test_a_site_withdraws_and_joins_again(hospitals, done, tmp_path):
+    shutil.copytree(done, tmp_path / "files")
+    before, gone = model_of(tmp_path / "files", hospitals).score(hospitals), hospitals.sites[1]
+    pool = Pool(tmp_path / "files" / "pool")
+    pool.withdraw(gone)
+    assert pool.advance().next_round == 3  # nobody has to send the second round again
+    rest = hospitals.select([name for name in hospitals.sites if name != gone])
+    alone = Selected(method_info("core"), "default", epochs=0).fit(rest)
+    np.testing.assert_allclose(
+        model_of(tmp_path / "files", hospitals).score(hospitals), alone.score(hospitals), atol=2e-6
+    )
+    assert gone not in {message.site for message in received(pool)}
+    pool.receive([done / f"{gone}-1.summary", done / f"{gone}-2.summary"])
+    pool.advance()
+    np.testing.assert_array_equal(model_of(tmp_path / "files", hospitals).score(hospitals), before)
+
+
+def received(pool):
+    return [read_message(path, SUMMARY) for path in (pool.folder / "received").iterdir()]
+
+
+def test_damaged_doubled_and_mismatched_files_are_refused_by_name(hospitals, done, tmp_path):
+    first = done / f"{hospitals.sites[0]}-1.summary"
+    other = hospitals.select([hospitals.sites[1]])
+    broken = tmp_path / "broken.summary"
+    broken.write_bytes(first.read_bytes()[:-1] + b"!")
+    with pytest.raises(SummaryError, match=r"broken\.summary is damaged"):
+        Pool(tmp_path / "pool").receive([broken])
+    again = shutil.copy(first, tmp_path / "again.summary")
+    with pytest.raises(SummaryError, match="another file of this site and round"):
+        Pool(tmp_path / "pool").receive([first, again])
+    renamed = tmp_path / "renamed.summary"
+    Message(**{**vars(read_message(first, SUMMARY)), "site": "Elsewhere"}).write(renamed)
+    with pytest.raises(SummaryError, match="is a copy"):
+        Pool(tmp_path / "pool").receive([first, renamed])
+    kind = answer(other, settings=Settings(kind="pearson")).write(tmp_path / "kind.summary")
+    with pytest.raises(SummaryError, match=r"kind.summary .* kind is 'pearson', but 'log'"):
+        Pool(tmp_path / "pool").receive([first, kind])
+    newer = Message(**{**vars(answer(other)), "version": "9.0"}).write(tmp_path / "newer.summary")
+    with pytest.raises(SummaryError, match=r"newer.summary .* version is '9.0'"):
+        Pool(tmp_path / "pool").receive([first, newer])
+    atlas = {**answer(other).atlas, "name": "else", "labels_sha256": "0"}
+    regions = Message(**{**vars(answer(other)), "atlas": atlas}).write(tmp_path / "regions.summary")
+    with pytest.raises(SummaryError, match=r"regions.summary .* in another order"):
+        Pool(tmp_path / "pool").receive([first, regions])
+    message = answer(other)
+    message.arrays["counts"] = np.array([np.nan, 3.0])
+    with pytest.raises(SummaryError, match="counts holds numbers that are not finite"):
+        Pool(tmp_path / "pool").receive([message.write(tmp_path / "nan.summary")])
+    assert not (tmp_path / "pool").exists()
+
+
+def test_labels_swapped_between_rounds_are_noticed(hospitals, done, tmp_path):
+    shutil.copytree(done / "pool", tmp_path / "pool")
+    pool, name = Pool(tmp_path / "pool"), hospitals.sites[2]
+    pool.withdraw(name)
+    part = hospitals.select([name])
+    swapped = part.with_columns(1 - part.table[["label"]])
+    second = read_message(done / f"{name}-2.summary", SUMMARY)
+    wrong = answer(swapped).write(tmp_path / "wrong.summary")
+    second.write(tmp_path / "second.summary")
+    with pytest.raises(SummaryError, match="other people, labels or settings"):
+        pool.receive([wrong, tmp_path / "second.summary"])
+
+
+def test_odd_sites_are_told_and_honest_ones_are_not(hospitals, done):
+    from brainroam.core.site_summary import SiteSummary
+
+    messages = [read_message(path, SUMMARY) for path in done.glob("*-1.summary")]
+    honest = {message.site: SiteSummary.from_arrays(message.arrays) for message in messages}
+    assert suspicions(honest) == []
+    name, one = next(iter(honest.items()))
+    swapped = SiteSummary(**{**vars(one), "contrast": -one.contrast})
+    assert "labels swapped" in suspicions({**honest, name: swapped})[0]
+    larger = SiteSummary(**{**vars(one), "contrast": 5 * one.contrast})
+    assert "prepared otherwise" in suspicions({**honest, name: larger})[0]
+    assert any("two names" in text for text in suspicions({**honest, "twin": one}))
+
+
+def test_a_series_scaled_by_a_constant_changes_nothing(hospitals):
+    part = hospitals.select([hospitals.sites[1]])
+    from brainroam.data.cohort import Cohort
+
+    scaled = Cohort([1000 * x for x in part.series], part.table, part.atlas)
+    for name, value in answer(part).arrays.items():
+        np.testing.assert_allclose(answer(scaled).arrays[name], value, atol=1e-9)
+
+
+def test_too_few_sites_wait(hospitals, tmp_path):
+    pool = Pool(tmp_path / "pool")
+    pool.receive(round_of(hospitals, tmp_path, 1, tmp_path / "pool", hospitals.sites[:2]))
+    assert "3 are needed" in pool.advance().lines[0]
+
+
+def test_noise_goes_through_all_rounds(hospitals, tmp_path):
+    plain, pool = hospitals.using([]), tmp_path / "pool"
+    for number in (1, 2, 3):
+        options = {"protection": Protection(1000.0), "rng": np.random.default_rng(0)}
+        Pool(pool).receive(round_of(plain, tmp_path, number, pool, **options))
+        progress = Pool(pool).advance()
+    assert progress.scores is not None
+    assert np.isfinite(model_of(tmp_path, plain).probability(plain)).all()
