@@ -30,8 +30,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder, as_table
-from brainroam.core.huber import HUBER_K, MAD_OF_A_STANDARD_NORMAL, huber_mean, huber_regression
-from brainroam.core.site_fit import SiteFit
+from brainroam.core.huber import HUBER_K, huber_mean
+from brainroam.core.site_fit import SiteFit, fit_site
 from brainroam.core.slopes import shrunken_slopes
 from brainroam.data.classes import two_classes
 from brainroam.data.names import site_names
@@ -44,7 +44,6 @@ POOLED, ONE_SITE = "(pooled)", "(one site)"
 MIN_TO_ADAPT = 10
 Slopes = Literal["site", "shrunken"]
 FitOn = Literal["all", "controls"]
-EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
 
 
 class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -310,30 +309,16 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Robust regression of all edges of one site; a function of that site's people alone."""
         name = "site fit", self.huber_k, self.huber_delta
         if not isinstance(values, StoredArray):
-            return cache.get(name, [values, raw], lambda: self._fit_edges(values, raw))
+            return cache.get(name, [values, raw], lambda: fit_site(values, raw, self.huber_k, self.huber_delta))
         blocks = [
             cache.summary(
-                (*name, str(block)), [values, raw], lambda c=block: self._fit_edges(values[:, c], raw).state()
+                (*name, str(block)),
+                [values, raw],
+                lambda c=block: fit_site(values[:, c], raw, self.huber_k, self.huber_delta).state(),
             )
             for block in edge_blocks(values.shape[1])
         ]
         return SiteFit.joined(blocks)
-
-    def _fit_edges(self, values: np.ndarray, raw: np.ndarray) -> SiteFit:
-        # Any scaling of the covariates gives the same fit; the site's own keeps it independent of the other sites.
-        centre, scale = raw.mean(axis=0), raw.std(axis=0)
-        scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
-        design = np.column_stack([np.ones(len(raw)), (raw - centre) / scale])
-        result = SiteFit(values.shape[1], raw.shape[1], len(raw))
-        for columns, kept, present in _estimable_groups(values, design):
-            part, _ = huber_regression(design[:, kept], values[:, columns], self.huber_k, self.huber_delta)
-            slope = part[1:] / scale[kept[1:] - 1, None]
-            intercept = part[0] - centre[kept[1:] - 1] @ slope
-            variance = _slope_variance(design[:, kept], values[:, columns], part) / scale[kept[1:] - 1, None] ** 2
-            plain = np.column_stack([np.ones(len(raw)), raw])[present]
-            result.record(columns, kept, intercept, slope, variance, plain)
-        result.centre = centre
-        return result
 
     def _begin(
         self, covariates: pd.DataFrame | np.ndarray | None, site: Sequence[str] | np.ndarray | None, n_people: int
@@ -461,14 +446,6 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ]
 
 
-def _slope_variance(design: np.ndarray, values: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """Sampling variance (p - 1, M) of the slopes of a Huber regression: s^2 (X'X)^-1 / efficiency, s robust."""
-    residual = np.abs(values - design @ coef)
-    spread = np.nanmedian(residual, axis=0) / MAD_OF_A_STANDARD_NORMAL
-    freedom = len(design) / max(len(design) - design.shape[1], 1)
-    return np.diag(np.linalg.inv(design.T @ design))[1:, None] * spread**2 * freedom / EFFICIENCY
-
-
 def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:
     if adapt != "unlabelled":
         raise unknown("adapt", adapt, ["unlabelled"])
@@ -476,37 +453,3 @@ def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:
         warnings.warn(f"{len(residual)} people are too few to adapt to their site: read without adapting", stacklevel=3)
         return residual
     return residual - huber_mean(residual)
-
-
-def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Group the edges by the design columns their people can estimate: (edges, kept columns, people present)."""
-    missing = np.isnan(values)
-    patterns, member = np.unique(np.packbits(missing, axis=0), axis=1, return_inverse=True)
-    groups: dict[tuple, list[int]] = {}
-    kept_of: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
-    everybody = _independent_columns(design)
-    for pattern in range(patterns.shape[1]):
-        present = ~np.unpackbits(patterns[:, pattern], count=len(values)).astype(bool)
-        if not present.any():
-            continue
-        kept = _independent_columns(design[present])
-        # Edges that lose no covariate by their missing people share one batched fit; the others stand apart.
-        whole = np.array_equal(kept, everybody)
-        key = ("all",) if whole else (pattern,)
-        groups.setdefault(key, []).append(pattern)
-        kept_of[key] = (kept, np.ones(len(values), dtype=bool) if whole else present)
-    return [(np.flatnonzero(np.isin(member, found)), *kept_of[key]) for key, found in groups.items()]
-
-
-def _independent_columns(design: np.ndarray) -> np.ndarray:
-    """The intercept and each column the ones before do not determine; the intercept alone below d + 3 people."""
-    n, p = design.shape
-    kept = [0]
-    if n < p + 2:  # p = d + 1
-        return np.array(kept)
-    for k in range(1, p):
-        basis, _ = np.linalg.qr(design[:, kept])
-        rest = design[:, k] - basis @ (basis.T @ design[:, k])
-        if np.linalg.norm(rest) > 1e-8 * max(1.0, float(np.linalg.norm(design[:, k]))):
-            kept.append(k)
-    return np.array(kept)

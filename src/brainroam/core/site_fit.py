@@ -10,9 +10,11 @@ from copy import copy
 
 import numpy as np
 
+from brainroam.core.huber import MAD_OF_A_STANDARD_NORMAL, huber_regression
 from brainroam.errors import listed
 from brainroam.utils.model_files import part
 
+EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
 ABSORBED = ("columns", "kept", "dropped", "alpha")
 
 
@@ -127,3 +129,68 @@ class SiteFit:
                 whole._absorbed.append((columns + start, *rest))
             start += len(block["intercept"])
         return whole
+
+
+def fit_site(values: np.ndarray, raw: np.ndarray, huber_k: float, huber_delta: float | None) -> SiteFit:
+    """Huber regression of all edges (n, M) of one site on its covariates (n, d) in their own units.
+
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> fit_site(3 + 2 * x, x, 1.345, None).coef.round(6).tolist()
+    [[2.0]]
+    """
+    # Any scaling of the covariates gives the same fit; the site's own keeps it independent of the other sites.
+    centre, scale = raw.mean(axis=0), raw.std(axis=0)
+    scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
+    design = np.column_stack([np.ones(len(raw)), (raw - centre) / scale])
+    result = SiteFit(values.shape[1], raw.shape[1], len(raw))
+    for columns, kept, present in _estimable_groups(values, design):
+        coef, _ = huber_regression(design[:, kept], values[:, columns], huber_k, huber_delta)
+        slope = coef[1:] / scale[kept[1:] - 1, None]
+        intercept = coef[0] - centre[kept[1:] - 1] @ slope
+        variance = _slope_variance(design[:, kept], values[:, columns], coef) / scale[kept[1:] - 1, None] ** 2
+        plain = np.column_stack([np.ones(len(raw)), raw])[present]
+        result.record(columns, kept, intercept, slope, variance, plain)
+    result.centre = centre
+    return result
+
+
+def _slope_variance(design: np.ndarray, values: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """Sampling variance (p - 1, M) of the slopes of a Huber regression: s^2 (X'X)^-1 / efficiency, s robust."""
+    residual = np.abs(values - design @ coef)
+    spread = np.nanmedian(residual, axis=0) / MAD_OF_A_STANDARD_NORMAL
+    freedom = len(design) / max(len(design) - design.shape[1], 1)
+    return np.diag(np.linalg.inv(design.T @ design))[1:, None] * spread**2 * freedom / EFFICIENCY
+
+
+def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Group the edges by the design columns their people can estimate: (edges, kept columns, people present)."""
+    missing = np.isnan(values)
+    patterns, member = np.unique(np.packbits(missing, axis=0), axis=1, return_inverse=True)
+    groups: dict[tuple, list[int]] = {}
+    kept_of: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
+    everybody = _independent_columns(design)
+    for pattern in range(patterns.shape[1]):
+        present = ~np.unpackbits(patterns[:, pattern], count=len(values)).astype(bool)
+        if not present.any():
+            continue
+        kept = _independent_columns(design[present])
+        # Edges that lose no covariate by their missing people share one batched fit; the others stand apart.
+        whole = np.array_equal(kept, everybody)
+        key = ("all",) if whole else (pattern,)
+        groups.setdefault(key, []).append(pattern)
+        kept_of[key] = (kept, np.ones(len(values), dtype=bool) if whole else present)
+    return [(np.flatnonzero(np.isin(member, found)), *kept_of[key]) for key, found in groups.items()]
+
+
+def _independent_columns(design: np.ndarray) -> np.ndarray:
+    """The intercept and each column the ones before do not determine; the intercept alone below d + 3 people."""
+    n, p = design.shape
+    kept = [0]
+    if n < p + 2:  # p = d + 1
+        return np.array(kept)
+    for k in range(1, p):
+        basis, _ = np.linalg.qr(design[:, kept])
+        rest = design[:, k] - basis @ (basis.T @ design[:, k])
+        if np.linalg.norm(rest) > 1e-8 * max(1.0, float(np.linalg.norm(design[:, k]))):
+            kept.append(k)
+    return np.array(kept)
