@@ -100,7 +100,8 @@ def shown_lines(page: str) -> list[str]:
 
 
 def comparable(line: str) -> str:
-    """A line without what differs from one run to the next: times, and which of several runs ended first."""
+    """A line without what differs between runs or machines: times, which run ended first, the last digits."""
+    line = re.sub(r"\d+\.\d{7,}", lambda found: f"{float(found[0]):.6f}", line)
     line = re.sub(r"\d+(\.\d+)? s\b", "# s", line)
     return " ".join(re.sub(r"hold out sites \d+/", "hold out sites #/", line).split())
 

@@ -10,12 +10,11 @@ from brainroam import CoreClassifier, load_model, make_cohort, save_model
 
 LINE = 'pip install "brainroam[torch]"'
 BLOCKED = """
-import sys
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ModuleNotFoundError("No module named 'torch'", name="torch")
-sys.meta_path.insert(0, Blocked())
+import importlib.machinery as machinery, sys
+found = machinery.PathFinder.find_spec
+def without(cls, name, path=None, target=None):
+    return None if name.partition(".")[0] == "torch" else found(name, path, target)
+machinery.PathFinder.find_spec = classmethod(without)
 """
 SETTINGS = {"hidden": 4, "budget": 4, "tau_percentile": 60}
 DATA = "'synthetic', '--option', 'n_sites=3', '--option', 'n_per_site=10', '--option', 'n_rois=10'"
