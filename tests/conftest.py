@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,9 @@ from hypothesis import settings
 # Cores are shared: how long one example takes says nothing about the code.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+# A shell lets what it runs in the background ignore Ctrl-C, and processes that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 ABIDE = ROOT.parent / "shared" / "data" / "abide10"
