@@ -386,7 +386,7 @@ class CoreClassifier(FrozenCore):
             episodes, train = self._episodes(folds, NOBODY), _training().train_network
             train(self.network_, episodes, epochs, self._schedule(folds), self.random_state)
         if not isinstance(self.network_, LinearReading):
-            self.network_.eval()
+            self.network_.eval().requires_grad_(False)  # it is only read from now on
         self.set_pathways(folds.pathways())
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         if choice is None:

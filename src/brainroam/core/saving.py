@@ -80,7 +80,7 @@ def _network(clf: CoreClassifier, weights: dict[str, np.ndarray]) -> Any:
         return clf._linear_reading()
     network = clf._drawn_network()
     network.load_state_dict({name: placed(value, "cpu") for name, value in weights.items()})
-    return network.eval()
+    return network.eval().requires_grad_(False)
 
 
 def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:

@@ -1,7 +1,7 @@
 """The pooled model as a model folder, which ``predict`` and ``explain`` read like one fitted in one place.
 
-It is ``core[epochs=0,profiles=false]``: the network before its first step of training, which is its linear reading. The
-weights of that network are zeros, since none of them moves a score; torch is not needed to write them.
+It is ``core[epochs=0,profiles=false]``: the network before its first step of training, which is its linear reading and
+has no weights of its own.
 """
 
 import json
@@ -23,7 +23,6 @@ from brainroam.methods.site_shift import UNLABELLED, SiteShift
 from brainroam.utils.model_files import save_model
 
 FIXED: dict[str, Any] = {"epochs": 0, "profiles": False}
-HIDDEN, LAYERS = 16, 2  # of the network that stays as it is
 UNCALIBRATED = "not calibrated yet: probabilities say nothing before round 3, the order of people does"
 
 
@@ -72,8 +71,6 @@ def save_pooled(
         "model.facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "model.calibration": decision,
         **{f"model.{name}": value for name, value in pathways.state().items()},
-        **{f"model.network.{name}": np.zeros(shape, np.float32) for name, shape in _network_shapes().items()},
-        "model.network.skip_scale": np.ones((), np.float32),
         "calibration": decision,
         "shifts": np.array([(shifts[name].centre, shifts[name].ratio) for name in ("controls", UNLABELLED)]),
         "sets": np.full((1 + len(LEVELS), 2), np.nan),  # limits need the scores of single people
@@ -98,18 +95,3 @@ def save_pooled(
         "atlas": like.atlas,
     }
     return save_model(path, header, arrays)
-
-
-def _network_shapes() -> dict[str, tuple[int, ...]]:
-    """Of the parameters of `brainroam.core.gate.GatedNetwork` with one channel."""
-    perceptrons = {
-        "phi": (1, HIDDEN, HIDDEN),
-        "psi": (1 + HIDDEN, HIDDEN, 1),
-        "rho": (HIDDEN, HIDDEN, 1),
-        **{f"updates.{layer}": (2 * HIDDEN, HIDDEN, HIDDEN) for layer in range(LAYERS)},
-    }
-    shapes: dict[str, tuple[int, ...]] = {"embed.weight": (HIDDEN, 1), "embed.bias": (HIDDEN,)}
-    for name, (inputs, hidden, outputs) in perceptrons.items():
-        shapes |= {f"{name}.0.weight": (hidden, inputs), f"{name}.0.bias": (hidden,)}
-        shapes |= {f"{name}.2.weight": (outputs, hidden), f"{name}.2.bias": (outputs,)}
-    return shapes

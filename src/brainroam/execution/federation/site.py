@@ -59,7 +59,8 @@ def answer(
     >>> first.site, first.arrays["contrast"].shape
     ('Hospital A', (28,))
     """
-    site = _one_site(cohort) if name is None else (_one_site(cohort), name)[1]
+    own = _one_site(cohort)
+    site = own if name is None else name
     y, rng = cohort.labels, np.random.default_rng() if rng is None else rng
     _require_enough(site, y, min_per_class)
     settings = request.settings if request else settings or Settings()
