@@ -66,7 +66,7 @@ def test_hostile_names_show_as_text_and_run_nothing(visit, hostile_report):
     page, troubles, _, dialogs = visit(hostile_report)
     shown = page.locator("table[data-name=sites] tbody th").all_inner_texts()
     assert {HOSTILE[0], HOSTILE[1]} <= set(shown)
-    forest = page.locator("#figure-forest svg").evaluate("svg => svg.textContent")
+    forest = page.locator("#figure-forest .wide svg").evaluate("svg => svg.textContent")
     assert HOSTILE[0][:16] in forest and r"$\frac" in forest
     assert page.locator("main img[src=x], main b[onclick]").count() == 0
     assert troubles == [] and dialogs == []
@@ -110,7 +110,7 @@ def test_dark_follows_the_system_until_the_button_is_pressed(visit, full_report)
     assert before == "rgb(255, 255, 255)" and background(dark) != before
     light.get_by_role("button", name="Dark").click()
     assert background(light) == background(dark)
-    ink = light.locator("#figure-forest svg text").first.evaluate("e => getComputedStyle(e).fill")
+    ink = light.locator("#figure-forest .wide svg text").first.evaluate("e => getComputedStyle(e).fill")
     assert ink == light.evaluate("getComputedStyle(document.body).color") != "rgb(28, 33, 40)"
     light.reload()
     assert background(light) == background(dark)
