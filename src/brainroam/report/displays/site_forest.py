@@ -123,6 +123,7 @@ class SiteForestDisplay:
     def _legend(self, ax: Axes) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
+        from matplotlib.transforms import ScaledTranslation
 
         summary = self.summary
         handles: list[Artist] = [Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label="guessing")]
@@ -138,7 +139,9 @@ class SiteForestDisplay:
             line.set_label(f"plain ridge {value:.2f}" if name == "fc-ridge" else f"{name} {value:.2f}")
             handles.append(line)
         spacing = {"columnspacing": 0.9, "handlelength": 1.3, "handletextpad": 0.4, "borderpad": 0}
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.4, 1.05), ncols=2, fontsize=8, **spacing)
+        corner = ax.transAxes + ScaledTranslation(-0.8, 0.2, ax.figure.dpi_scale_trans)  # above the names of sites
+        place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "bbox_transform": corner}
+        ax.legend(handles=handles, ncols=2, fontsize=8, frameon=False, **place, **spacing)
 
 
 def _tip(row: dict[str, Any]) -> str:
