@@ -39,6 +39,17 @@ def folder(world: Path, picture: Path) -> None:
     photograph(study(world, "clinics"), picture, "header, .notice, #verdict")
 
 
+def flat(world: Path, picture: Path) -> None:
+    """The first screen of the study of one folder."""
+    photograph(study(world, "flat"), picture, "header, .notice, #verdict")
+
+
+def synthetic(world: Path, picture: Path) -> None:
+    """The first screen of the demo."""
+    say(world, "demo --out demo")
+    photograph(world / "demo" / "report.html", picture, "header, .notice, #verdict")
+
+
 def bids(world: Path, picture: Path) -> None:
     """Who was analysed."""
     photograph(study(world, "xcp_d"), picture, "#people")
@@ -166,6 +177,8 @@ def photograph(page: Path, picture: Path, selector: str) -> None:
 
 PICTURES: dict[str, Callable[[Path, Path], None]] = {
     "folder": folder,
+    "flat": flat,
+    "synthetic": synthetic,
     "bids": bids,
     "consortium": consortium,
     "volumes": volumes,

@@ -72,6 +72,20 @@ def test_hostile_names_show_as_text_and_run_nothing(visit, hostile_report):
     assert troubles == [] and dialogs == []
 
 
+def test_a_row_of_the_forest_names_its_site_and_a_phone_gets_a_narrow_one(visit, full_report):
+    page = visit(full_report).page
+    forest = "#figure-forest .wide svg"
+    site = page.locator("table[data-name=auc-by-site] tbody th").first.inner_text()
+    assert page.locator(f"{forest} title").first.text_content().startswith(f"{site}: AUC ")
+    row = "e => { const b = e.parentElement.getBoundingClientRect(); const found = document.elementFromPoint("
+    row += "b.x + b.width * 0.9, b.y + b.height / 2); return e.parentElement.contains(found); }"
+    page.locator(forest).scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    assert page.locator(f"{forest} title").first.evaluate(row)
+    phone = visit(full_report, 390).page
+    assert phone.locator("#figure-forest .narrow").is_visible() and not phone.locator(forest).is_visible()
+
+
 def test_tables_sort_up_and_down_by_mouse_and_keyboard(visit, full_report):
     page = visit(full_report).page
     table = page.locator("table[data-name=auc-by-site]")

@@ -138,10 +138,10 @@ class SiteForestDisplay:
             line = Line2D([], [], color=GREEN, linestyle=(0, (1, 1.5)), linewidth=1.4)
             line.set_label(f"plain ridge {value:.2f}" if name == "fc-ridge" else f"{name} {value:.2f}")
             handles.append(line)
-        spacing = {"columnspacing": 0.9, "handlelength": 1.3, "handletextpad": 0.4, "borderpad": 0}
         corner = ax.transAxes + ScaledTranslation(-0.8, 0.2, ax.figure.dpi_scale_trans)  # above the names of sites
-        place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "bbox_transform": corner}
-        ax.legend(handles=handles, ncols=2, fontsize=8, frameon=False, **place, **spacing)
+        spacing: dict[str, Any] = {"columnspacing": 0.9, "handlelength": 1.3, "handletextpad": 0.4, "borderpad": 0}
+        spacing |= {"bbox_to_anchor": (0, 1), "bbox_transform": corner}
+        ax.legend(handles=handles, loc="lower left", ncols=2, fontsize=8, frameon=False, **spacing)
 
 
 def _tip(row: dict[str, Any]) -> str:

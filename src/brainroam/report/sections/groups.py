@@ -98,7 +98,7 @@ def _test_columns() -> list[Column]:
     return [
         _group("Group", "last"),
         _group("minus", "first"),
-        Column("measure", "Measure", MEASURE.get),
+        Column("measure", "Measure", MEASURE.__getitem__),
         Column("gap", "Difference", SIGNED),
         Column("low", "95 % interval", interval("low", "high"), of_row=True),
         Column("p", "p", p_value),
