@@ -11,7 +11,7 @@ from brainroam.report.page import missing, render
 from brainroam.report.section import Section
 from brainroam.report.tables import Column, fixed, table
 
-SIGNED = "{:+.2f}".format
+SIGNED = "{:+z.2f}".format  # z: no minus before a zero
 
 
 def confounding_section(data: ReportData) -> Section:
