@@ -43,7 +43,7 @@ test: lint docs
 	$(MAKE) --no-print-directory -j2 tests-front tests-back LEDGER="$$(mktemp)"
 
 tests-front tests-back: tests-%: $(STAMP)
-	$(BIN)/python -m pytest -q --end $* --ledger $(LEDGER)
+	$(BIN)/python -m pytest -q --end=$* --ledger=$(LEDGER)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
