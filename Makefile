@@ -39,8 +39,9 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Two plain processes rather than pytest-xdist, whose workers have stood still for hours with nothing left to do.
-test: lint docs
-	$(MAKE) --no-print-directory -j2 tests-front tests-back LEDGER="$$(mktemp)"
+# Three things at a time on two cores, because many tests wait for processes that they kill.
+test: $(STAMP)
+	$(MAKE) --no-print-directory -j3 lint docs tests-front tests-back LEDGER="$$(mktemp)"
 
 tests-front tests-back: tests-%: $(STAMP)
 	$(BIN)/python -m pytest -q --end=$* --ledger=$(LEDGER)
