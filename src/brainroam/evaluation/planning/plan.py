@@ -59,7 +59,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single draws, as plain values."""
-        found: dict[str, Any] = {"method": self.method, **self.facts}
+        found: dict[str, Any] = {"method": self.method, **self.facts, "points": [], "curve": []}
         if self.law is not None:
             reach = range(2, FARTHEST * self.law.n_sites + 1)
             found["law"] = {"coef": self.law.coef.tolist(), "people_per_site": self.law.people_per_site}

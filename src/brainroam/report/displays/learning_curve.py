@@ -13,6 +13,10 @@ from brainroam.evaluation.planning.plan import Plan
 from brainroam.report.displays.axes import axes_for
 from brainroam.report.figures import BLUE, GREY, ORANGE, SKY, VERMILION
 
+CAPTION = (
+    "Mean AUC at left-out sites of smaller studies drawn from this one, by the number of training sites and the share "
+    "of their people; line and band: the fitted law and its 95 % interval, dashed beyond what was measured."
+)
 MARKERS = {1.0: ("o", BLUE), 0.5: ("s", ORANGE), 0.25: ("^", SKY)}
 
 
@@ -54,7 +58,7 @@ class LearningCurveDisplay:
         else:
             file = Path(plan) / "plan.json" if Path(plan).is_dir() else Path(plan)
             found = json.loads(file.read_text(encoding="utf-8"))
-        if "curve" not in found:
+        if not found.get("curve"):
             raise DataError("this plan has no learning curve, only a comparison; make one with: brainroam plan DATA")
         return cls(pd.DataFrame(found["points"]), pd.DataFrame(found["curve"]), found["n_sites"], found["method"])
 
