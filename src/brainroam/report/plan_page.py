@@ -13,6 +13,7 @@ from brainroam.report.page import render
 from brainroam.utils.csv_text import write_csv
 from brainroam.utils.files import write_text
 
+
 def write_plan(plan: Plan, folder: Path, command: str = "") -> list[Path]:
     """Write ``plan.json``, ``plan.md``, ``plan.html`` and, of a learning curve, its draws and picture."""
     content = plain({"command": command, "version": __version__, **plan.to_dict()})
