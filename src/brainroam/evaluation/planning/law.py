@@ -4,8 +4,8 @@
 
 for a model of N people of n sites, read at a new site. b is what people bring wherever they are, and d what only other
 sites bring. d may be negative (sites that are too small cost more than they bring), but at the present number of people
-per site p more sites never lower the curve: b p^-c + d >= 0, and b >= 0. Fitted by least squares on the mean AUC of each
-number of sites and share of people, weighted by the number of draws.
+per site p more sites never lower the curve: b p^-c + d >= 0, and b >= 0. Fitted by least squares on the mean AUC of
+each number of sites and share of people, weighted by the number of draws.
 
 The exponent is given, not fitted: a few points over a short range cannot tell a steep curve that levels off soon from a
 flat one that goes on, and whatever is fitted to them is then extended. One half is the rate at which a mean nears its

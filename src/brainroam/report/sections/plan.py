@@ -9,7 +9,7 @@ from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.learning_curve import CAPTION, LearningCurveDisplay
 from brainroam.report.figures import inline
 from brainroam.report.page import missing, render
-from brainroam.report.section import Section
+from brainroam.report.section import Drawing, Section
 
 TITLE = "More sites, or more people"
 
@@ -21,7 +21,7 @@ def plan_section(data: ReportData) -> Section:
             return Section("plan", TITLE, Markup())
         command = data.command("plan", f"--methods {bare_name(data.method)}", out=f"{data.shell_path}/plan")
         return missing("plan", TITLE, "What more sites or more people would bring", command)
-    drawn = ()
+    drawn: tuple[Drawing, ...] = ()
     if data.plan["curve"]:
         drawn = (drawing("learning_curve", CAPTION, LearningCurveDisplay.from_plan(data.plan)),)
     html = render(
