@@ -43,7 +43,7 @@ def test_the_command_answers_in_sentences_and_leaves_files(written):
 def test_the_picture_is_made_from_the_file(written):
     display = LearningCurveDisplay.from_plan(written[0]).plot()
     assert display.n_sites == 6 and display.curve["n_sites"].max() == 12
-    assert {text.get_text() for text in display.ax_.get_legend().get_texts()} >= {"expected", "50% of their people"}
+    assert {text.get_text() for text in display.ax_.get_legend().get_texts()} >= {"expected", "50 % of their people"}
 
 
 def test_the_last_point_is_leave_one_site_out():

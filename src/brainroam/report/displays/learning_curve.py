@@ -71,15 +71,15 @@ class LearningCurveDisplay:
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
         sites = self.curve["n_sites"]
-        ax.fill_between(sites, self.curve["low"], self.curve["high"], color=GREY, alpha=0.18, linewidth=0, label="95 %")
+        ax.fill_between(sites, self.curve["low"], self.curve["high"], color=GREY, alpha=0.18, linewidth=0, label="95 % interval")
         for part, line, name in ((sites <= self.n_sites, "-", None), (sites >= self.n_sites, (0, (3, 2)), "expected")):
             ax.plot(sites[part], self.curve["auc"][part], color=VERMILION, linewidth=2, linestyle=line, label=name)
         for share, here in self.points.sort_values("share", ascending=False).groupby("share", sort=False):
             marker, colour = MARKERS[share]
-            name = "all their people" if share == 1 else f"{share:.0%} of their people"
+            name = "all their people" if share == 1 else f"{100 * share:.0f} % of their people"
             ax.scatter(here["n_sites"], here["auc"], s=30, marker=marker, color=colour, zorder=3, label=name)
         ax.axhline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         ax.set(xlabel="Training sites", ylabel=f"Mean AUC of {self.method}", xlim=(0, sites.max() + 0.5))
         ax.set_ylim(min(0.48, self.points["auc"].min() - 0.02), max(self.curve["high"].max(), 0.7) + 0.02)
-        ax.legend(loc="lower right", ncols=2, frameon=False, fontsize=8.5)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False, fontsize=8.5)
         return self
