@@ -108,10 +108,8 @@ class Familiarity:
         if beyond("distance", "high"):
             found.append("edges farther from the training sites than those of 99 % of training")
         if beyond("resemblance", "low"):
-            found.append(
-                f"edges resemble the mean of the training sites (r {person['resemblance']:.2f}) less than those of 99 % "
-                f"of training ({limits['resemblance_low']:.2f})"
-            )
+            r, limit = person["resemblance"], limits["resemblance_low"]
+            found.append(f"edges resemble the training sites with r {r:.2f}, less than 99 % of training ({limit:.2f})")
         return found
 
 
