@@ -5,7 +5,8 @@
 for a model of N people of n sites, read at a new site. b is what people bring wherever they are, and d what only other
 sites bring. d may be negative (sites that are too small cost more than they bring), but at the present number of people
 per site p more sites never lower the curve: b p^-c + d >= 0, and b >= 0. Fitted by least squares on the mean AUC of
-each number of sites and share of people, weighted by the number of draws.
+each number of sites and share of people, weighted by the number of draws; then a is set so that the curve passes
+through the AUC of leave-one-site-out, from where it is extended.
 
 The exponent is given, not fitted: a few points over a short range cannot tell a steep curve that levels off soon from a
 flat one that goes on, and whatever is fitted to them is then extended. One half is the rate at which a mean nears its
@@ -131,4 +132,6 @@ def _columns(n_sites: Any, share: Any, exponent: Any) -> tuple[Any, Any]:
 def _fitted(n_sites: np.ndarray, share: np.ndarray, auc: np.ndarray, weight: np.ndarray, exponent: float) -> np.ndarray:
     design = np.stack([np.ones_like(auc), *_columns(n_sites, share, exponent)], axis=-1)
     coef, _ = nnls(design * weight[:, None], auc * weight)
+    last = np.argmax(n_sites * share)  # leave-one-site-out
+    coef[0] += auc[last] - design[last] @ coef
     return np.append(coef, exponent)
