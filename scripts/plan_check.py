@@ -71,7 +71,7 @@ def subsets(method: str, given: argparse.Namespace) -> list[Check]:
     print(f"{method}, {cohort}, manifest {cohort.manifest_hash[:16]}, seed {given.seed}, {given.draws} draws")
     name = f"{method}-{{}}-d{given.draws}.csv"
     whole = curve(cohort, method, given.draws, 0, given.keep / name.format("whole"))
-    points = whole[whole["share"] == 1].groupby(["n_sites", "site"])["auc"].mean().groupby("n_sites").mean()
+    points = mean_curve(whole)
     rng, checks = np.random.default_rng(given.seed), []
     for k in SIZES:
         start = float(np.interp(np.log(k - 1), np.log(points.index), points))
@@ -122,6 +122,11 @@ def curve(cohort: brainroam.Cohort, method: str, draws: int, seed: int, file: Pa
     return table
 
 
+def mean_curve(table: pd.DataFrame) -> pd.Series:
+    """Mean AUC over sites for each number of complete training sites."""
+    return table[table["share"] == 1].groupby(["n_sites", "site"])["auc"].mean().groupby("n_sites").mean()
+
+
 def summarise(method: str, k: int, checks: list[Check], single: bool) -> None:
     """What plans of k sites foretold at 19 training sites, what was found, and the error of other laws."""
     rows = []
@@ -140,7 +145,7 @@ def summarise(method: str, k: int, checks: list[Check], single: bool) -> None:
     for exponent in OTHER_EXPONENTS:
         show(f"exponent {exponent}", checks, lambda table, c=exponent: with_exponent(table, k, c))
     show("power law", checks, power_law)
-    show("no curve", checks, lambda table: lambda n: table.loc[table["n_sites"] == k - 1, "auc"].mean())
+    show("no curve", checks, lambda table: lambda n: mean_curve(table)[k - 1])
 
 
 def show(name: str, checks: list[Check], fit) -> None:
@@ -163,8 +168,8 @@ def with_exponent(table: pd.DataFrame, k: int, exponent: float):
 
 def power_law(table: pd.DataFrame):
     """a - b n^-c, all three fitted to the points of complete sites."""
-    cells = table[table["share"] == 1].groupby(["n_sites", "site"])["auc"].mean().groupby("n_sites").mean()
-    x, y = cells.index.to_numpy(dtype=float), cells.to_numpy()
+    points = mean_curve(table)
+    x, y = points.index.to_numpy(dtype=float), points.to_numpy()
     fit = least_squares(lambda v: v[0] - v[1] * x ** -v[2] - y, (y.max(), 0.2, 0.5), bounds=([0.5, 0, 0.1], [1, 1, 2]))
     a, b, c = fit.x
     return lambda n: a - b * n**-c
