@@ -2,14 +2,15 @@
 
     python scripts/plan_check.py ABIDE_pcp --atlas aal --methods fc-ridge --seed 1 --keep tables
     python scripts/plan_check.py ABIDE_pcp --atlas aal --methods champion --draws 6 --seed 1 --keep tables
-    python scripts/plan_check.py synthetic --subsets 80 --draws 10 --keep tables
+    python scripts/plan_check.py synthetic --subsets 60 --draws 10 --keep tables
 
 ABIDE: random subsets of 8 and 12 of the sites; each makes a plan of its own, read at 19 training sites. Its AUC is held
 against the mean AUC of leaving one of all twenty out. As subsets differ in their test sites, its gain since k - 1 sites
 is held against the gain that smaller studies drawn from all twenty show. Synthetic: cohorts of 8 or 12 sites with
-settings drawn at random; the truth is the mean AUC of models of k - 1 and of 19 other sites of that world at the rest
-of its 44 sites. Beside our law: other exponents, and a power law whose exponent is fitted. Learning curves that are
-found in the folder ``--keep`` are not measured again. The figures of docs/results/next-site.md come from here.
+settings drawn at random; the truth is the mean AUC of models of k - 1 and of 19 of 30 other sites of that world, all
+read at the same 30 sites more. Beside our law: other exponents, and a power law whose exponent is fitted. Learning
+curves that are found in the folder ``--keep`` are not measured again. The figures of docs/results/next-site.md come
+from here.
 """
 
 import argparse
@@ -29,8 +30,8 @@ from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import Selected
 
 SIZES, END = (8, 12), 19
-WORLD = {"n_per_site": (12, 20, 40), "n_rois": (16, 30, 60), "effect": (0.5, 0.8, 1.2), "subtypes": (1, 1, 3)}
-WORLD_SITES, TRUE_DRAWS = 44, 6
+WORLD = {"n_per_site": (20, 40), "n_rois": (16, 30, 60), "effect": (0.5, 0.8, 1.2), "subtypes": (1, 1, 3)}
+POOL, TRUE_DRAWS = 30, 8
 OTHER_EXPONENTS = (0.25, 0.75, 1.0)
 
 
@@ -89,25 +90,25 @@ def world(number: int, method: str, given: argparse.Namespace) -> Check | None:
     settings = {name: rng.choice(values).item() for name, values in WORLD.items()}
     file = given.keep / f"{method}-world{number}-d{given.draws}.csv"
     if not file.is_file():
-        cohort = brainroam.make_cohort(n_sites=WORLD_SITES, seed=number, **settings)
+        cohort = brainroam.make_cohort(n_sites=k + 2 * POOL, seed=number, **settings)
+        names = cohort.sites
         try:
-            table = curve(cohort.select(cohort.sites[:k]), method, given.draws, 0, None)
+            table = curve(cohort.select(names[:k]), method, given.draws, 0, None)
         except DataError:
             return None
-        others = cohort.select(cohort.sites[k:])
-        start, end = (true_auc(others, method, n, rng) for n in (k - 1, END))
+        pool, people = cohort.select(names[k : k + POOL]), cohort.select(names[k + POOL :])
+        start, end = (true_auc(pool, people, method, n, rng) for n in (k - 1, END))
         table.assign(start=start, end=end).to_csv(file, index=False)
     table = pd.read_csv(file)
     return Check(k, table, table["start"][0], table["end"][0])
 
 
-def true_auc(cohort: brainroam.Cohort, method: str, n: int, rng: np.random.Generator) -> float:
-    """Mean AUC of models of n sites at the others."""
-    found = []
+def true_auc(pool: brainroam.Cohort, people: brainroam.Cohort, method: str, n: int, rng: np.random.Generator) -> float:
+    """Mean AUC at other sites of models of n sites."""
+    site, found = people.table["site"], []
     for _ in range(TRUE_DRAWS):
-        chosen = sorted(rng.choice(cohort.sites, n, replace=False))
-        people = cohort.select([name for name in cohort.sites if name not in chosen])
-        score, site = Selected(method_info(method)).fit(cohort.select(chosen)).score(people), people.table["site"]
+        chosen = sorted(rng.choice(pool.sites, n, replace=False))
+        score = Selected(method_info(method)).fit(pool.select(chosen)).score(people)
         found.append(np.mean([auc(people.labels[site == name], score[site == name]) for name in people.sites]))
     return float(np.mean(found))
 
