@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.installed-runtime
 
-.PHONY: demo test tests-1 tests-2 lint docs bench versions clean
+.PHONY: demo test tests-front tests-back lint docs bench versions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,10 +40,10 @@ docs: $(STAMP)
 
 # Two plain processes rather than pytest-xdist, whose workers have stood still for hours with nothing left to do.
 test: lint docs
-	$(MAKE) --no-print-directory -j2 tests-1 tests-2
+	$(MAKE) --no-print-directory -j2 tests-front tests-back LEDGER="$$(mktemp)"
 
-tests-1 tests-2: tests-%: $(STAMP)
-	$(BIN)/python -m pytest -q --share $*/2
+tests-front tests-back: tests-%: $(STAMP)
+	$(BIN)/python -m pytest -q --end=$* --ledger=$(LEDGER)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
