@@ -7,8 +7,8 @@ the *other* training sites, and how much their pattern resembles it (over the ed
     distance(x)    = sqrt(mean_j (x_j - b_j)^2),      b = mean over training sites of their mean edges
     resemblance(x) = corr_j(x_j, b_j)
 
-A signal that swamps all regions makes edges far that still have their pattern. Noise draws all edges to 0, which is near
-b, and takes the pattern away, as does a wrong order of regions. So both are asked.
+A signal that swamps all regions makes edges far that still have their pattern. Noise draws all edges to 0, which is
+near b, and takes the pattern away, as does a wrong order of regions. So both are asked.
 
 A person beyond a limit gets a flag with the reason: the model has not been tested on such people. Whether it errs more
 often for them is another question (docs/results/next-site.md). The model keeps limits and b, no person and no site.
@@ -37,7 +37,8 @@ class Familiarity:
     ----------
     limits : dict of str to float
         ``age_low``, ``age_high`` (years, the whole range), ``mean_fd_high``, ``seconds_low``, ``volumes_low``,
-        ``missing_high``, ``distance_high`` and ``resemblance_low``, beyond which 1 % of the training people lie; absent where unknown.
+        ``missing_high``, ``distance_high`` and ``resemblance_low``, beyond which 1 % of the training people lie;
+        absent where unknown.
     centre : ndarray of shape (M,)
         b.
     """

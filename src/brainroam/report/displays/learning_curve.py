@@ -71,7 +71,8 @@ class LearningCurveDisplay:
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
         sites = self.curve["n_sites"]
-        ax.fill_between(sites, self.curve["low"], self.curve["high"], color=GREY, alpha=0.18, linewidth=0, label="95 % interval")
+        low, high = self.curve["low"], self.curve["high"]
+        ax.fill_between(sites, low, high, color=GREY, alpha=0.18, linewidth=0, label="95 % interval")
         for part, line, name in ((sites <= self.n_sites, "-", None), (sites >= self.n_sites, (0, (3, 2)), "expected")):
             ax.plot(sites[part], self.curve["auc"][part], color=VERMILION, linewidth=2, linestyle=line, label=name)
         for share, here in self.points.sort_values("share", ascending=False).groupby("share", sort=False):
