@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# --no-compile: Python compiles what is imported; compiling all that torch brings would be half of the installation.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 RUNTIME := $(VENV)/.installed-runtime
 
 .PHONY: demo test tests-front tests-back lint docs bench versions clean
@@ -18,12 +20,12 @@ help:
 # constraints.txt pins torch: where a CPU wheel of that version is at hand, pip takes it instead of gigabytes of CUDA.
 $(RUNTIME): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]'
+	$(INSTALL) -e '.[torch]'
 	touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e '.[dev]'
 	touch $@ $(RUNTIME)
 
 demo: $(RUNTIME)
