@@ -49,7 +49,7 @@ def shrink(source: Path, target: Path, width: int) -> None:
     image = Image.open(source).convert("RGB")
     image.thumbnail((width, 10_000))
     target.parent.mkdir(parents=True, exist_ok=True)
-    image.quantize(128).save(target, optimize=True)
+    image.quantize(256, Image.Quantize.MAXCOVERAGE).save(target, optimize=True)  # keeps the colours of thin lines
     print(f"{target}: {target.stat().st_size // 1000} kB")
 
 

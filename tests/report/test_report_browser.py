@@ -66,10 +66,24 @@ def test_hostile_names_show_as_text_and_run_nothing(visit, hostile_report):
     page, troubles, _, dialogs = visit(hostile_report)
     shown = page.locator("table[data-name=sites] tbody th").all_inner_texts()
     assert {HOSTILE[0], HOSTILE[1]} <= set(shown)
-    forest = page.locator("#figure-forest svg").evaluate("svg => svg.textContent")
+    forest = page.locator("#figure-forest .wide svg").evaluate("svg => svg.textContent")
     assert HOSTILE[0][:16] in forest and r"$\frac" in forest
     assert page.locator("main img[src=x], main b[onclick]").count() == 0
     assert troubles == [] and dialogs == []
+
+
+def test_a_row_of_the_forest_names_its_site_and_a_phone_gets_a_narrow_one(visit, full_report):
+    page = visit(full_report).page
+    forest = "#figure-forest .wide svg"
+    site = page.locator("table[data-name=auc-by-site] tbody th").first.inner_text()
+    assert page.locator(f"{forest} title").first.text_content().startswith(f"{site}: AUC ")
+    row = "e => { const b = e.parentElement.getBoundingClientRect(); const found = document.elementFromPoint("
+    row += "b.x + b.width * 0.9, b.y + b.height / 2); return e.parentElement.contains(found); }"
+    page.locator(forest).scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    assert page.locator(f"{forest} title").first.evaluate(row)
+    phone = visit(full_report, 390).page
+    assert phone.locator("#figure-forest .narrow").is_visible() and not phone.locator(forest).is_visible()
 
 
 def test_tables_sort_up_and_down_by_mouse_and_keyboard(visit, full_report):
@@ -110,7 +124,7 @@ def test_dark_follows_the_system_until_the_button_is_pressed(visit, full_report)
     assert before == "rgb(255, 255, 255)" and background(dark) != before
     light.get_by_role("button", name="Dark").click()
     assert background(light) == background(dark)
-    ink = light.locator("#figure-forest svg text").first.evaluate("e => getComputedStyle(e).fill")
+    ink = light.locator("#figure-forest .wide svg text").first.evaluate("e => getComputedStyle(e).fill")
     assert ink == light.evaluate("getComputedStyle(document.body).color") != "rgb(28, 33, 40)"
     light.reload()
     assert background(light) == background(dark)

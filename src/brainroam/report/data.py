@@ -159,12 +159,16 @@ class ReportData:
         return Summary.of_row(self.headline)
 
     @property
+    def plain(self) -> str:
+        """The name of the plain ridge of the same study."""
+        return self.method.removesuffix(bare_name(self.method)) + PLAIN
+
+    @property
     def references(self) -> dict[str, float]:
         """The mean AUC of the plain ridge, where it was run and is not the method of the report itself."""
-        plain = self.method.removesuffix(bare_name(self.method)) + PLAIN  # of the same study
-        if plain not in self.compared or self.method == plain:
+        if self.plain not in self.compared or self.method == self.plain:
             return {}
-        mean = float(self.row_of(plain)["auc"])
+        mean = float(self.row_of(self.plain)["auc"])
         return {PLAIN: mean} if np.isfinite(mean) else {}
 
     @cached_property

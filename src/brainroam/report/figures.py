@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import matplotlib
 from markupsafe import Markup
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -25,7 +26,14 @@ PALETTE = (BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, YELLOW, GREY)
 
 #: Colours that change with the theme of the page, by the CSS that takes their place.
 INK, RULE, PAPER = "#1c2128", "#d0d4da", "#fefefe"
-THEMED = {INK: "currentColor", RULE: "var(--rule)", PAPER: "var(--paper)"}
+THEMED = {
+    INK: "currentColor",
+    RULE: "var(--rule)",
+    PAPER: "var(--paper)",
+    BLUE: "var(--blue)",
+    VERMILION: "var(--vermilion)",
+}
+TIP = "tip:"  # begins the id of what says something when pointed at
 
 STYLE: dict[Any, Any] = {
     "axes.edgecolor": GREY,
@@ -64,13 +72,31 @@ def shortened(name: str, limit: int) -> str:
     return name if len(name) <= limit else name[: limit - 1] + "…"
 
 
+def say(artist: Artist, text: str) -> None:
+    """What the report says when the reader points at this artist."""
+    artist.set_gid(TIP + text)
+
+
+def say_rows(ax: Axes, texts: Mapping[float, str]) -> None:
+    """What the report says when the reader points at the row at this height."""
+    for y, text in texts.items():
+        row = ax.axhspan(y - 0.5, y + 0.5, alpha=0.001, linewidth=0, zorder=5)  # with none at all it is not drawn
+        say(row, text)
+
+
 def inline(drawing: Drawing) -> Markup:
     """The drawing as a ``<figure>`` whose lines and text follow the page's theme."""
-    with _style(drawing.name):
+    svg, width = _drawn(drawing.name, drawing)
+    narrow = _drawn(f"{drawing.name}-narrow", drawing.narrow)[0] if drawing.narrow else ""
+    return render("figure.html", name=drawing.name, caption=drawing.caption, svg=svg, narrow=narrow, width=width)
+
+
+def _drawn(name: str, drawing: Drawing) -> tuple[Markup, float]:
+    """SVG for the page, and the width in rem at which its text is as large as that of a table."""
+    with _style(name):
         figure = drawing.draw()
-        svg = _themed(drawing.name, _save(figure, "svg"))
-    width = round(REM_PER_INCH * float(figure.get_size_inches()[0]), 1)
-    return render("figure.html", name=drawing.name, caption=drawing.caption, svg=Markup(svg), width=width)
+        svg = _themed(name, f"{drawing.name}-caption", _save(figure, "svg"))
+    return Markup(svg), round(REM_PER_INCH * float(figure.get_size_inches()[0]), 1)
 
 
 def write(drawing: Drawing, folder: str | Path) -> list[Path]:
@@ -99,7 +125,7 @@ def _save(figure: Figure, kind: str, **options) -> bytes:
     return buffer.getvalue()
 
 
-def _themed(name: str, svg: bytes) -> str:
+def _themed(name: str, caption: str, svg: bytes) -> str:
     """Ids of its own, so that figures share no clip paths, and the page's colours; parsed, never patched as text."""
     for prefix, uri in (("", SVG), ("xlink", XLINK)):
         ElementTree.register_namespace(prefix, uri)
@@ -107,9 +133,14 @@ def _themed(name: str, svg: bytes) -> str:
     for parent in list(root.iter()):
         for child in [child for child in parent if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style")]:
             parent.remove(child)  # its style would be the whole page's
-    for element in root.iter():
-        for key, value in element.attrib.items():
-            if key == "id":
+    for element in list(root.iter()):
+        for key, value in list(element.attrib.items()):
+            if key == "id" and value.startswith(TIP):
+                del element.attrib[key]
+                title = ElementTree.Element(f"{{{SVG}}}title")
+                title.text = value.removeprefix(TIP)
+                element.insert(0, title)
+            elif key == "id":
                 element.set(key, f"{name}-{value}")
             elif key == f"{{{XLINK}}}href" and value.startswith("#"):
                 element.set(key, f"#{name}-{value[1:]}")
@@ -119,5 +150,5 @@ def _themed(name: str, svg: bytes) -> str:
                     value = value.replace(colour, css)
                 element.set(key, value)
     # The box keeps the proportions; the style sheet gives the width.
-    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": f"{name}-caption"}
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": caption}
     return ElementTree.tostring(root, encoding="unicode")

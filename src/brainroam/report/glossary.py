@@ -20,8 +20,8 @@ MEANING = {
     "d_com": "Consensus contrast: the median over training sites of the difference in connectivity between people with "
     "and without the condition. Positive: stronger with the condition.",
     "d_site": "The same difference at this site alone.",
-    "covered": "Share of people whose set holds their true class.",
-    "decided": "Share of people whose set is one class: here the model does not keep quiet.",
+    "covered": "Share of people whose answer holds their true class; either holds both.",
+    "decided": "Share of people for whom the answer is one class, not either.",
     "difference": "Mean over sites of the difference in AUC, in points of 0.01; positive: better than the reference.",
     "effect": "Mean size of what the edge adds to the score; negative where a stronger edge speaks against the "
     "condition.",
@@ -46,7 +46,7 @@ MEANING = {
     "pi": "Stability: the share of resamples of the training sites in which the edge is selected again.",
     "r_motion": "Correlation of score and log motion within site and class: 0 means that the score does not follow "
     "motion.",
-    "right": "Of the people with one class in their set, the share with the right one.",
+    "right": "Of the people for whom one class is named, the share with the right one.",
     "sensitivity": "Share of people with the condition who are found.",
     "share": "Share of people with the condition.",
     "specificity": "Share of people without the condition who are left alone.",

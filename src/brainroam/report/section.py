@@ -19,11 +19,14 @@ class Drawing:
         What to see in it; also its alternative text.
     draw : callable
         Makes the matplotlib figure.
+    narrow : Drawing, optional
+        The same for a phone, where the figure would be too small to read.
     """
 
     name: str
     caption: str
     draw: Callable[[], Figure]
+    narrow: "Drawing | None" = None
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ LOST_TO_MOTION = 0.02  # AUC that goes with motion
 TITLES = {
     "identical-people": "One person is in the data twice",
     "alike-people": "Two records look like one person",
-    "label-by-n_timepoints": "Scan length tells the diagnosis",
-    "label-by-mean_fd": "Motion tells the diagnosis",
-    "label-by-age": "Age tells the diagnosis",
-    "label-by-sex": "Sex tells the diagnosis",
-    "label-by-site": "The site tells the diagnosis",
+    "label-by-n_timepoints": "Scan length differs between cases and controls",
+    "label-by-mean_fd": "Motion differs between cases and controls",
+    "label-by-age": "Age differs between cases and controls",
+    "label-by-sex": "Sex differs between cases and controls",
+    "label-by-site": "The share of cases differs between sites",
     "similar-ids": "Two people have nearly the same id",
-    "one-class-site": "Sites with one class only",
-    "small-site": "Very small sites",
+    "one-class-site": "Only cases or only controls",
+    "small-site": "Very few people",
     "short-series": "Very short scans",
     "unlabelled": "People without a label",
     "missing-rois": "Regions without signal",
@@ -92,7 +92,8 @@ def _from_check(data: ReportData) -> Iterator[Worry]:
         places = sorted({str(finding["site"]) for finding in found if finding.get("site")})
         first = (whole or found)[0]
         if whole or twins:
-            more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
+            also = f" (also at {listed(places)})" if whole and places else ""
+            more = also or (f" ({len(found) - 1} more)" if len(found) > 1 else "")
             yield Worry(gravity, title, f"{first.get('message')}{more}", "check")
         else:
             where = places[0] if len(places) == 1 else f"{len(places)} sites ({listed(places)})"

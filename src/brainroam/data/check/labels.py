@@ -24,6 +24,7 @@ PLAUSIBLE: dict[str, tuple[Callable[[pd.Series], pd.Series], str]] = {
 # Confounding is reported when it is both certain and large enough to be learned instead of the condition.
 MAX_P, MIN_D_COHORT, MIN_D_SITE = 0.01, 0.3, 0.5
 NAMES = {"age": "mean age", "sex": "share of men", "mean_fd": "mean displacement", "n_timepoints": "mean volumes"}
+DIGITS = {"age": 1, "sex": 2, "mean_fd": 2, "n_timepoints": 0}
 CONTRASTS = {
     "age": ("cases are older than controls", "cases are younger than controls"),
     "sex": ("more of the cases are male", "fewer of the cases are male"),
@@ -100,7 +101,7 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
         share = counts[1] / counts.sum(axis=1)
         message = (
             f"the share of cases differs between sites, from {share.min():.0%} ({share.idxmin()}) to "
-            f"{share.max():.0%} ({share.idxmax()}): Cramér's V = {v:.2f}, p = {p:.2g}"
+            f"{share.max():.0%} ({share.idxmax()}): Cramér's V = {v:.2f}, {_p_text(p)}"
         )
         remedy = "a model can learn the site instead of the condition: hold out whole sites, remove site effects"
         yield Finding("warning", "label-by-site", message, remedy)
@@ -120,11 +121,15 @@ def label_by_covariates(table: pd.DataFrame) -> Iterator[Finding]:
             else:  # one value per class: the permutation test, two of whose arrangements are as extreme
                 d, p = np.copysign(np.inf, gap), 2 / comb(len(cases) + len(controls), len(cases))
             if p < MAX_P and abs(d) >= least:
-                means = f"{NAMES[name]} {cases.mean():.2f} against {controls.mean():.2f}"
+                means = f"{NAMES[name]} {cases.mean():.{DIGITS[name]}f} against {controls.mean():.{DIGITS[name]}f}"
                 size = f"d = {d:.2f}" if spread > 0 else "no overlap"
-                message = f"{CONTRASTS[name][int(d < 0)]}: {means}, {size}, p = {p:.2g}"
+                message = f"{CONTRASTS[name][int(d < 0)]}: {means}, {size}, {_p_text(p)}"
                 remedy = REMEDIES.get(name, f"a model can learn {name} instead of the condition: use it as a covariate")
                 yield Finding("warning", f"label-by-{name}", message, remedy, site)
+
+
+def _p_text(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _welch(a: np.ndarray, b: np.ndarray) -> float:

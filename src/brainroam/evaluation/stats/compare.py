@@ -97,7 +97,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """For notebooks: the table and the sentences."""
-        columns = [name for name in (*LEADING, "balanced_acc") if name in self.table]
+        columns = [name for name in (*LEADING, "balanced_acc") if name in self.table and name not in ("tau", "reason")]
         lines = [*self.sentences, *self.families, *self.notes]
         return html_summary(f"{len(self.table)} methods", self.table[columns], lines)
 
@@ -268,6 +268,10 @@ def _pairs(item: SiteScores, family: Family) -> pd.DataFrame:
     return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))[list(PAIRED)]
 
 
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
 def _sentence(row) -> str:
     """Say one comparison in words: the method that is ahead comes first, differences are in AUC points (hundredths)."""
     unit = UNITS[row.protocol] + "s" * (row.n_sites != 1)
@@ -276,7 +280,8 @@ def _sentence(row) -> str:
     ahead, behind, won, low, high = row.method, row.against, row.won, row.low, row.high
     if row.difference < 0:
         ahead, behind, won, low, high = row.against, row.method, row.lost, -row.high, -row.low
-    p = f"p = {row.p:.2g}" + (f", {row.p_holm:.2g} after Holm" if row.p_holm > row.p else "")
+    p = f"p = {_p_text(row.p)}".replace("= <", "<")
+    p += f", {_p_text(row.p_holm)} after Holm" if row.p_holm > row.p else ""
     spread = "" if np.isnan(low) else f"95 % interval {100 * low:.1f} to {100 * high:.1f}; "
     facts = f"on average over {row.n_sites} {unit} ({spread}won {won} of {row.n_sites}; {p})"
     points = f"{100 * abs(row.difference):.1f} AUC points"

@@ -1,6 +1,7 @@
 """The section on embeddings: does what the decision is made from group people by diagnosis, or by site?"""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -15,14 +16,15 @@ from brainroam.report.section import Drawing, Section
 
 BESIDE = ("brainood", "brainnettf", "gcn", "champion", "tangent-ridge")
 NEIGHBOURS = 10
+ITERATIONS = 500  # of t-SNE: a thousand people change little afterwards, and a report waits for it
 MARKERS = "osD^vP*X"
 
 
 def embedding_section(data: ReportData) -> Section:
-    """CORE beside a baseline, coloured by diagnosis and by site."""
-    wanted = dict.fromkeys(["core", data.method, *BESIDE, *data.names])
-    found = {name: spaces for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name))}
-    shown = {name: found[name] for name in list(found)[:1] + [n for n in found if n in BESIDE or n != "core"][:1]}
+    """The method of the report beside another, coloured by diagnosis and by site."""
+    wanted = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
+    found = ((name, spaces) for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name)))
+    shown = dict(islice(found, 2))
     if not shown:
         what = "Whether people group by diagnosis or by site"
         return missing("embedding", "Embedding", what, data.command("loso", "--methods core,champion"))
@@ -34,7 +36,9 @@ def embedding_section(data: ReportData) -> Section:
         "little."
     )
     drawing = Drawing("embedding", caption, lambda: draw_maps(maps))
-    sentence = " ".join(neighbourhood(name, *spaces) for name, spaces in shown.items())
+    sentence = "Does what the decision is made from group people by diagnosis, as it should, or by site? "
+    fold = "fold" if data.protocol == "halves" else data.unit
+    sentence += " ".join(neighbourhood(name, *spaces, fold) for name, spaces in shown.items())
     html = render("embedding.html", sentence=sentence, figure=inline(drawing))
     return Section("embedding", "Embedding", html, (drawing,))
 
@@ -46,10 +50,10 @@ def t_sne(points: np.ndarray) -> np.ndarray:
 
     perplexity = min(30.0, max((len(points) - 1) / 3, 1.0))
     with threadpool_limits(1):  # the same picture on any number of cores
-        return TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
+        return TSNE(2, perplexity=perplexity, init="pca", max_iter=ITERATIONS, random_state=0).fit_transform(points)
 
 
-def neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame) -> str:
+def neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame, fold: str = "fold") -> str:
     """How alike neighbours are, in the space before t-SNE."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -63,8 +67,8 @@ def neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame) -> str:
         shares.append((float((values[near] == values[:, None]).mean()), chance))
     (label, label_chance), (site, site_chance) = shares
     return (
-        f"{name}: of a person's {k} nearest neighbours {label:.0%} have the same diagnosis ({label_chance:.0%} by "
-        f"chance) and {site:.0%} are of the same fold ({site_chance:.0%} by chance)."
+        f"With {name}, {label:.0%} of a person's {k} nearest neighbours have the same diagnosis ({label_chance:.0%} by "
+        f"chance) and {site:.0%} come from the same {fold} ({site_chance:.0%} by chance)."
     )
 
 

@@ -19,12 +19,12 @@ from brainroam.report.tables import Column, fixed, table
 IN_VIEW = 120  # pathways the 3-D view can show
 LISTED = 300
 HEADINGS = {
-    "d_com": ("d_com", fixed(4)),
+    "d_com": ("Difference (d_com)", fixed(4)),
     "effect": ("Effect", fixed(4)),
-    "mean_gate": ("Mean gate", fixed(3)),
-    "nu": ("nu", fixed(2)),
-    "kappa": ("kappa", fixed(2)),
-    "pi": ("pi", fixed(3)),
+    "nu": ("Folds (nu)", fixed(2)),
+    "kappa": ("Sites (kappa)", fixed(2)),
+    "pi": ("Stability (pi)", fixed(2)),
+    "mean_gate": ("Mean gate", fixed(2)),
     "mean_size_of_contribution": ("Contribution", fixed(3)),
 }
 
@@ -43,6 +43,8 @@ def scaffold_section(data: ReportData) -> Section:
     html = render(
         "scaffold.html",
         sentence=_sentence(explanation, found.method, found.seed),
+        other=data.method if data.method != found.method else "",
+        method=found.method,
         chance=_chance(explanation),
         caveat=_caveat(data, found.method),
         figures=[inline(drawing) for drawing in brain],
@@ -108,19 +110,18 @@ def _sentence(explanation: Explanation, method: str, seed: int) -> str:
     sizes = [len(fold["edges"]["edge"]) for fold in explanation.folds]
     n_rois = len(explanation.atlas)
     count = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else str(sizes[0])
-    words = f"{method} (seed {seed}) keeps {count} of {n_rois * (n_rois - 1) // 2} edges between {n_rois} regions"
+    words = (
+        "A pathway is an edge that differs between people with and without the condition in the same direction at most "
+        f"training sites; all pathways together are the scaffold. {method} (seed {seed}) keeps {count} of "
+        f"{n_rois * (n_rois - 1) // 2} edges between {n_rois} regions"
+    )
     if "nu" in explanation.pathways:
         always = int((explanation.pathways["nu"] == 1).sum())
         words += (
-            f" in the {len(sizes)} folds, {always} of them in every fold. nu is the share of folds that selected an "
-            "edge; the lists, pictures and the 3-D view show edges that at least half of them did"
+            f", {always} of them in each of the {len(sizes)} folds. Pictures and lists show those that at least half "
+            "of the folds keep; the folds share most of their training sites, so this is not independent evidence"
         )
-    return (
-        f"{words}. d_com is the median over training sites of the difference between people with and without the "
-        "condition, kappa the share of sites with its sign, pi its stability when sites are resampled; the gate and "
-        "the size of the contribution to the logit are means over held-out people. The folds share most of their "
-        "training sites, so a high nu is not independent evidence."
-    )
+    return f"{words}."
 
 
 def _chance(explanation: Explanation) -> str:
@@ -138,8 +139,8 @@ def _chance(explanation: Explanation) -> str:
     else:
         verdict = "the sites do not agree more than chance explains: do not interpret single pathways"
     return (
-        "Thresholds always select some edges. If sites agreed only by chance (the signs of whole sites flipped), the "
-        f"selected edges would have a mean size of d_com of {flipped:.4f}; they have {own:.4f} (means over folds; "
+        "Some edges are selected in any data. With the signs of whole sites flipped at random, the selected edges "
+        f"would differ by {flipped:.4f} on average (mean size of d_com); they differ by {own:.4f} (means over folds; "
         f"median p = {p:.2g}): {verdict}."
     )
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from brainroam.errors import DataError
 from brainroam.evaluation.adaptation import CONTROLS, adapted, kept_next_site, summary
+from brainroam.methods.site_shift import STRICT, UNLABELLED
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION
@@ -30,7 +31,7 @@ class AdaptationDisplay:
     >>> row = {"adaptation": "controls-20", "n_sites": 9, "balanced_acc": 0.70, "strict_balanced_acc": 0.68}
     >>> rows = pd.DataFrame([row | {"gain": 0.02, "gain_low": -0.01, "gain_high": 0.05}])
     >>> AdaptationDisplay(rows, "champion").plot().ax_.get_yticklabels()[0].get_text()
-    'controls-20 (9 sites)'
+    '20 controls (9 sites)'
     """
 
     protocols: pd.DataFrame
@@ -58,7 +59,7 @@ class AdaptationDisplay:
         ax.hlines(at, strict, moved, color=GREY, linewidth=1.4)
         ax.scatter(strict, at, s=34, facecolor="none", edgecolor=INK, zorder=3)
         ax.scatter(moved, at, s=34, color=[VERMILION if gain > 0 else BLUE for gain in rows["gain"]], zorder=4)
-        names = [f"{row.adaptation} ({row.n_sites} sites)" for row in rows.itertuples()]
+        names = [f"{taken(row.adaptation)} ({row.n_sites} sites)" for row in rows.itertuples()]
         ax.set_yticks(at, names, fontsize=8.5)
         for y, row in zip(at, rows.itertuples(), strict=True):
             ends = "" if np.isnan(row.gain_low) else f" ({100 * row.gain_low:+.1f} to {100 * row.gain_high:+.1f})"
@@ -66,5 +67,15 @@ class AdaptationDisplay:
             ax.text(1.015, float(y), text, transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(at.min() - 0.6, 0.6)
-        ax.set_xlabel(f"Balanced accuracy of {self.method}; circle: strict, dot: with people of the new site")
+        ax.set_xlabel(f"Balanced accuracy of {self.method}, %")
         return self
+
+
+def taken(protocol: str) -> str:
+    """What a protocol takes from the new site.
+
+    >>> taken("strict"), taken("controls-20"), taken("unlabelled")
+    ('nothing', '20 controls', 'scans only')
+    """
+    n_controls = protocol.removeprefix("controls-")
+    return {STRICT: "nothing", UNLABELLED: "scans only"}.get(protocol, f"{n_controls} controls")

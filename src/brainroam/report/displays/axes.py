@@ -32,15 +32,15 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def drawing(name: str, caption: str, display: Display) -> Drawing:
-    """A display as a figure of the report."""
+def drawing(name: str, caption: str, display: Display, narrow: float | None = None) -> Drawing:
+    """A display as a figure of the report; drawn a second time at the width ``narrow`` in inches for a phone."""
 
-    def draw():
-        figure, axes = canvas(*display.size)
+    def draw(width: float | None = None):
+        figure, axes = canvas(width or display.size[0], display.size[1])
         display.plot(ax=axes)
         return figure
 
-    return Drawing(name, caption, draw)
+    return Drawing(name, caption, draw, Drawing(name, caption, lambda: draw(narrow)) if narrow else None)
 
 
 def people_frame(site: Sequence[Any], label: Sequence[int], **columns: Sequence[float]) -> pd.DataFrame:

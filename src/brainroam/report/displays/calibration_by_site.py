@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from brainroam.evaluation.stats.metrics import calibration
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for, people_frame, sites_with_both
-from brainroam.report.figures import GREY, INK, SKY
+from brainroam.report.figures import GREY, INK, SKY, say
 
 N_GROUPS = 10
 
@@ -73,12 +73,14 @@ class CalibrationBySiteDisplay:
         self.ax_ = ax = axes_for(ax, self.size)
         ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)), label="perfect")
         label: str | None = f"each {self.unit}, recalibrated"
-        for _, here in sites_with_both(self.people):
+        for name, here in sites_with_both(self.people):
             probability = here["probability"].to_numpy()
             slope, intercept = calibration(here["label"].to_numpy(), probability)
             if np.isfinite(slope):
                 x = np.linspace(max(probability.min(), 1e-3), min(probability.max(), 1 - 1e-3), 60)
-                ax.plot(x, expit(intercept + slope * logit(x)), color=SKY, linewidth=0.8, alpha=0.7, label=label)
+                y = expit(intercept + slope * logit(x))
+                (line,) = ax.plot(x, y, color=SKY, linewidth=0.8, alpha=0.7, label=label)
+                say(line, f"{name}: slope {slope:.2f}, intercept {intercept:.2f}")
                 label = None
         tenths = self.tenths
         ax.vlines(tenths["probability"], tenths["low"], tenths["high"], color=INK, linewidth=1.2)

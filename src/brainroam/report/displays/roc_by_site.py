@@ -10,7 +10,7 @@ from sklearn.metrics import roc_curve
 
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for, people_frame, sites_with_both
-from brainroam.report.figures import GREY, SKY, VERMILION
+from brainroam.report.figures import GREY, SKY, VERMILION, say
 
 GRID = np.linspace(0, 1, 201)
 
@@ -70,9 +70,10 @@ class RocBySiteDisplay:
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
         ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-        for k, curve in enumerate(self.curves.values()):
+        for k, (name, curve) in enumerate(self.curves.items()):
             label = f"each {self.unit}" if k == 0 else None
-            ax.plot(GRID, curve, color=SKY, linewidth=0.8, alpha=0.7, label=label)
+            (line,) = ax.plot(GRID, curve, color=SKY, linewidth=0.8, alpha=0.7, label=label)
+            say(line, name)
         if self.curves:
             ax.plot(GRID, self.mean, color=VERMILION, linewidth=2.2, label="mean")
             ax.legend(loc="lower right", frameon=False)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from brainroam.evaluation.runner import Results
 from brainroam.report.data import ReportData, Source, Summary, auc_intervals, read_data
 from brainroam.report.displays.axes import axes_for, people_frame
-from brainroam.report.figures import BLUE, GREEN, GREY, INK, RULE, VERMILION, shortened
+from brainroam.report.figures import BLUE, GREEN, GREY, INK, RULE, VERMILION, say_rows, shortened
 from brainroam.report.tables import span
 
 SUBJECT = "scores"
@@ -104,6 +104,9 @@ class SiteForestDisplay:
         ax.scatter(sites["auc"], at, s=size, marker="s", color=BLUE, zorder=3)
         names = [f"{shortened(str(row.site), 18)}  {row.n}" for row in sites.itertuples()]
         ax.set_yticks(at, names, fontsize=8.5)
+        ax.text(-0.02, len(sites) - 0.45, f"{self.unit}, people", transform=ax.get_yaxis_transform(), ha="right",
+                fontsize=7.5, color=GREY)  # fmt: skip
+        ax.text(1.015, len(sites) - 0.45, "AUC", transform=ax.get_yaxis_transform(), fontsize=7.5, color=GREY)
         for y, row in zip(at, sites.itertuples(), strict=True):
             ax.text(1.015, y, f"{row.auc:.2f}", transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
         ax.tick_params(axis="y", length=0)
@@ -114,11 +117,13 @@ class SiteForestDisplay:
         ax.set_xlim(max(least, 0.0), 1.0)
         ax.set_xlabel("AUC (0.5 is guessing, 1 is perfect)")
         self._legend(ax)
+        say_rows(ax, {float(y): _tip(row) for y, row in zip(at, sites.to_dict("records"), strict=True)})
         return self
 
     def _legend(self, ax: Axes) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
+        from matplotlib.transforms import ScaledTranslation
 
         summary = self.summary
         handles: list[Artist] = [Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label="guessing")]
@@ -133,4 +138,13 @@ class SiteForestDisplay:
             line = Line2D([], [], color=GREEN, linestyle=(0, (1, 1.5)), linewidth=1.4)
             line.set_label(f"plain ridge {value:.2f}" if name == "fc-ridge" else f"{name} {value:.2f}")
             handles.append(line)
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.28, 1.0), ncols=2, fontsize=8.5, frameon=False)
+        corner = ax.transAxes + ScaledTranslation(-0.8, 0.2, ax.figure.dpi_scale_trans)  # above the names of sites
+        spacing: dict[str, Any] = {"columnspacing": 0.9, "handlelength": 1.3, "handletextpad": 0.4, "borderpad": 0}
+        spacing |= {"bbox_to_anchor": (0, 1), "bbox_transform": corner}
+        ax.legend(handles=handles, loc="lower left", ncols=2, fontsize=8, frameon=False, **spacing)
+
+
+def _tip(row: dict[str, Any]) -> str:
+    """What one site says when pointed at."""
+    people = f"{row['n']} people, {row['n_cases']} with the condition"
+    return f"{row['site']}: AUC {row['auc']:.2f} ({span(row['low'], row['high'])}), {people}"

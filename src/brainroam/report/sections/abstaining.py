@@ -1,5 +1,6 @@
 """When should it keep quiet: do prediction sets hold what they promise at held-out sites, and when do they decide?"""
 
+import pandas as pd
 from markupsafe import Markup
 
 from brainroam.evaluation.adaptation import kept_next_site
@@ -9,7 +10,7 @@ from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import Column, fixed, table
 
-TITLE = "Keeping quiet"
+TITLE = "When it does not decide"
 
 
 def abstaining_section(data: ReportData) -> Section:
@@ -18,17 +19,11 @@ def abstaining_section(data: ReportData) -> Section:
     if found.empty:
         return Section("abstaining", TITLE, Markup(""))
     levels = over_sites(found)
-    texts = [
-        f"{row.level:.0%} promised, {row.covered:.1%} held on average over {data.unit}s, {row.worst:.0%} at the worst "
-        f"({row.worst_site}); one class is named for {row.decided:.0%} of people, the right one for {row.right:.0%} of "
-        "these"
-        for row in levels.itertuples()
-    ]
     shares = [
         Column("covered", "Held", fixed(2)),
         Column("covered_cases", "of cases", fixed(2)),
         Column("covered_controls", "of controls", fixed(2)),
-        Column("decided", "Decided", fixed(2)),
+        Column("decided", "One class named", fixed(2)),
         Column("right", "Right of these", fixed(2)),
     ]
     level = Column("level", "Promised", "{:.0%}".format)
@@ -36,9 +31,7 @@ def abstaining_section(data: ReportData) -> Section:
     site = Column("site", data.unit.capitalize())
     html = render(
         "abstaining.html",
-        sentence="For each person there is a set of classes: case, control, or either, and then the model keeps quiet. "
-        + ". ".join(texts)
-        + ".",
+        sentence=_sentence(levels.iloc[0], data.unit),
         levels=table(levels, [level, *shares, *worst], "prediction-sets", f"Prediction sets of {data.method}"),
         sites=table(
             found, [site, level, Column("n", "People"), *shares], "prediction-sets-by-site",
@@ -47,3 +40,12 @@ def abstaining_section(data: ReportData) -> Section:
         unit=data.unit,
     )  # fmt: skip
     return Section("abstaining", TITLE, html)
+
+
+def _sentence(row: pd.Series, unit: str) -> str:
+    """One level read aloud, as the others are read."""
+    return (
+        f"As an example, the level of {row['level']:.0%}: the answer holds the true class for {row['covered']:.0%} of "
+        f"people, and at the worst {unit} ({row['worst_site']}) for {row['worst']:.0%}. One class is named for "
+        f"{row['decided']:.0%} of people, and it is the right one for {row['right']:.0%} of these."
+    )

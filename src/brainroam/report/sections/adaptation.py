@@ -6,7 +6,7 @@ from markupsafe import Markup
 from brainroam.evaluation.adaptation import kept_next_site
 from brainroam.methods.site_shift import STRICT
 from brainroam.report.data import ReportData
-from brainroam.report.displays.adaptation import AdaptationDisplay
+from brainroam.report.displays.adaptation import AdaptationDisplay, taken
 from brainroam.report.displays.axes import drawing
 from brainroam.report.figures import inline
 from brainroam.report.page import render
@@ -26,25 +26,26 @@ def adaptation_section(data: ReportData) -> Section:
         return Section("adaptation", TITLE, Markup(""))
     drawn = drawing(
         "adaptation",
-        f"Balanced accuracy of {data.method} at held-out {data.unit}s by protocol: circles strict, dots with people of "
-        f"the new {data.unit}, always of the same people; right: the difference with its 95 % interval.",
+        f"Balanced accuracy of {data.method} at held-out {data.unit}s, by what is taken from the new {data.unit}. "
+        "Circle: nothing is taken; dot: with what the row names, for the same people. Right: the difference in points, "
+        "with its 95 % interval.",
         display,
     )
     columns = [
-        Column("adaptation", "Protocol"),
+        Column("adaptation", f"Taken from the {data.unit}", taken),
         Column("n_sites", "Sites"),
         Column("auc", "AUC", fixed(3)),
-        Column("strict_balanced_acc", "Balanced accuracy, strict", fixed(3)),
-        Column("balanced_acc", "with them", fixed(3)),
+        Column("strict_balanced_acc", "Balanced accuracy without", fixed(3)),
+        Column("balanced_acc", "Balanced accuracy with", fixed(3)),
         Column("gain_low", "95 % interval of the difference", interval("gain_low", "gain_high", 3), of_row=True),
-        Column("strict_level_off", "Level off, strict", fixed(3)),
-        Column("level_off", "with them", fixed(3)),
+        Column("strict_level_off", "Level off without", fixed(3)),
+        Column("level_off", "Level off with", fixed(3)),
     ]
     html = render(
         "adaptation.html",
         sentence=_sentence(rows),
         figure=inline(drawn),
-        table=table(rows, columns, "adaptation", f"{data.method} by protocol"),
+        table=table(rows, columns, "adaptation", f"{data.method} without and with people of the new {data.unit}"),
         unit=data.unit,
     )
     return Section("adaptation", TITLE, html, (drawn,))
@@ -52,10 +53,10 @@ def adaptation_section(data: ReportData) -> Section:
 
 def _sentence(rows: pd.DataFrame) -> str:
     parts = [
-        f"{row.adaptation} {100 * row.gain:+.1f} points at {row.n_sites} sites"
+        f"{100 * row.gain:+.1f} points with {taken(row.adaptation)} ({row.n_sites} sites)"
         for row in rows.itertuples()
         if row.adaptation != STRICT
     ]
-    sure = rows[rows["gain_low"] > 0]["adaptation"].tolist()
-    beyond = f"beyond chance for {', '.join(sure)}" if sure else "none of them beyond chance"
-    return f"Balanced accuracy changes, at the same people, by: {'; '.join(parts)} ({beyond})."
+    sure = [taken(name) for name in rows[rows["gain_low"] > 0]["adaptation"]]
+    beyond = f"Beyond chance: {', '.join(sure)}." if sure else "None of these is beyond chance."
+    return f"Balanced accuracy changes by {', '.join(parts)}. {beyond}"

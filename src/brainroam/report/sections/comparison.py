@@ -1,15 +1,18 @@
 """Which method is better, how sure is that, and what can the data not decide?"""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData
-from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, shortened
+from brainroam.report.facts import gather_facts
+from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, say_rows, shortened
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section
-from brainroam.report.tables import Column, fixed, interval, number, p_value, table
+from brainroam.report.tables import Column, fixed, interval, number, p_value, span, table
 
 
 def comparison_section(data: ReportData) -> Section:
@@ -38,6 +41,7 @@ def comparison_section(data: ReportData) -> Section:
         protocol=data.protocol,
         unit=data.unit,
         others=_other_protocols(data),
+        described=gather_facts(data).methods,
     )
     return Section("comparison", "Comparison of methods", html, (drawing,))
 
@@ -93,9 +97,15 @@ def _other_protocols(data: ReportData) -> list:
     return tables
 
 
+def _tip(row: dict[str, Any], unit: str) -> str:
+    """What one method says when pointed at."""
+    text = f"{row['method']}: mean AUC {number(row['auc'])} ({span(row['auc_low'], row['auc_high'])})"
+    return text if np.isnan(row["next_low"]) else f"{text}; next {unit} {span(row['next_low'], row['next_high'])}"
+
+
 def _methods_figure(data: ReportData) -> Figure:
     rows = data.comparison.table.iloc[::-1].reset_index(drop=True)
-    figure, axes = canvas(7.6, 0.31 * len(rows) + 0.8)
+    figure, axes = canvas(5.6, 0.31 * len(rows) + 0.8)
     at = np.arange(len(rows))
     colour = [VERMILION if n == data.method else GREY if n in CONTROLS else BLUE for n in rows["method"]]
     axes.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
@@ -110,5 +120,6 @@ def _methods_figure(data: ReportData) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel("AUC; dashed: chance")
+    axes.set_xlabel("AUC; dashed: guessing")
+    say_rows(axes, {y: _tip(row, data.unit) for y, row in enumerate(rows.to_dict("records"))})
     return figure

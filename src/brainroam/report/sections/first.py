@@ -11,6 +11,8 @@ from brainroam.report.section import Missing, Section
 from brainroam.report.sections.verdict import judgement
 from brainroam.report.worries import MOST, worries
 
+PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
+
 
 def first_section(data: ReportData) -> Section:
     """What a reader sees without scrolling."""
@@ -20,6 +22,7 @@ def first_section(data: ReportData) -> Section:
         f"AUC of {data.method} at each held-out {data.unit} with its 95 % interval; the number beside a name says how "
         f"many people it had. Line and darker band: mean and its 95 % interval{bands}.",
         SiteForestDisplay.from_results(data),
+        narrow=PHONE,
     )
     found = worries(data)
     gaps = []
@@ -57,12 +60,10 @@ def plain_sentences(data: ReportData):
         text += f" (95 % interval {_times(summary.low)} to {_times(summary.high)})"
     yield f"{text}; guessing gives 50."
     if not math.isnan(summary.next_low):
-        text = f"At the next {data.unit} expect between {_times(summary.next_low)} and {_times(summary.next_high)}"
+        text = f"At the next {data.unit} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
         if data.references:
-            text += (
-                f"; plain ridge regression on the same connectivity reaches {_times(data.references[PLAIN])} on average"
-            )
-        yield f"{text}."
+            text += f" Plain ridge regression on the same connectivity reaches {_times(data.references[PLAIN])}."
+        yield text
 
 
 def _times(auc: float) -> str:

@@ -1,5 +1,7 @@
 """For whom does it work: results by sex, age and motion, pooled and at every site, and a test that allows for sites."""
 
+from typing import Any
+
 import pandas as pd
 from markupsafe import Markup
 
@@ -10,9 +12,10 @@ from brainroam.report.displays.groups import GroupDisplay
 from brainroam.report.figures import inline
 from brainroam.report.page import render
 from brainroam.report.section import Section
-from brainroam.report.tables import Column, fixed, interval, p_value, table
+from brainroam.report.tables import Column, fixed, interval, p_value, span, table
 
-SIGNED = "{:+.3f}".format
+SIGNED = "{:+.2f}".format
+MEASURE = {"auc": "AUC", "sensitivity": "sensitivity", "specificity": "specificity"}
 
 
 def groups_section(data: ReportData) -> Section:
@@ -35,8 +38,7 @@ def groups_section(data: ReportData) -> Section:
         tests=table(tests, _test_columns(), "group-tests", f"{data.method}: the last group minus the first"),
         sites=table(
             data.groups_by_site,
-            [Column("covariate", "By"), Column("group", "Group"), Column("site", data.unit.capitalize()), *_counts(),
-             *_measures()],
+            [_group("Group", "group"), Column("site", data.unit.capitalize()), *_counts(), *_measures()],
             "groups-by-site",
             f"{data.method} by sex, age and motion at every held-out {data.unit}",
         ),
@@ -49,15 +51,20 @@ def _sentence(tests: pd.DataFrame, data: ReportData) -> str:
     found = tests[tests["p_holm"] < 0.05]
     if found.empty:
         return (
-            f"No difference between the groups is beyond chance when {data.unit}s are allowed for. With few people in "
-            "a group that says little: see how wide the intervals are."
+            f"No difference between the groups is beyond chance ({data.unit}s are the unit of the test). With few "
+            "people in a group that says little: see how wide the intervals are."
         )
     parts = [
-        f"{row.measure if row.measure != 'auc' else 'AUC'} by {row.covariate} ({row.last} against {row.first}): "
-        f"{row.gap:+.2f} ({row.low:+.2f} to {row.high:+.2f})"
+        f"the {MEASURE[row.measure]} is {'higher' if row.gap > 0 else 'lower'} for {_named(row.covariate, row.last)} "
+        f"than for {_named(row.covariate, row.first)}, by {abs(row.gap):.2f} (95 % interval {_size(row)})"
         for row in found.itertuples()
     ]
-    return f"Beyond chance, {data.unit}s allowed for, differ: " + "; ".join(parts) + "."
+    return f"Beyond chance ({data.unit}s are the unit of the test), " + "; ".join(parts) + "."
+
+
+def _size(row: Any) -> str:
+    """The interval of the size of a gap, whatever its sign."""
+    return span(*sorted((abs(row.low), abs(row.high))))
 
 
 def _counts() -> list[Column]:
@@ -66,7 +73,7 @@ def _counts() -> list[Column]:
 
 def _measures() -> list[Column]:
     return [
-        Column("auc", "AUC", fixed(3)),
+        Column("auc", "AUC", fixed(2)),
         Column("low", "95 % interval", interval("low", "high"), of_row=True),
         Column("sensitivity", "Sensitivity", fixed(2)),
         Column("specificity", "Specificity", fixed(2)),
@@ -74,16 +81,24 @@ def _measures() -> list[Column]:
 
 
 def _columns() -> list[Column]:
-    names = [Column("covariate", "By"), Column("group", "Group")]
-    return [*names, *_counts(), Column("n_sites", "Sites with both"), *_measures()]
+    return [_group("Group", "group"), *_counts(), Column("n_sites", "Sites with both"), *_measures()]
+
+
+def _group(heading: str, key: str) -> Column:
+    """A group with what it is a group of; a sex says so itself."""
+    return Column(key, heading, lambda row: _named(row["covariate"], row[key]), of_row=True)
+
+
+def _named(covariate: str, group: str) -> str:
+    name = group if covariate == "sex" else f"{covariate} {group}"
+    return name.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _test_columns() -> list[Column]:
     return [
-        Column("covariate", "By"),
-        Column("last", "Group"),
-        Column("first", "Against"),
-        Column("measure", "Of"),
+        _group("Group", "last"),
+        _group("minus", "first"),
+        Column("measure", "Measure", MEASURE.__getitem__),
         Column("gap", "Difference", SIGNED),
         Column("low", "95 % interval", interval("low", "high"), of_row=True),
         Column("p", "p", p_value),

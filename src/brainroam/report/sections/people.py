@@ -82,5 +82,9 @@ def _volumes(row: dict) -> str:
 
 
 def _reasons(reasons: pd.Series) -> list[tuple[str, int]]:
-    """Reasons that differ in figures only are one."""
-    return Counter(re.sub(r"\d+(\.\d+)?", "…", str(reason)) for reason in reasons).most_common()
+    """Reasons that differ in figures only are one, told by its first."""
+    kinds = Counter(re.sub(r"\d+(\.\d+)?", "", str(reason)) for reason in reasons)
+    first: dict[str, str] = {}
+    for reason in map(str, reasons):
+        first.setdefault(re.sub(r"\d+(\.\d+)?", "", reason), reason)
+    return [(first[kind] if count == 1 else f"for example {first[kind]}", count) for kind, count in kinds.most_common()]

@@ -34,11 +34,11 @@ def sites_section(data: ReportData) -> Section:
         Column("site", data.unit.capitalize()),
         Column("n", "People"),
         Column("n_cases", "Cases"),
-        Column("auc", "AUC", fixed(3)),
-        Column("low", "95 % interval", interval("low", "high", 3), of_row=True),
-        Column("balanced_acc", "Balanced accuracy", fixed(3)),
-        Column("sensitivity", "Sensitivity", fixed(3)),
-        Column("specificity", "Specificity", fixed(3)),
+        Column("auc", "AUC", fixed(2)),
+        Column("low", "95 % interval", interval("low", "high"), of_row=True),
+        Column("balanced_acc", "Balanced accuracy", fixed(2)),
+        Column("sensitivity", "Sensitivity", fixed(2)),
+        Column("specificity", "Specificity", fixed(2)),
         Column("brier", "Brier score", fixed(3)),
     ]
     html = render(

@@ -2,6 +2,7 @@
 
 import math
 
+from brainroam.evaluation.stats.compare import ALPHA
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import PLAIN, ReportData
 from brainroam.report.page import render
@@ -51,14 +52,23 @@ def judgement(data: ReportData) -> str:
         return ""
     if row["auc_low"] <= 0.5:
         return "These data do not show that it is better than guessing."
-    if math.isnan(row["next_low"]):
-        return "It is better than guessing on average."
+    text = "It is better than guessing on average"
     if row["next_low"] <= 0.5:
-        return (
-            "It is better than guessing on average, but guessing lies within what is to be expected of the "
-            f"next {data.unit}."
-        )
-    return f"It is better than guessing on average, and is expected to be so at the next {data.unit}."
+        text += f", but guessing lies within what is to be expected of the next {data.unit}"
+    elif row["next_low"] > 0.5:
+        text += f", and expected to be so at the next {data.unit}"
+    return f"{text}{_beside_plain(data)}."
+
+
+def _beside_plain(data: ReportData) -> str:
+    """Whether it is worth more than plain ridge, nothing where that was not run."""
+    if not data.references:
+        return ""
+    paired = data.comparison.paired
+    row = paired[paired["method"] == data.plain].iloc[0]  # plain ridge minus the method of the report
+    if not row["p_holm"] < ALPHA:
+        return "; these data cannot tell it from plain ridge"
+    return "; it is better than plain ridge" if row["difference"] < 0 else "; plain ridge is better"
 
 
 def _against(data: ReportData) -> list[str]:

@@ -93,6 +93,8 @@
     }
   }, { rootMargin: "0px 0px -80% 0px" });
   for (const section of document.querySelectorAll("main .layout section, #add")) seen.observe(section);
-  // A printed page shows what is folded.
-  addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("main details")) fold.open = true; });
+  // A printed page shows what is folded, but for tables of many pages.
+  addEventListener("beforeprint", () => {
+    for (const fold of document.querySelectorAll("main details:not(.long)")) fold.open = true;
+  });
 })();
