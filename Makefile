@@ -7,6 +7,9 @@ STAMP := $(VENV)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 RUNTIME := $(VENV)/.installed-runtime
 
+# Whatever the machine says: hundreds of processes of demo and tests would each compile what they import.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test tests-front tests-back lint docs bench versions clean
 .DEFAULT_GOAL := help
 
