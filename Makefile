@@ -3,9 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# --no-compile: Python compiles what is imported; compiling all that torch brings would be half of the installation.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 RUNTIME := $(VENV)/.installed-runtime
 
-.PHONY: demo test tests-1 tests-2 lint docs bench versions clean
+# Whatever the machine says: hundreds of processes of demo and tests would each compile what they import.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test tests-front tests-back lint docs bench versions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,12 +23,12 @@ help:
 # constraints.txt pins torch: where a CPU wheel of that version is at hand, pip takes it instead of gigabytes of CUDA.
 $(RUNTIME): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]'
+	$(INSTALL) -e '.[torch]'
 	touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e '.[dev]'
 	touch $@ $(RUNTIME)
 
 demo: $(RUNTIME)
@@ -39,11 +44,12 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Two plain processes rather than pytest-xdist, whose workers have stood still for hours with nothing left to do.
-test: lint docs
-	$(MAKE) --no-print-directory -j2 tests-1 tests-2
+# Three things at a time on two cores, because many tests wait for processes that they kill.
+test: $(STAMP)
+	$(MAKE) --no-print-directory -j3 lint docs tests-front tests-back LEDGER="$$(mktemp)"
 
-tests-1 tests-2: tests-%: $(STAMP)
-	$(BIN)/python -m pytest -q --share $*/2
+tests-front tests-back: tests-%: $(STAMP)
+	$(BIN)/python -m pytest -q --end=$* --ledger=$(LEDGER)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -1,8 +1,10 @@
 """Build the wheel, install it into fresh environments and do a small study there: make versions
 
-Environments: every supported Python with the newest dependencies and, for the oldest Python, the lowest allowed.
-The installations are light ones, without torch, whose wheels of every version would be gigabytes. Needs uv
-(pip install uv) and a package index. Prints one line per environment.
+Environments: every supported Python with the newest dependencies (``3.12-highest``) and with the lowest allowed that
+have a wheel for it (``3.12-lowest-direct``); names on the command line choose. The installations are light ones,
+without torch, whose wheels of every version would be gigabytes. ``--tests`` then runs the tests of TESTS on the wheel,
+with the tools that they need and the torch of ``constraints.txt``. Needs uv (pip install uv) and a package index.
+Prints one line per environment.
 """
 
 import os
@@ -20,6 +22,9 @@ options: {n_sites: 4, n_per_site: 12, n_rois: 12}
 methods: [champion, "core[epochs=0]", tangent-ridge, fc-ridge, confounds]
 tuning: fast
 """
+# Rooms whose code meets the dependencies. Tests of the browser, the docs and faults of the machine are left out.
+TESTS = ("utils", "data", "core", "methods", "evaluation", "cli")
+TOOLS = ("pytest", "hypothesis", "networkx", "statsmodels", "lxml", "zarr", "rocrate")
 SHIPPED = """
 from importlib.resources import files
 import brainroam
@@ -29,55 +34,61 @@ assert len(load_atlas("aal")) == 116 and len(load_atlas("cc200")) == 200
 """
 
 
-def main(wanted: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Try every environment, or those whose name is given."""
+    wanted = [word for word in words if word != "--tests"]
+    cases = [(python, resolution) for python in PYTHONS for resolution in ("highest", "lowest-direct")]
+    chosen = [case for case in cases if not wanted or "-".join(case) in wanted]
+    failed = False
     with tempfile.TemporaryDirectory() as scratch:
-        run("uv", "build", "--wheel", "--out-dir", scratch, str(ROOT))
+        run("uv", "build", "--quiet", "--wheel", "--out-dir", scratch, str(ROOT))
         (wheel,) = Path(scratch).glob("*.whl")
-        cases = [(python, "highest") for python in PYTHONS] + [(PYTHONS[0], "lowest-direct")]
-        chosen = [case for case in cases if not wanted or "-".join(case) in wanted]
-        outcomes = [(*case, attempt(Path(scratch), wheel, *case)) for case in chosen]
-    for python, resolution, outcome in outcomes:
-        print(f"Python {python}, {resolution} dependencies: {outcome}")
-    return int(any(outcome != "ok" for *_, outcome in outcomes))
+        for python, resolution in chosen:
+            outcome = attempt(Path(scratch), wheel, python, resolution, "--tests" in words)
+            failed |= outcome != "ok"
+            print(f"Python {python}, {resolution} dependencies: {outcome}", flush=True)
+    return int(failed)
 
 
-def attempt(scratch: Path, wheel: Path, python: str, resolution: str) -> str:
-    """Install and run a study; the word ok, or the last line of what went wrong."""
+def attempt(scratch: Path, wheel: Path, python: str, resolution: str, tests: bool) -> str:
+    """Install and run a study, then the tests if asked for; the word ok, or the last lines of what went wrong."""
     home = scratch / f"{python}-{resolution}"
     (home / "study").mkdir(parents=True)
     (home / "study" / "study.yaml").write_text(STUDY)
     command = home / "venv" / "bin" / "brainroam"
+    interpreter = str(home / "venv" / "bin" / "python")
+    install = ("uv", "pip", "install", "--quiet", "--only-binary", ":all:", "--python", interpreter)
     try:
         run("uv", "venv", "--quiet", "--python", python, str(home / "venv"))
-        interpreter = str(home / "venv" / "bin" / "python")
-        install = ("uv", "pip", "install", "--quiet", "--python", interpreter, "--resolution", resolution)
-        run(*install, str(wheel) if resolution == "highest" else requirements(home, wheel))
+        # What is named is taken at its lowest, what it needs in turn at its newest.
+        run(*install, "--resolution", resolution, str(wheel), *named(tests))
         run(interpreter, "-c", SHIPPED)
         run(str(command), "--help")
         run(str(command), "run", "--quiet", "study.yaml", cwd=home / "study")
         run(str(command), "fit", "study.yaml", "--method", "fc-ridge", "--out", "model", cwd=home / "study")
         run(str(command), "predict", "model", "study.yaml", cwd=home / "study")
+        if tests:
+            run(*install, "--constraint", str(ROOT / "constraints.txt"), "torch")
+            folders = [f"tests/{room}" for room in TESTS]
+            run(interpreter, "-m", "pytest", "-q", "-p", "no:cacheprovider", *folders, cwd=ROOT)
     except (subprocess.CalledProcessError, OSError) as error:
-        words = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
-        return " / ".join(words[-3:])
+        said = (getattr(error, "stderr", "") or getattr(error, "stdout", "") or str(error)).strip().splitlines()
+        return " / ".join(said[-12:])
     return "ok"
 
 
-def requirements(home: Path, wheel: Path) -> str:
-    """A project that wants the wheel and all that the wheel wants: only direct dependencies are taken at the lowest."""
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    listed = ", ".join(f'"{name}"' for name in [f"brainroam @ {wheel.as_uri()}", *wanted])
-    project = home / "project"
-    project.mkdir()
-    header = '[project]\nname = "lowest"\nversion = "0"\nrequires-python = ">=3.11"\n'
-    (project / "pyproject.toml").write_text(f"{header}dependencies = [{listed}]\n[tool.setuptools]\npy-modules = []\n")
-    return str(project)
+def named(tests: bool) -> list[str]:
+    """What pyproject.toml asks for, as it stands there: the dependencies, and the tools of the tests."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [wanted for extra in project["optional-dependencies"].values() for wanted in extra]
+    tools = [wanted for wanted in extras if wanted.split(">")[0] in TOOLS]
+    return [*project["dependencies"], *(tools if tests else [])]
 
 
 def run(*command: str, cwd: Path | None = None) -> None:
     """Run a command and keep what it says for the case that it fails."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    # uv does not know of pip's folder of wheels, where a CPU build of torch may lie.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", "")}
     subprocess.run(command, cwd=cwd, env=environment, check=True, capture_output=True, text=True, timeout=1800)
 
 

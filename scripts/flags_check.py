@@ -26,7 +26,8 @@ REASONS = {
     "seconds": "scanned",
     "volumes": "volumes, fewer",
     "regions": "regions without",
-    "edges": "edges farther",
+    "edges far": "edges farther",
+    "edges unlike": "edges resemble",
 }
 MEASURES = ("placement", "right", "brier")
 

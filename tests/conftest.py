@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,40 @@ ABIDE = ROOT.parent / "shared" / "data" / "abide10"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--share", default="1/1", help="run only a share of the tests: 1/2 or 2/2 for two processes")
+    parser.addoption("--end", choices=("front", "back"), help="two processes share the tests: begin at this end")
+    parser.addoption("--ledger", help="an empty file in which the two note what is taken")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deal the tests out one by one: neighbours, such as the cases of one test, take about the same time."""
-    share, shares = map(int, config.getoption("--share").split("/"))
-    items[:] = items[share - 1 :: shares]
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Two processes walk from the two ends until they meet: only one file's fixtures are made twice, no core idles."""
+    end = session.config.getoption("--end")
+    if end is None or session.testsfailed or session.config.option.collectonly:
+        return None
+    mine = _claims(session.items if end == "front" else session.items[::-1], Path(session.config.getoption("--ledger")))
+    item = next(mine, None)
+    while item is not None:
+        following = next(mine, None)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        item = following
+    return True
+
+
+def _claims(items: list[pytest.Item], ledger: Path) -> Iterator[pytest.Item]:
+    """The next item as long as both processes together have taken fewer than all; the ledger has a byte for each."""
+    import fcntl  # Windows has none, and runs the tests in one process
+
+    for item in items:
+        with ledger.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if file.tell() == len(items):
+                return
+            file.write(b".")
+        yield item
 
 
 @pytest.fixture(scope="session")

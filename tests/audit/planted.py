@@ -189,7 +189,10 @@ class Remembering(LinearMethod):
 # --- read from elsewhere --------------------------------------------------------------------------
 
 #: The same folder in this process and in the fresh ones it starts.
-FOLDER = Path(os.environ.setdefault("BRAINROAM_PLANTED", tempfile.mkdtemp(prefix="brainroam-planted-")))
+if "BRAINROAM_PLANTED" not in os.environ:
+    _made = tempfile.TemporaryDirectory(prefix="brainroam-planted-")
+    os.environ["BRAINROAM_PLANTED"] = _made.name
+FOLDER = Path(os.environ["BRAINROAM_PLANTED"])
 TABLE = FOLDER / "table.json"
 CACHED: dict[str, np.ndarray] = {}
 SITE_MEANS: dict[str, np.ndarray] = {}

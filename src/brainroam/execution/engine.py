@@ -105,7 +105,7 @@ def _side_by_side(function: Callable, waiting: deque, shared: Any, jobs: int) ->
     workers: dict[Connection, _Worker] = {}
     try:
         for _ in range(jobs):
-            worker = _Worker(function, shared)
+            worker = _Worker()
             workers[worker.connection] = worker
         while workers:
             for connection in wait(list(workers)):
@@ -113,9 +113,11 @@ def _side_by_side(function: Callable, waiting: deque, shared: Any, jobs: int) ->
                 answered = worker.answer()
                 if waiting:
                     if worker.ended:
-                        worker = _Worker(function, shared)
-                    else:
+                        worker = _Worker()
+                    elif worker.ready:
                         worker.give(waiting.popleft())
+                    else:
+                        worker.prepare(function, shared)
                     workers[worker.connection] = worker
                 else:
                     worker.dismiss()
@@ -127,19 +129,28 @@ def _side_by_side(function: Callable, waiting: deque, shared: Any, jobs: int) ->
 
 
 class _Worker:
-    """A process that says when it is ready, and then answers one task after another."""
+    """A process that says when it has started, takes what all tasks share, and then answers one task after another.
+
+    What they share is sent once it can be taken: several processes then start at the same time.
+    """
 
     # A fork of a process that has computed on several threads may hang; a fresh process cannot.
     CONTEXT = multiprocessing.get_context("spawn")
 
-    def __init__(self, function: Callable, shared: Any) -> None:
+    def __init__(self) -> None:
         self.connection, other = self.CONTEXT.Pipe()
-        self.process = self.CONTEXT.Process(target=_work, args=(other, function, shared), daemon=True)
+        self.process = self.CONTEXT.Process(target=_work, args=(other,), daemon=True)
         self.hand: list[Any] = []
-        self.ended = False
+        self.ready = self.ended = False
         with sending(), _interrupts_wait():
             self.process.start()
         other.close()  # so that the end of the process is the end of the pipe
+
+    def prepare(self, function: Callable, shared: Any) -> None:
+        """Hand over what all tasks share."""
+        self.ready = True
+        with suppress(OSError), sending():
+            self.connection.send((function, shared))
 
     def give(self, task: Any) -> None:
         """Hand over the next task; should the process have ended just now, `answer` will say so."""
@@ -148,7 +159,7 @@ class _Worker:
             self.connection.send(task)
 
     def answer(self) -> list[tuple[Any, Any]]:
-        """The task in hand and its outcome; nothing from a process that has just become ready."""
+        """The task in hand and its outcome; nothing from a process that has just started or become ready."""
         try:
             outcome = self.connection.recv()
         except (EOFError, OSError):
@@ -197,11 +208,13 @@ def _last_words(exit_code: int) -> str:
     return f"the worker process ended with exit code {exit_code}"
 
 
-def _work(connection: Connection, function: Callable, shared: Any) -> None:
+def _work(connection: Connection) -> None:
     """What a worker process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):  # the parent has ended
+        connection.send(None)
+        function, shared = connection.recv()
         connection.send(None)
         while True:
             connection.send(attempt(_unpacked, function, shared, connection.recv_bytes()))

@@ -2,11 +2,16 @@
 
 A model answers for anybody. What it was trained on says for whom the answer has been tested: the range of age, nearly
 everybody's motion, scan length and share of missing regions, and how far a training person's edges lie from the mean of
-the *other* training sites (root mean square over the edges both have):
+the *other* training sites, and how much their pattern resembles it (over the edges both have):
 
-    distance(x) = sqrt(mean_j (x_j - b_j)^2),      b = mean over training sites of their mean edges
+    distance(x)    = sqrt(mean_j (x_j - b_j)^2),      b = mean over training sites of their mean edges
+    resemblance(x) = corr_j(x_j, b_j)
 
-A person beyond a limit gets a flag with the reason. The model keeps limits and b, no person and no site.
+A signal that swamps all regions makes edges far that still have their pattern. Noise draws all edges to 0, which is
+near b, and takes the pattern away, as does a wrong order of regions. So both are asked.
+
+A person beyond a limit gets a flag with the reason: the model has not been tested on such people. Whether it errs more
+often for them is another question (docs/results/next-site.md). The model keeps limits and b, no person and no site.
 """
 
 from collections.abc import Mapping
@@ -32,7 +37,8 @@ class Familiarity:
     ----------
     limits : dict of str to float
         ``age_low``, ``age_high`` (years, the whole range), ``mean_fd_high``, ``seconds_low``, ``volumes_low``,
-        ``missing_high`` and ``distance_high``, beyond which 1 % of the training people lie; absent where unknown.
+        ``missing_high``, ``distance_high`` and ``resemblance_low``, beyond which 1 % of the training people lie;
+        absent where unknown.
     centre : ndarray of shape (M,)
         b.
     """
@@ -63,17 +69,22 @@ class Familiarity:
             limits |= {"age_low": float(np.floor(ages.min())), "age_high": float(np.ceil(ages.max()))}
         edges = SiteEdges(cohort, EdgeKind("pearson"))
         if len(edges.sites) > 1:
-            far = [
-                distances(cohort_edges(people), edges.centre([other for other in edges.sites if other != name]))
-                for name in edges.sites
-                for people in cohort.select([name]).batches()
-            ]
+            far, like = [], []
+            for name in edges.sites:
+                centre = edges.centre([other for other in edges.sites if other != name])
+                for people in cohort.select([name]).batches():
+                    far.append(distances(cohort_edges(people), centre))
+                    like.append(resemblances(cohort_edges(people), centre))
             limits["distance_high"] = float(np.nanquantile(np.concatenate(far), 1 - RARE))
+            limits["resemblance_low"] = float(np.nanquantile(np.concatenate(like), RARE))
         return cls(limits, edges.centre(edges.sites))
 
     def flags(self, cohort: Cohort) -> list[str]:
         """For each person the reasons why the model may not be meant for them; empty text where there is none."""
-        measured = _measured(cohort).assign(distance=distances(cohort_edges(cohort), self.centre))
+        edges = cohort_edges(cohort)
+        measured = _measured(cohort).assign(
+            distance=distances(edges, self.centre), resemblance=resemblances(edges, self.centre)
+        )
         return ["; ".join(self._reasons(row)) for row in measured.to_dict("records")]
 
     def _reasons(self, person: Mapping[str, Any]) -> list[str]:
@@ -97,6 +108,9 @@ class Familiarity:
             found.append(f"{person['missing']:.0f} regions without signal, more than 99 % of training")
         if beyond("distance", "high"):
             found.append("edges farther from the training sites than those of 99 % of training")
+        if beyond("resemblance", "low"):
+            r, limit = person["resemblance"], limits["resemblance_low"]
+            found.append(f"edges resemble the training sites with r {r:.2f}, less than 99 % of training ({limit:.2f})")
         return found
 
 
@@ -106,6 +120,20 @@ def distances(edges: np.ndarray, centre: np.ndarray) -> np.ndarray:
     present = np.isfinite(gap)
     with np.errstate(invalid="ignore"):
         return np.sqrt(np.where(present, gap, 0).sum(axis=1) / present.sum(axis=1))
+
+
+def resemblances(edges: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Correlation of each person's edges with the centre, over the edges both have; NaN where either is constant.
+
+    >>> resemblances(np.array([[1.0, 2.0, np.nan], [3.0, 1.0, 2.0]]), np.array([0.1, 0.2, 0.3])).round(3).tolist()
+    [1.0, -0.5]
+    """
+    present = np.isfinite(edges - centre)
+    count = np.maximum(present.sum(axis=1, keepdims=True), 1)
+    x, b = np.where(present, edges, 0), np.where(present, centre, 0)
+    x, b = (np.where(present, part - part.sum(axis=1, keepdims=True) / count, 0) for part in (x, b))
+    with np.errstate(invalid="ignore"):
+        return (x * b).sum(axis=1) / np.sqrt((x**2).sum(axis=1) * (b**2).sum(axis=1))
 
 
 def _measured(cohort: Cohort) -> pd.DataFrame:

@@ -26,6 +26,7 @@ from brainroam.report.sections.groups import groups_section
 from brainroam.report.sections.next_site import next_site_section
 from brainroam.report.sections.notes import notes_section
 from brainroam.report.sections.people import people_section
+from brainroam.report.sections.plan import plan_section
 from brainroam.report.sections.provenance import provenance_section
 from brainroam.report.sections.sensitivity import sensitivity_section
 from brainroam.report.sections.sites import sites_section
@@ -48,7 +49,7 @@ CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
     (
         "mine",
         "How would it do at my site?",
-        (next_site_section, adaptation_section, abstaining_section, calibration_section),
+        (next_site_section, adaptation_section, abstaining_section, calibration_section, plan_section),
     ),
     (
         "trust",

@@ -1,4 +1,4 @@
-"""What a report and its displays are made from: results, and what `check` and `audit` left beside them."""
+"""What a report and its displays are made from: results, and what `check`, `audit` and `plan` left beside them."""
 
 import json
 import shlex
@@ -243,8 +243,13 @@ class ReportData:
         """What ``brainroam check DATA --out RUNS/check.json`` found, or None."""
         return self._left_beside("check", "findings")
 
-    def _left_beside(self, name: str, key: str) -> dict[str, Any] | None:
-        file = self.path / f"{name}.json" if self.path else None
+    @cached_property
+    def plan(self) -> dict[str, Any] | None:
+        """What ``brainroam plan DATA --out RUNS/plan`` found, or None."""
+        return self._left_beside("plan", "curve", "plan")
+
+    def _left_beside(self, name: str, key: str, folder: str = "") -> dict[str, Any] | None:
+        file = self.path / folder / f"{name}.json" if self.path else None
         if file is None or not file.is_file():
             return None
         try:

@@ -4,10 +4,11 @@ import re
 from dataclasses import dataclass
 
 from brainroam.data.cohort import COVARIATES
+from brainroam.errors import BrainroamError
 from brainroam.evaluation.joined import bare_name
 from brainroam.methods.covariate_use import covariates_used, in_words, joined
 from brainroam.methods.naming import parse_name
-from brainroam.methods.registry import method_info, method_names
+from brainroam.methods.registry import method_info
 from brainroam.report.data import ReportData
 
 TUNING = {
@@ -94,9 +95,10 @@ def _method(data: ReportData, name: str) -> MethodFact:
     rows = scores[(scores["method"] == name) & (scores["protocol"] == data.protocol)]
     seeds = tuple(sorted(int(seed) for seed in rows["seed"].unique()))
     registered, fixed = parse_name(bare_name(name))
-    if registered not in method_names():  # made by somebody else's plug-in, or an older version
+    try:
+        info = method_info(registered)
+    except BrainroamError:  # made by somebody else's plug-in, or an older version
         return MethodFact(name, "not a method of this version of brainroam", "", (), seeds, ())
-    info = method_info(registered)
     described = data.study.get("covariates")  # not in studies of earlier versions
     of_study = COVARIATES if described is None else [name for name, seen in described.items() if seen["used"]]
     covariates = covariates_used(info, fixed, of_study)

@@ -8,15 +8,10 @@ from brainroam.evaluation.planning.plan import Plan
 from brainroam.evaluation.run_records import plain
 from brainroam.report import figures
 from brainroam.report.displays.axes import drawing
-from brainroam.report.displays.learning_curve import LearningCurveDisplay
+from brainroam.report.displays.learning_curve import CAPTION, LearningCurveDisplay
 from brainroam.report.page import render
 from brainroam.utils.csv_text import write_csv
 from brainroam.utils.files import write_text
-
-CAPTION = (
-    "Mean AUC at left-out sites of smaller studies drawn from this one, by the number of training sites and the share "
-    "of their people; line and band: the fitted law and its 95 % interval, dashed beyond what was measured."
-)
 
 
 def write_plan(plan: Plan, folder: Path, command: str = "") -> list[Path]:

@@ -1,6 +1,7 @@
 """A plan, made in Python and typed at the command line."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_the_command_answers_in_sentences_and_leaves_files(written):
 def test_the_picture_is_made_from_the_file(written):
     display = LearningCurveDisplay.from_plan(written[0]).plot()
     assert display.n_sites == 6 and display.curve["n_sites"].max() == 12
-    assert {text.get_text() for text in display.ax_.get_legend().get_texts()} >= {"expected", "50% of their people"}
+    assert {text.get_text() for text in display.ax_.get_legend().get_texts()} >= {"expected", "50 % of their people"}
 
 
 def test_the_last_point_is_leave_one_site_out():
@@ -54,7 +55,7 @@ def test_the_last_point_is_leave_one_site_out():
     assert np.isclose(last, results.scores["auc"].mean())
 
 
-def test_runs_answer_the_comparison_and_name_what_they_cannot(tmp_path):
+def test_runs_answer_the_comparison_and_the_report_shows_the_plan_beside_them(written, tmp_path):
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"], out=tmp_path / "runs")
     result = run("plan", tmp_path / "runs", "--out", tmp_path / "plan")
@@ -62,6 +63,11 @@ def test_runs_answer_the_comparison_and_name_what_they_cannot(tmp_path):
     assert "would be found with 6 sites of 12 people" in result.stdout
     assert "brainroam plan DATA measures the learning curve" in result.stdout
     assert not (tmp_path / "plan" / "learning_curve.csv").exists()
+    for plan, has_curve in ((tmp_path / "plan", False), (written[0], True)):
+        shutil.copytree(plan, tmp_path / "runs" / "plan", dirs_exist_ok=True)
+        page = brainroam.report(tmp_path / "runs", tmp_path / "report.html").read_text()
+        assert "More sites, or more people" in page and ("figure-learning_curve" in page) == has_curve
+        assert "Of other data" not in page
 
 
 def test_what_cannot_be_said_is_refused():

@@ -1,37 +1,32 @@
 """The law of a learning curve over sites and people, and how sure it is.
 
-A linear reader that has to estimate many weights from N people of n sites reads an effect d with error that falls with
-both, so that on the probit scale (Raudys and Young 2004, for one site)
+    AUC(N, n) = a - b N^-c - d n^-c,      c = 1/2
 
-    AUC(N, n) = Phi(q^-1/2),      q = A + B / N + C / n
+for a model of N people of n sites, read at a new site. b is what people bring wherever they are, and d what only other
+sites bring. d may be negative (sites that are too small cost more than they bring), but at the present number of people
+per site p more sites never lower the curve: b p^-c + d >= 0, and b >= 0. Fitted by least squares on the mean AUC of
+each number of sites and share of people, weighted by the number of draws; then a is set so that the curve passes
+through the AUC of leave-one-site-out, from where it is extended.
 
-A is what no amount of data removes, B what people remove wherever they are, and C what only other sites remove. C may
-be negative (sites that are too small cost more than they bring), but at the present number of people per site p more
-sites never lower the curve: B / p + C >= 0. Fitted by least squares on the mean AUC of each number of sites and share
-of people, weighted by the number of draws.
+The exponent is given, not fitted: a few points over a short range cannot tell a steep curve that levels off soon from a
+flat one that goes on, and whatever is fitted to them is then extended. One half is the rate at which a mean nears its
+limit. What else was tried, and how well each law foretold larger studies: docs/results/next-site.md.
 
 Uncertainty: test sites are drawn with replacement, and their deviations widened by sqrt(2 k / (k - 1)), as k left-out
 sites train one another (see `brainroam.evaluation.stats.verdict`); to each mean an error of its finite number of draws
-is added. The law is fitted again to each.
-
-References
-----------
-Raudys and Young (2004), Results in statistical discriminant analysis: a review of the former Soviet Union literature,
-Journal of Multivariate Analysis 89(1), 1-35.
+is added. As nobody knows the exponent, each draw has its own, uniform between 1/4 and 1. The law is fitted to each.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import least_squares, lsq_linear
-from scipy.special import ndtr, ndtri
-from scipy.stats import norm
+from scipy.optimize import nnls
 
-N_BOOT = 200
+N_BOOT = 400
 TAILS = (0.025, 0.975)
-SMALLEST_Q, LARGEST_Q = 0.05, 1e4  # AUC 1 and 0.5, up to rounding
+EXPONENT, EXPONENTS = 0.5, (0.25, 1.0)
 
 
 @dataclass(frozen=True)
@@ -40,9 +35,9 @@ class Law:
 
     Attributes
     ----------
-    coef : ndarray of shape (3,)
-        A, B / p + C, and B.
-    drawn : ndarray of shape (n_boot, 3)
+    coef : ndarray of shape (4,)
+        a, b p^-c + d, b p^-c, and c.
+    drawn : ndarray of shape (n_boot, 4)
         The same of each bootstrap draw.
     people_per_site : float
         p, at present.
@@ -80,14 +75,11 @@ class Law:
         low, high = np.quantile(both[1], TAILS)
         return float(both[0]), float(low), float(high)
 
-    @cached_property
-    def ceiling(self) -> float:
-        """AUC of endless sites and people."""
-        return float(ndtr(np.clip(self.coef[0], SMALLEST_Q, LARGEST_Q) ** -0.5))
-
     def _at(self, coef: np.ndarray, n_sites: float, people_per_site: float | None) -> np.ndarray:
         people = self.people_per_site if people_per_site is None else people_per_site
-        return _auc(_design(np.array(n_sites * people), np.array(n_sites), self.people_per_site), coef)
+        a, slope, of_people, exponent = coef.T
+        columns = _columns(n_sites, people / self.people_per_site, exponent)
+        return np.clip(a + slope * columns[0] + of_people * columns[1], 0, 1)
 
 
 def fit_law(table: pd.DataFrame, n_sites: int, seed: int = 0, n_boot: int = N_BOOT) -> Law:
@@ -109,19 +101,18 @@ def fit_law(table: pd.DataFrame, n_sites: int, seed: int = 0, n_boot: int = N_BO
     by_site = by_site if isinstance(by_site, pd.DataFrame) else by_site.unstack("site")
     n_draws = cells["draw"].nunique().to_numpy(dtype=float)
     total, number = cells["n_people"].mean().to_numpy(), by_site.index.get_level_values("n_sites").to_numpy(dtype=float)
-    design, weight = _design(total, number, people), np.sqrt(n_draws / n_draws.mean())
+    fuller, weight = total / (number * people), np.sqrt(n_draws / n_draws.mean())
     aucs = by_site.to_numpy()  # (cells, sites)
     mean = aucs.mean(axis=1)
     error = _draw_errors(table, by_site)
     rng, k = np.random.default_rng(seed), aucs.shape[1]
-    coef = _fitted(design, mean, weight)
     widened = np.sqrt(2 * k / (k - 1))
     drawn = []
     for _ in range(n_boot):
         again = aucs[:, rng.integers(k, size=k)].mean(axis=1)
         noisy = mean + widened * (again - mean) + error * rng.normal(size=len(mean))
-        drawn.append(_fitted(design, noisy, weight, coef))
-    return Law(coef, np.array(drawn), people, n_sites)
+        drawn.append(_fitted(number, fuller, noisy, weight, rng.uniform(*EXPONENTS)))
+    return Law(_fitted(number, fuller, mean, weight, EXPONENT), np.array(drawn), people, n_sites)
 
 
 def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame) -> np.ndarray:
@@ -133,29 +124,14 @@ def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame) -> np.ndarray:
     return (per_draw.std().fillna(0) / np.sqrt(per_draw.size())).reindex(by_site.index).to_numpy()
 
 
-def _design(n_people: np.ndarray, n_sites: np.ndarray, people_per_site: float) -> np.ndarray:
-    """Columns of A, B / p + C and B, so that each is at least 0."""
-    one = np.ones_like(n_sites, dtype=float)
-    return np.stack([one, 1 / n_sites, 1 / n_people - 1 / (n_sites * people_per_site)], axis=-1)
+def _columns(n_sites: Any, share: Any, exponent: Any) -> tuple[Any, Any]:
+    """What b p^-c + d and b p^-c are multiplied by, for sites that have this share of p people."""
+    return -(n_sites**-exponent), (1 - share**-exponent) * n_sites**-exponent
 
 
-def _auc(design: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    return ndtr(np.clip(coef @ design.T if coef.ndim > 1 else design @ coef, SMALLEST_Q, LARGEST_Q) ** -0.5)
-
-
-def _fitted(design: np.ndarray, auc: np.ndarray, weight: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
-    scale = 1 / np.abs(design).max(axis=0)  # of 1, 1 / n and a small difference: made alike for the solver
-    if start is None:
-        q = np.clip(ndtri(np.clip(auc, 0.51, 0.999)) ** -2, SMALLEST_Q, LARGEST_Q)
-        steep = weight / q**1.5  # by how much q moves the AUC, about
-        start = lsq_linear(design * scale * steep[:, None], q * steep, (0, np.inf)).x * scale
-    scaled = design * scale
-
-    def off(x: np.ndarray) -> np.ndarray:
-        return weight * (_auc(scaled, x) - auc)
-
-    def slope(x: np.ndarray) -> np.ndarray:
-        q = np.clip(scaled @ x, SMALLEST_Q, LARGEST_Q)
-        return (-0.5 * weight * norm.pdf(q**-0.5) * q**-1.5)[:, None] * scaled
-
-    return least_squares(off, np.maximum(start / scale, 1e-6), slope, bounds=(0, np.inf), ftol=1e-6).x * scale
+def _fitted(n_sites: np.ndarray, share: np.ndarray, auc: np.ndarray, weight: np.ndarray, exponent: float) -> np.ndarray:
+    design = np.stack([np.ones_like(auc), *_columns(n_sites, share, exponent)], axis=-1)
+    coef, _ = nnls(design * weight[:, None], auc * weight)
+    last = np.argmax(n_sites * share)  # leave-one-site-out
+    coef[0] += auc[last] - design[last] @ coef
+    return np.append(coef, exponent)

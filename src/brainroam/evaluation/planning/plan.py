@@ -59,11 +59,11 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single draws, as plain values."""
-        found: dict[str, Any] = {"method": self.method, **self.facts}
+        found: dict[str, Any] = {"method": self.method, **self.facts, "points": [], "curve": []}
         if self.law is not None:
             reach = range(2, FARTHEST * self.law.n_sites + 1)
             found["law"] = {"coef": self.law.coef.tolist(), "people_per_site": self.law.people_per_site}
-            found["law"] |= {"n_sites": self.law.n_sites, "ceiling": self.law.ceiling}
+            found["law"] |= {"n_sites": self.law.n_sites}
             found["points"] = self.points().to_dict("records")
             found["curve"] = [
                 {"n_sites": n, "auc": self.law.auc(n), "low": low, "high": high}
@@ -238,7 +238,6 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int) -> l
         f"new one (95 % interval {100 * low:.1f} to {100 * high:.1f}): {_points(gain)} more than a model of the {now}.",
         f"The same {more * people:.0f} people, scanned at the present {now} sites ({fuller:.0f} at each), would bring "
         f"{_points(people_gain)}. New sites minus more people: {_points(apart)}; {which}.",
-        f"The curve levels off at about {100 * law.ceiling:.0f}, which lies far outside what was measured.",
     ]
 
 

@@ -1,0 +1,93 @@
+"""Are people whose scan is spoiled flagged, and are they predicted worse? Where what is wrong is known.
+
+    python scripts/spoiled_people.py synthetic
+    python scripts/spoiled_people.py ABIDE_pcp --atlas aal
+
+Each site is held out once (of six synthetic cohorts of nine sites, the last site). A model and what its training people
+were like (`methods.familiarity`) come from the other sites. The held-out people are read as they are and spoiled in
+five ways; for each the table says how many are flagged, for which reason, and how well they are predicted: the mean of
+the sites' AUC, and balanced accuracy, of all and of those with and without a flag. The figures of
+docs/results/next-site.md come from here.
+"""
+
+import argparse
+
+import numpy as np
+import pandas as pd
+
+import brainroam
+from brainroam.data.cohort import Cohort
+from brainroam.evaluation.adaptation import balanced_metrics
+from brainroam.evaluation.stats.metrics import auc
+from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import Selected
+
+STRENGTH = 3  # of what is added, in standard deviations of each region's signal
+VOLUMES = 30
+REASONS = {"distance": "edges farther", "resemblance": "edges resemble", "length": ("scanned", "volumes, fewer")}
+
+
+def main() -> None:
+    """Print one line for each way of spoiling."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--atlas", default="aal")
+    parser.add_argument("--method", default="fc-ridge")
+    given = parser.parse_args()
+    if given.data == "synthetic":
+        cohorts = [brainroam.make_cohort(n_sites=9, n_per_site=40, n_rois=30, seed=seed) for seed in range(6)]
+        folds = [(cohort, cohort.sites[-1]) for cohort in cohorts]
+    else:
+        cohort = brainroam.load_cohort(given.data, atlas=given.atlas)
+        folds = [(cohort, site) for site in cohort.sites]
+    found = pd.concat([people_of(given.method, *fold).assign(fold=k) for k, fold in enumerate(folds)])
+    for way, people in found.groupby("way", sort=False):
+        flagged = people["flags"] != ""
+        text = f"{way}\tflagged {flagged.mean():.3f}"
+        for name, words in REASONS.items():
+            words = words if isinstance(words, tuple) else (words,)
+            here = people["flags"].map(lambda flags, words=words: any(word in flags for word in words))
+            text += f", {name} {here.mean():.3f}"
+        aucs = [auc(here["label"].to_numpy(), here["score"].to_numpy()) for _, here in people.groupby("fold")]
+        text += f"\tAUC {np.mean(aucs):.3f}"
+        for name, part in (("all", people), ("flagged", people[flagged]), ("not", people[~flagged])):
+            measured = balanced_metrics(part["label"].to_numpy(), part["probability"].to_numpy())
+            text += f"\t{name}: balanced accuracy {measured['balanced_acc']:.3f}, Brier {measured['brier']:.3f}"
+        print(text, flush=True)
+
+
+def people_of(method: str, cohort: Cohort, site: str) -> pd.DataFrame:
+    """Flags and predictions of the people of a held-out site, as they are and spoiled."""
+    others = cohort.select([name for name in cohort.sites if name != site])
+    model, known = Selected(method_info(method)).fit(others), Familiarity.of(others)
+    here, rng, parts = cohort.select([site]), np.random.default_rng(0), []
+    for way, spoil in spoilers(cohort.n_rois, rng).items():
+        people = Cohort([spoil(series) for series in here.series], here.table, cohort.atlas)
+        parts.append(
+            here.table[["subject", "label"]].assign(
+                way=way, flags=known.flags(people), score=model.score(people), probability=model.probability(people)
+            )
+        )
+    return pd.concat(parts)
+
+
+def spoilers(n_rois: int, rng: np.random.Generator) -> dict:
+    """Ways to spoil the series of one person."""
+    order = np.random.default_rng(9).permutation(n_rois)
+
+    def added(series: np.ndarray, columns: int) -> np.ndarray:
+        return series + STRENGTH * series.std(axis=0) * rng.normal(size=(len(series), columns))
+
+    return {
+        "as they are": lambda series: series,
+        "regions shuffled, each person otherwise": lambda series: series[:, rng.permutation(n_rois)],
+        "regions in another order, the same for all": lambda series: series[:, order],
+        "noise in each region": lambda series: added(series, n_rois),
+        "one signal in all regions": lambda series: added(series, 1),
+        f"{VOLUMES} volumes": lambda series: series[:VOLUMES],
+    }
+
+
+if __name__ == "__main__":
+    main()
