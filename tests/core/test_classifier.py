@@ -421,3 +421,12 @@ def test_inner_sites_limits_how_many_are_held_out(small):
     clf = fitted(small, **SMALL, inner_sites=2, random_state=3)
     assert small.table["site"][np.isfinite(clf.inner_scores_)].nunique() == 2
     assert not any("never held out" in note for note in clf.notes_)
+
+
+@pytest.mark.parametrize("gate", [{"gated": False}, {"prior_strength": 3.0}, {"temperature": 0.5}])
+def test_before_training_the_gates_leave_the_ridge_as_it_was_solved(small, gate):
+    """Read through gates that it was not solved for, the ridge lost points at unseen sites."""
+    shared = {"epochs": 0, "inner_sites": 1, "tau_percentile": 50, "eta": 0.6}
+    one, other = fitted(small, **shared), fitted(small, **shared, **gate)
+    scores = [clf.decision_function(small.series, covariates=small.table[Q]) for clf in (one, other)]
+    np.testing.assert_allclose(*scores, atol=1e-5)

@@ -338,6 +338,7 @@ class CoreClassifier(FrozenCore):
             self.skip,
             None if self._untrained(self._most_epochs()) else self.device,
             trained,
+            self._linear_reading().opened,
         )
         size = len(folds.scaffold())
         if self.gated and self.budget is not None and self.budget > size:

@@ -11,7 +11,7 @@ For one person, with node features h0_p = [r, log(s + eps), log(f + eps)] (stand
 
 phi, psi, F_l and rho are two-layer perceptrons. The term in brackets is the skip connection: a linear reading of the
 static channel with weights w_p that were learned before (see `brainroam.core.pathways`). With it, rho and psi start at
-zero: the network begins as that reading, gated by the prior alone, and has to earn anything beyond it.
+zero: the network begins as that reading and has to earn anything beyond it.
 
 Nodes share all weights; nothing here knows how many there are or which regions they join. The same network therefore
 reads any scaffold, which is what episodic training needs.

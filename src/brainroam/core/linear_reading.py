@@ -6,15 +6,15 @@ channel r, prior mu0 and skip weights w
     g_p    = sigmoid( lambda mu0_p / temperature )                  1 without gates
     logit  = sum_p g_p w_p r_p / (mean_p g_p + eps)
 
-which is all that is left of the network where no epoch of training was worth it.
+which is all that is left of the network where no epoch of training was worth it. The weights w were divided by the same
+gates (`brainroam.core.pathways`), so this is the ridge itself.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
-from brainroam.core.linegraph import EPS
+from brainroam.core.linegraph import EPS, prior_gates
 from brainroam.core.pathways import Pathways
 
 
@@ -28,8 +28,11 @@ class LinearReading:
 
     def gates(self, h0: np.ndarray, graph: Pathways) -> np.ndarray:
         """g (N, B), the same for everybody."""
-        gate = expit(self.prior_strength * graph.graph.prior / self.temperature)
-        return np.broadcast_to(gate[:, None] if self.gated else 1.0, h0.shape[:2])
+        return np.broadcast_to(self.opened(graph.graph.prior)[:, None], h0.shape[:2])
+
+    def opened(self, prior: np.ndarray) -> np.ndarray:
+        """How far the prior alone opens each gate; all the way without gates."""
+        return prior_gates(prior, self.prior_strength, self.temperature) if self.gated else np.ones_like(prior)
 
     def contributions(self, h0: np.ndarray, graph: Pathways) -> np.ndarray:
         """How much each pathway moves each person's logit (N, B); they add up to it."""

@@ -6,13 +6,14 @@ is trained on the people of each other site e' on the pathways of the fold witho
 without e. The fold that leaves no site out is used for unseen sites.
 """
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from brainroam.core.episodes import AnyEpisode, Episode, UnreadEpisode
+from brainroam.core.linegraph import prior_gates
 from brainroam.core.pathways import Evidence, Pathways, Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.errors import EmptyScaffoldError
@@ -41,6 +42,8 @@ class SiteFolds:
         Where torch keeps the episodes; None keeps them in numpy, for `LinearReading`.
     trained : sequence of str, optional
         The sites without which a network will be trained; by default each. `train_without` adds more.
+    gates : callable, optional
+        What a prior alone opens.
 
     Attributes
     ----------
@@ -57,7 +60,9 @@ class SiteFolds:
         skip: str = "ridge",
         device: str | None = "cpu",
         trained: Sequence[str] | None = None,
+        gates: Callable[[np.ndarray], np.ndarray] = prior_gates,
     ) -> None:
+        self.gates = gates
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
         self.evidence, self.sites, self._thresholds = evidence, evidence.sites, thresholds
         self.profiles: Profiles | None = None
@@ -93,6 +98,7 @@ class SiteFolds:
                 self.profiles,
                 self.orient,
                 self.skip,
+                self.gates,
             )
         return self._pathways[left_out]
 

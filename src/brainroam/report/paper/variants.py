@@ -16,7 +16,7 @@ from brainroam.report.section import Drawing
 from brainroam.report.sections.sensitivity import curve, window_map
 from brainroam.report.tables import Column, fixed, interval, p_value
 
-UNTRAINED = "not trained in any fold: the linear reading alone, gated by the prior"
+UNTRAINED = "not trained in any fold: the linear reading alone"
 
 
 def ablation(data: PaperData) -> Part:
