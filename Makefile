@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# --no-compile: Python compiles what is imported; compiling all that torch brings would be half of the installation.
+# --no-compile: Python compiles what is imported; compiling all that torch brings would be more than half of the work.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 RUNTIME := $(VENV)/.installed-runtime
 
