@@ -129,7 +129,7 @@ def compare_methods(
     >>> scores = pd.DataFrame([(*key, auc(run["label"], run["score"])) for key, run in runs],
     ...     columns=["method", "protocol", "site", "seed", "auc"])
     >>> print(compare_methods(scores, predictions).sentences[0])
-    good beats poor by 37.8 AUC points on average over 8 sites (95 % interval 23.0 to 52.7; won 8 of 8; p = 0.00053)
+    good beats poor by 37.8 AUC points on average over 8 sites (95 % interval 23.0 to 52.7; won 8 of 8; p < 0.001)
     """
     scores, predictions = _checked(scores, predictions)
     found = _gathered(predictions)
