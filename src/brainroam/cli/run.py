@@ -12,7 +12,7 @@ import typer
 from brainroam.cli.options import Exclude, parse_exclude, source_of
 from brainroam.cli.study import Protocol, Repeats
 from brainroam.cli.verbosity import quiet
-from brainroam.errors import unknown
+from brainroam.errors import counted, unknown
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -56,9 +56,12 @@ def run(
             everybody = source.load(everybody=True)  # read once, for the check and for the study
             report = check_cohort(everybody, plan.max_missing_rois)
             counts = report.to_dict()["findings"]
-            n_warnings = sum(finding["severity"] == "warning" for finding in counts)
+            n_errors, n_warnings = (
+                sum(finding["severity"] == severity for finding in counts) for severity in ("error", "warning")
+            )
             seen = f"; brainroam check {study} shows them" if n_warnings else ""
-            done(f"{len(counts)} findings, {n_warnings} warnings{seen}")
+            errors = f"{counted(n_errors, 'error', 'errors')}, " if n_errors else ""
+            done(f"{len(counts)} findings, {errors}{n_warnings} warnings{seen}")
         if not report.usable:
             stages.stop()
             show_check(report)
