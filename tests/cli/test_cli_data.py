@@ -52,15 +52,13 @@ def test_help_lists_every_command_with_an_example():
     assert "brainroam init FOLDER" in result.output
 
 
-def test_help_loads_nothing_heavy_and_answers_at_once():
+def test_help_loads_nothing_heavy():
     heavy = "numpy pandas scipy sklearn torch nilearn matplotlib"
     code = (
         "import sys\ntry:\n    from brainroam.cli import main; main()\nfinally:\n"
         f"    print([m for m in {heavy.split()!r} if m in sys.modules], file=sys.stderr)"
     )
-    start = os.times()
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
-    assert os.times().children_user - start.children_user < 1  # about 0.25 s
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
 
 
