@@ -199,7 +199,8 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         if absent:
             raise DataError(
                 f"the covariate(s) {', '.join(absent)} used in training are absent; give the column(s), "
-                "with missing values where unknown (they then stand at the training mean)"
+                "with missing values where unknown (they then stand at the training mean); scikit-learn's own scorers "
+                "cannot pass them on, brainroam.evaluation.scorer.AucScorer can"
             )
 
     def _where(self, flags: np.ndarray) -> str:
