@@ -52,9 +52,7 @@ def main() -> None:
         rows += curve(cohort, name, given.networks, given.epochs)
         table = pd.DataFrame(rows)
         table.to_csv(given.out, index=False)
-        print(
-            table[table.site == name].round(4).to_string(index=False, header=len(rows) == given.epochs + 1), flush=True
-        )
+        print(table[table.site == name].round(4).to_string(index=False), flush=True)
     print(table.drop(columns="site").groupby("epoch").mean().round(4))
 
 

@@ -13,7 +13,7 @@ and carry the weights of a linear reading of the static channel, for the network
 
 The skip connection is gated, so w_p is divided by the gate g0_p that the prior alone opens (and multiplied by their
 mean): the network begins as the ridge itself, and a gate that moves away from its prior moves the ridge. Read through
-the prior's gates, for which it was not solved, the ridge lost 1.7 points with CC200 (docs/results/abide20.md).
+the prior's gates, for which it was not solved, the ridge lost 1.9 points with CC200 (docs/results/abide20.md).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence

@@ -1,7 +1,6 @@
 """Who was analysed: the flow of participants and a table of the sites."""
 
 import re
-from collections import Counter
 
 import pandas as pd
 
@@ -83,8 +82,8 @@ def _volumes(row: dict) -> str:
 
 def _reasons(reasons: pd.Series) -> list[tuple[str, int]]:
     """Reasons that differ in figures only are one, told by its first."""
-    kinds = Counter(re.sub(r"\d+(\.\d+)?", "", str(reason)) for reason in reasons)
-    first: dict[str, str] = {}
+    kinds: dict[str, list[str]] = {}
     for reason in map(str, reasons):
-        first.setdefault(re.sub(r"\d+(\.\d+)?", "", reason), reason)
-    return [(first[kind] if count == 1 else f"for example {first[kind]}", count) for kind, count in kinds.most_common()]
+        kinds.setdefault(re.sub(r"\d+(\.\d+)?", "", reason), []).append(reason)
+    commonest = sorted(kinds.values(), key=len, reverse=True)
+    return [(found[0] if len(found) == 1 else f"for example {found[0]}", len(found)) for found in commonest]
