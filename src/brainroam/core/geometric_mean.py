@@ -22,7 +22,7 @@ eigendecompositions serve the mean and the features:
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -33,7 +33,8 @@ from brainroam.errors import DataError
 
 Pair = tuple[np.ndarray, np.ndarray]
 TOL = 1e-10
-NEAR = 1e-4  # a logarithm errs by the square of this, at most doubled, where it follows a step
+NEAR = 3e-4  # a logarithm errs by a fraction of the square of this where it follows a step
+PREDICTED = 5e-4  # relative accuracy of the Newton step to the mean of most participants
 ROUGH = 0.3  # how far the mean of every eighth participant is brought down: their sampling error is larger
 CHUNK = 32  # participants at a time: large enough for one matrix product, small enough for the cache
 MAX_STEPS = 30
@@ -195,6 +196,47 @@ def geometric_mean(matrices: np.ndarray, start: np.ndarray | None = None, tol: f
     return mean
 
 
+@dataclass(frozen=True)
+class NearMean:
+    """A reference within `NEAR` of the mean of some participants, and their logarithms there."""
+
+    root: np.ndarray  # (P, P): its square root
+    whitening: np.ndarray  # (P, P): the inverse of that
+    here: Logarithms
+
+    @classmethod
+    def of(cls, matrices: np.ndarray, start: np.ndarray | None = None) -> Self:
+        """From a start within `NEAR` of the mean, one eigendecomposition per participant suffices."""
+        mean = geometric_mean(matrices, tol=NEAR / 5) if start is None else start
+        near = cls._at(matrices, mean)
+        if near.here.size < NEAR:
+            return near
+        nearer = cls._at(matrices, near.mean_without(np.empty(0, dtype=int)))
+        return nearer if nearer.here.size < NEAR else cls._at(matrices, geometric_mean(matrices, tol=NEAR / 5))
+
+    @classmethod
+    def _at(cls, matrices: np.ndarray, reference: np.ndarray) -> Self:
+        root, whitening = roots(reference)
+        return cls(root, whitening, Logarithms.at(matrices, whitening, keep_values=True))
+
+    def without_values(self) -> Self:
+        """The same for `mean_without` alone, in a third of the memory."""
+        return replace(self, here=replace(self.here, values=self.here.values[:0]))
+
+    def mean_without(self, left_out: np.ndarray) -> np.ndarray:
+        """Nearly the mean of all but some participants: a Newton step away, in the eigenbases that are known here."""
+        step, _ = self.here.without(left_out).newton_step(PREDICTED)
+        return self.root @ spectral(step, np.exp) @ self.root
+
+    def at_mean(self, others: np.ndarray, tol: float = TOL) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The mean, and the logarithms of the participants and of others there; the values kept here are lost."""
+        step, _ = self.here.newton_step(newton_accuracy(self.here.size, tol))
+        mean = self.root @ spectral(step, np.exp) @ self.root
+        turn = roots(mean)[1] @ self.root @ spectral(step, lambda s: np.exp(s / 2))
+        there = Logarithms.at(others, self.whitening, keep_values=True)
+        return mean, self.here.following(step, turn), there.following(step, turn)
+
+
 def logarithms_at_mean(
     matrices: np.ndarray, others: np.ndarray, start: np.ndarray | None = None, tol: float = TOL
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -222,18 +264,7 @@ def logarithms_at_mean(
     >>> abs(mean).round(6).tolist(), abs(other[0]).round(4).tolist()
     ([[2.0, 0.0], [0.0, 2.0]], [[0.6931, 0.0], [0.0, 0.6931]])
     """
-    mean = geometric_mean(matrices, tol=NEAR / 5) if start is None else start
-    root, whitening = roots(mean)
-    here = Logarithms.at(matrices, whitening, keep_values=True)
-    if here.size >= NEAR:
-        mean = geometric_mean(matrices, mean, tol=NEAR / 5)
-        root, whitening = roots(mean)
-        here = Logarithms.at(matrices, whitening, keep_values=True)
-    step, _ = here.newton_step(newton_accuracy(here.size, tol))
-    mean = root @ spectral(step, np.exp) @ root
-    turn = roots(mean)[1] @ root @ spectral(step, lambda s: np.exp(s / 2))
-    there = Logarithms.at(others, whitening, keep_values=True)
-    return mean, here.following(step, turn), there.following(step, turn)
+    return NearMean.of(matrices, start).at_mean(others, tol)
 
 
 def newton_accuracy(size: float, tol: float) -> float:

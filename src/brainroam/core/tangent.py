@@ -16,9 +16,10 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.geometric_mean import logarithms_at_mean, roots
+from brainroam.core.geometric_mean import NearMean, roots
 from brainroam.core.series import TakesSeries, without_signal
 from brainroam.core.symmetric import edge_vectors, spectral
+from brainroam.data.cohort import Cohort
 
 
 class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
@@ -45,12 +46,12 @@ class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
 
     def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
         """Learn the reference from training people."""
-        self._logarithms(covariances(series))
+        self.settle(NearMean.of(covariances(series)))
         return self
 
     def fit_transform(self, series: Sequence[np.ndarray], y: object = None) -> np.ndarray:
         """Learn the reference and return the edges of the training people, for the price of the reference."""
-        return edge_vectors(self._logarithms(covariances(series)), without_signal(series))
+        return edge_vectors(self.settle(NearMean.of(covariances(series))), without_signal(series))
 
     def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
         """Edge values (n, M), each person on their own."""
@@ -60,11 +61,17 @@ class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
         with threadpool_limits(1, "blas"):
             return edge_vectors((spectral(self.whitening_ @ c @ self.whitening_, np.log) for c in people), missing)
 
-    def _logarithms(self, matrices: np.ndarray) -> np.ndarray:
+    def settle(self, near: NearMean) -> np.ndarray:
+        """Take the mean of these participants as reference; their logarithms there."""
         with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
-            self.reference_, logarithms, _ = logarithms_at_mean(matrices, matrices[:0])
+            self.reference_, logarithms, _ = near.at_mean(np.empty((0, *near.root.shape)))
             self.whitening_ = roots(self.reference_)[1]
         return logarithms
+
+
+def cohort_covariances(cohort: Cohort) -> np.ndarray:
+    """The `covariances` of every person, computed once for a cohort and all its subsets."""
+    return cohort.per_person("covariances", covariances)
 
 
 def covariances(series: Sequence[np.ndarray]) -> np.ndarray:

@@ -35,11 +35,10 @@ from brainroam.methods.base import Folds, Method, MethodInfo
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
-from brainroam.methods.tuning import inner_folds
+from brainroam.methods.tuning import GROUPS, inner_folds
 from brainroam.utils.estimator_verbs import EstimatorVerbs
 from brainroam.utils.model_files import part
 
-INNER_GROUPS = 5
 SOFT = 0.25
 READERS: dict[str, dict[str, Any]] = {
     "pearson": {"kind": "pearson"},
@@ -75,7 +74,7 @@ class Champion(Method):
     @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Scale the readers on inner held-out sites, then fit them on everybody."""
-        folds = list(inner_folds(cohort, "full", seed, groups=INNER_GROUPS))
+        folds = list(inner_folds(cohort, "full", seed, groups=GROUPS))
         inner = np.column_stack([_out_of_site(reader, cohort, folds) for reader in self._readers().values()])
         self.weights_ = SHARES / SHARES.sum() / spread_within_sites(inner, cohort.table["site"].to_numpy())
         self.inner_scores_ = inner @ self.weights_

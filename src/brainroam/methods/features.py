@@ -1,17 +1,37 @@
 """Edge features of a cohort for linear readers, with missing values at the training mean."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from brainroam.core.connectivity import TangentEdges, cohort_edges
+from brainroam.core.geometric_mean import NearMean
+from brainroam.core.symmetric import edge_vectors
+from brainroam.core.tangent import cohort_covariances
 from brainroam.data.cohort import Cohort
 
 
-def tangent_reference(cohort: Cohort) -> TangentEdges:
+@dataclass(frozen=True)
+class TangentTraining:
+    """The tangent space of training people, their edges there, and where the means of most of them are near."""
+
+    space: TangentEdges
+    edges: np.ndarray
+    near: NearMean
+
+
+def tangent_training(cohort: Cohort) -> TangentTraining:
     """The tangent space of these people; they come again for every strength tried."""
-    whom = np.array(cohort.series_digests)
-    return cohort.cache.get("tangent", [whom], lambda: TangentEdges().fit(cohort.series))
+
+    @threadpool_limits.wrap(limits=1)
+    def learn() -> TangentTraining:
+        near, space = NearMean.of(cohort_covariances(cohort)), TangentEdges()
+        edges = edge_vectors(space.settle(near), cohort.missing_rois)
+        return TangentTraining(space, edges, near.without_values())
+
+    return cohort.cache.get("tangent", [np.array(cohort.series_digests)], learn)
 
 
 class EdgeFeatures:
@@ -29,15 +49,17 @@ class EdgeFeatures:
     def fit_transform(self, cohort: Cohort) -> np.ndarray:
         """Learn the fill-in (and the tangent reference) from the training people and return their features."""
         if self.kind == "tangent":
-            self.tangent_ = tangent_reference(cohort)
-        values = self._values(cohort)
+            training = tangent_training(cohort)
+            self.tangent_, values = training.space, training.edges
+        else:
+            values = cohort_edges(cohort, self.kind)
         known = np.isfinite(values)
         self.fill_ = np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         return np.where(known, values, self.fill_)
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Features of anybody, person by person."""
-        values = self._values(cohort)
+        values = self.tangent_.transform(cohort.series) if self.kind == "tangent" else cohort_edges(cohort, self.kind)
         return np.where(np.isfinite(values), values, self.fill_)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -51,6 +73,3 @@ class EdgeFeatures:
             self.tangent_ = TangentEdges()
             self.tangent_.whitening_ = state["whitening"]
         return self
-
-    def _values(self, cohort: Cohort) -> np.ndarray:
-        return self.tangent_.transform(cohort.series) if self.kind == "tangent" else cohort_edges(cohort, self.kind)

@@ -9,7 +9,9 @@ training sites. Rule name: ``inner-loso-auc``. How much is tuned (``tuning``):
 ``default`` default hyper-parameters, every inner site for epochs and threshold
 
 The out-of-site scores of the chosen configuration also give the decision threshold and the calibration, so that
-nothing of the held-out site is needed for either.
+nothing of the held-out site is needed for either. Where they give nothing else, because the method has no epochs and
+one configuration, `GROUPS` groups of sites are held out instead of single ones: as good a threshold (balanced accuracy
+within half a point at twenty sites of ABIDE) for a fraction of the work.
 """
 
 from collections.abc import Iterator
@@ -32,9 +34,11 @@ from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.prediction_sets import LEVELS, PredictionSets, calibrate_sets
 from brainroam.methods.site_shift import UNLABELLED, SiteShift, learn_shift
 from brainroam.utils.model_files import part
+from brainroam.utils.parameters import settings_of
 
 RULE = "inner-loso-auc"
 TUNINGS = get_args(Tuning)
+GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
 
 class Selected(Method):
@@ -125,9 +129,12 @@ class Selected(Method):
         self.sets_ = PredictionSets(int(np.nan_to_num(sets[0, 0])), known)
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
-        folds = list(inner_folds(cohort, self.tuning, seed, self.info.least_sites))
+        configurations = list(self._configurations())
+        nothing_to_choose = len(configurations) == 1 and "epochs" not in settings_of(self.info.make)
+        groups = GROUPS if nothing_to_choose else None
+        folds = list(inner_folds(cohort, self.tuning, seed, self.info.least_sites, groups))
         best = -np.inf
-        for configuration in self._configurations():
+        for configuration in configurations:
             paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
