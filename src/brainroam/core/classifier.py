@@ -364,9 +364,9 @@ class CoreClassifier(FrozenCore):
         ]
 
     def _no_epochs(self, folds: SiteFolds, sites: Sequence[str]) -> Choice | None:
-        """No epoch was worth it: the network as it was drawn reads all inner sites; None where none can be held out."""
-        network, held_out = self._network(), folds.held_out(sites)
-        logits = {name: predict_logits(network, episode) for name, episode in held_out}
+        """No epoch was worth it: what an untrained network says of all inner sites; None where none can be held out."""
+        reading, held_out = self._linear_reading(), folds.held_out(sites, static=True)
+        logits = {name: predict_logits(reading, episode) for name, episode in held_out}
         aucs = {name: auc(as_array(episode.labels), logits[name]) for name, episode in held_out}
         return Choice(0, logits, aucs, aucs) if logits else None
 

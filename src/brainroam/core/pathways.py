@@ -97,11 +97,15 @@ class Pathways:
         return self.standardised(residual, profiles)
 
     def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
-        """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean."""
+        """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean.
+
+        Without profiles the static channel alone.
+        """
         channels = [residual[..., None] * self.orientation[:, None]]
         if profiles is not None:
             channels.append(profiles)
-        z = (np.concatenate(channels, axis=-1) - self.centre) / self.scale
+        values = np.concatenate(channels, axis=-1)
+        z = (values - self.centre[:, : values.shape[-1]]) / self.scale[:, : values.shape[-1]]
         return np.nan_to_num(z, nan=0.0).transpose(1, 0, 2).astype(np.float32)
 
 

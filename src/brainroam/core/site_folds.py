@@ -114,28 +114,34 @@ class SiteFolds:
         """Everybody who is not left out, in one episode, on the pathways they themselves gave."""
         return [self._episode(left_out, self._inside(left_out), self.residual)]
 
-    def held_out(self, sites: Sequence[str] | None = None) -> list[tuple[str, AnyEpisode]]:
-        """Each site (or those named) that can be validated on, read in the fold without it as if never seen."""
-        folds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
-        return [(site, self._episode(fold, [site], "agnostic")) for site, fold in folds if fold in self._scaffolds]
+    def held_out(self, sites: Sequence[str] | None = None, static: bool = False) -> list[tuple[str, AnyEpisode]]:
+        """Each site (or those named) that can be validated on, read in the fold without it as if never seen.
 
-    def _episode(self, left_out: LeftOut, sites: Sequence[str], residual: str) -> AnyEpisode:
+        ``static`` episodes have the static channel alone, in numpy: all that `LinearReading` looks at.
+        """
+        folds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
+        known = [(site, fold) for site, fold in folds if fold in self._scaffolds]
+        return [(site, self._episode(fold, [site], "agnostic", static)) for site, fold in known]
+
+    def _episode(self, left_out: LeftOut, sites: Sequence[str], residual: str, static: bool = False) -> AnyEpisode:
         people = np.flatnonzero(np.isin(self.evidence.site, sites))
         if self.evidence.on_disk:
             self.pathways(left_out)  # now, not in the middle of training
-            return UnreadEpisode(self._labels(people), lambda some: self._read(left_out, people[some], residual))
-        return self._read(left_out, people, residual)
+            labels = self._labels(people, static)
+            return UnreadEpisode(labels, lambda some: self._read(left_out, people[some], residual, static))
+        return self._read(left_out, people, residual, static)
 
-    def _read(self, left_out: LeftOut, people: np.ndarray, residual: str) -> Episode:
+    def _read(self, left_out: LeftOut, people: np.ndarray, residual: str, static: bool = False) -> Episode:
         pathways, evidence = self.pathways(left_out), self.evidence
         edges = pathways.scaffold.edges
-        profiles = self.profiles.of(edges, people) if self.profiles else None
+        profiles = self.profiles.of(edges, people) if self.profiles and not static else None
         if residual == "site":
             features = pathways.standardised(evidence.residuals_of(people, edges), profiles)
         else:
             covariates = evidence.covariates.iloc[people]
             features = pathways.nodes(evidence.values_of(people, edges), covariates, profiles)
-        return Episode(placed(features, self.device), self._labels(people), self._graph(left_out))
+        graph = pathways if static else self._graph(left_out)
+        return Episode(placed(features, None if static else self.device), self._labels(people, static), graph)
 
     def _graph(self, left_out: LeftOut) -> "PathwayGraph | Pathways":
         """The network's view of a fold, which several episodes share."""
@@ -143,8 +149,8 @@ class SiteFolds:
             self._graphs[left_out] = path_graph(self.pathways(left_out), self.device)
         return self._graphs[left_out]
 
-    def _labels(self, people: np.ndarray) -> Any:
-        return placed(self.evidence.y[people].astype(np.float32), self.device)
+    def _labels(self, people: np.ndarray, static: bool = False) -> Any:
+        return placed(self.evidence.y[people].astype(np.float32), None if static else self.device)
 
     def _left_out(self, trained: Sequence[str]) -> Iterator[LeftOut]:
         """Each site alone, and with each site to be trained without, where two sites with both classes remain.
