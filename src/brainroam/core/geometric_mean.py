@@ -34,7 +34,7 @@ from brainroam.errors import DataError
 Pair = tuple[np.ndarray, np.ndarray]
 TOL = 1e-10
 NEAR = 3e-4  # a logarithm errs by a fraction of the square of this where it follows a step
-PREDICTED = 5e-4  # relative accuracy of the Newton step to the mean of most participants
+PREDICTED = 2e-3  # relative accuracy of the Newton step to the mean of most participants
 ROUGH = 0.3  # how far the mean of every eighth participant is brought down: their sampling error is larger
 CHUNK = 32  # participants at a time: large enough for one matrix product, small enough for the cache
 MAX_STEPS = 30

@@ -61,12 +61,17 @@ class SiteEdges:
         self.sites = [str(name) for name in np.unique(site)]
         self.people = {name: np.flatnonzero(site == name) for name in self.sites}
 
-    def gram(self) -> np.ndarray:
-        """K (n, n) of everybody, in the order of the cohort."""
+    @property
+    def key(self) -> tuple[EdgeKind, bool, bytes, bytes]:
+        """Says which people of which sites these are; what follows from K is known by it."""
         place = np.empty(len(self._rows), dtype=int)
         for number, people in enumerate(self.people.values()):
             place[people] = number
-        return self._cache.get(("gram", self.kind, self.centred), [self._rows, place], self._gram)
+        return self.kind, self.centred, self._rows.tobytes(), place.tobytes()
+
+    def gram(self) -> np.ndarray:
+        """K (n, n) of everybody, in the order of the cohort."""
+        return self._cache.get(("gram", self.key), [], self._gram)
 
     def _gram(self) -> np.ndarray:
         pairs = [(first, second) for k, first in enumerate(self.sites) for second in self.sites[k:]]
@@ -120,7 +125,7 @@ class SiteEdges:
     def score(self, people: np.ndarray, centre: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(x - centre)' w of these people (by position); a missing edge adds nothing."""
         rows = self._rows[people]
-        parts = [np.nan_to_num(self._values[rows, c] - centre[c]) @ weights[c] for c in self._blocks]
+        parts = [zero_where_missing(self._values[rows, c] - centre[c]) @ weights[c] for c in self._blocks]
         return np.sum(parts, axis=0)
 
     def _mean(self, site: str) -> np.ndarray:
@@ -142,7 +147,7 @@ class SiteEdges:
     def _without_mean(self, values: np.ndarray, site: str, columns: slice) -> np.ndarray:
         mean = self._mean(site)[columns]
         if self.centred:
-            return np.nan_to_num(values - mean)
+            return zero_where_missing(values - mean)
         return np.where(np.isfinite(values), values, np.nan_to_num(mean))
 
     def _precision(self, site: str) -> float:
@@ -167,3 +172,13 @@ class SiteEdges:
 
     def _over_blocks(self, function: Callable[[slice], np.ndarray]) -> np.ndarray:
         return np.concatenate([function(columns) for columns in self._blocks], axis=-1)
+
+
+def zero_where_missing(values: np.ndarray) -> np.ndarray:
+    """The same array with 0 in the place of NaN.
+
+    >>> zero_where_missing(np.array([1.0, np.nan])).tolist()
+    [1.0, 0.0]
+    """
+    np.copyto(values, 0, where=np.isnan(values))
+    return values

@@ -36,8 +36,8 @@ def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[
 
 
 def _few(training: Cohort) -> Cohort:
-    """Everybody, or of a cohort on disk some people evenly among all: the axes of a picture need no more."""
-    if not training.on_disk or len(training) <= PEOPLE_FOR_AXES:
+    """Everybody, or of many some people evenly among all: the axes of a picture need no more."""
+    if len(training) <= PEOPLE_FOR_AXES:
         return training
     return training.subset(np.linspace(0, len(training) - 1, PEOPLE_FOR_AXES).astype(int))
 

@@ -143,9 +143,9 @@ class EdgeRidge(Method):
 
     def _ridges(self, people: "_People", cohort: Cohort) -> list[DualRidge]:
         """One per penalty; the fit and its inner folds share them."""
-        gram, nuisance = people.edges.gram(), people.nuisance
+        gram, nuisance, key = people.edges.gram(), people.nuisance, people.edges.key
         return [
-            cohort.cache.get(("ridge", penalty), [gram, nuisance], partial(DualRidge, gram, penalty, nuisance))
+            cohort.cache.get(("ridge", key, penalty), [nuisance], partial(DualRidge, gram, penalty, nuisance))
             for penalty in self._absolute(gram)
         ]
 
