@@ -137,6 +137,29 @@ def test_fast_tuning_holds_out_one_site_and_keeps_the_default(cohort):
     assert Selected(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"strength": 500.0}
 
 
+def test_where_nothing_is_chosen_five_groups_of_sites_give_the_threshold(monkeypatch):
+    """Every site is in one group, and each group's scores are those of a model fitted without that group."""
+    cohort, asked = make_cohort(n_sites=8, n_per_site=12, n_rois=8, seed=2), []
+
+    def noted(*arguments):
+        asked.append(list(inner_folds(*arguments)))
+        return iter(asked[-1])
+
+    monkeypatch.setattr("brainroam.methods.tuning.inner_folds", noted)
+    site, inner = (
+        cohort.table["site"].to_numpy(),
+        Selected(method_info("fc-ridge"), "default").fit(cohort).inner_scores_,
+    )
+    groups = [set(site[held_out]) for _, held_out in asked[0]]
+    assert len(groups) == 5 and sorted(name for group in groups for name in group) == sorted(set(site))
+    train, held_out = asked[0][0]
+    alone = method_info("fc-ridge").make().fit(cohort.subset(train))
+    np.testing.assert_allclose(inner[held_out], alone.score(cohort.subset(held_out)), atol=1e-8)
+    Selected(method_info("fc-ridge"), "full").fit(cohort)
+    Selected(method_info("gcn"), "default", epochs=1).fit(cohort)
+    assert [len(folds) for folds in asked] == [5, 8, 8]
+
+
 def test_a_method_that_needs_two_sites_is_tuned_on_people_where_only_two_are_left(cohort):
     two = cohort.select(cohort.sites[:2])
     assert len(list(inner_folds(two, "full", 0))) == 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: What a study runs that names no methods: ours, the strongest simple references, and a control.
 STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds")
 
-#: How much a study tunes unless it says otherwise: epochs and threshold from every inner site, settings as published.
+#: How much a study tunes unless it says otherwise: epochs and threshold from inner sites, settings as published.
 Tuning = Literal["full", "default", "fast"]
 STANDARD_TUNING: Tuning = "default"
 

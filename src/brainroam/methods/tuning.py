@@ -6,7 +6,7 @@ training sites. Rule name: ``inner-loso-auc``. How much is tuned (``tuning``):
 
 ``full``    the whole grid, every inner site
 ``fast``    default hyper-parameters, epochs and threshold from one inner site drawn by the seed
-``default`` default hyper-parameters, every inner site for epochs and threshold
+``default`` default hyper-parameters, all inner sites for epochs and threshold
 
 The out-of-site scores of the chosen configuration also give the decision threshold and the calibration, so that
 nothing of the held-out site is needed for either. Where they give nothing else, because the method has no epochs and

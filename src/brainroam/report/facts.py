@@ -13,7 +13,8 @@ from brainroam.report.data import ReportData
 
 TUNING = {
     "full": "the whole grid of each method, every training site with both classes held out once in turn",
-    "default": "default hyper-parameters; epochs and threshold from holding out every training site in turn",
+    "default": "default hyper-parameters; epochs and threshold from holding out every training site once, alone where "
+    "epochs are chosen and otherwise in five groups of sites",
     "fast": "default hyper-parameters; epochs and threshold from one held-out training site",
 }
 PROTOCOL = {
