@@ -3,12 +3,13 @@
 Training sites are held out one at a time; a network is trained on the others, all of them in step, and after every
 epoch t the mean over held-out sites of the AUC there is m_t. Training stops when m has not improved for ``patience``
 epochs, and the best t is chosen (`choose_epochs`). A network that starts from a skip connection is already worth
-something at t = 0 and has to earn more: t > 0 is chosen only if its mean gain over t = 0 exceeds the standard error of
-that gain over the sites. After an epoch that leaves no site better than at t = 0 nobody looks any further.
+something at t = 0 and has to earn more: t > 0 is chosen only if its mean gain over t = 0 exceeds `EARNED` standard
+errors of that gain over the sites, so that chance alone rarely trains a network. After an epoch that leaves no site
+better than at t = 0 nobody looks any further.
 
 Few sites are enough to see that training is not worth it. So t is chosen on a few of them, and the others are asked a
-few at a time whether they gain from t epochs (`confirm_epochs`). Each time the gain of all sites so far has to exceed
-its standard error; the first time it does not, t = 0 is chosen and the sites that are left are not trained for.
+few at a time whether they gain from t epochs (`confirm_epochs`). Each time the gain of all sites so far has to be
+earned in this sense; the first time it is not, t = 0 is chosen and the sites that are left are not trained for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,8 @@ from brainroam.core.episodes import AnyEpisode, as_array, predict_logits
 
 if TYPE_CHECKING:
     from brainroam.core.gate import GatedNetwork
+
+EARNED = 2.0  # standard errors
 
 
 @dataclass(frozen=True)
@@ -106,4 +109,4 @@ def confirm_epochs(choice: Choice, trials: Sequence[Trial]) -> Choice:
 
 
 def _earned(gain: np.ndarray) -> bool:
-    return len(gain) > 1 and bool(gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)))
+    return len(gain) > 1 and bool(gain.mean() > EARNED * gain.std(ddof=1) / np.sqrt(len(gain)))
