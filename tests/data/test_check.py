@@ -253,6 +253,13 @@ def test_labels_confounded_with_a_covariate_at_a_site_and_in_the_cohort(cohort, 
         assert all(words in f.message and "d = " in f.message for f in findings if f.site == "S03")
 
 
+def test_what_is_a_covariate_already_is_not_advised_as_one():
+    cohort = make_cohort(shortcut=2.0)
+    advised = [found(cohort.using(names), "label-by-age")[0].remedy for names in (["sex"], ["age", "sex"])]
+    assert "use it as a covariate (--covariates)" in advised[0]
+    assert "use it" not in advised[1] and "brainroam compare" in advised[1]
+
+
 def test_the_shortcut_is_seen_before_it_costs_anything():
     findings = found(make_cohort(shortcut=2.0), "label-by-age")
     assert {f.site for f in findings} == {None, "S01", "S02", "S03", "S04", "S05", "S06"}

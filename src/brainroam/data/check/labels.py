@@ -31,9 +31,13 @@ CONTRASTS = {
     "mean_fd": ("cases moved more than controls", "cases moved less than controls"),
     "n_timepoints": ("scans of cases are longer than of controls", "scans of cases are shorter than of controls"),
 }
+NOUNS = {"age": "age", "sex": "sex", "mean_fd": "motion"}
 REMEDIES = {
     "n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike (--crop)",
-    "mean_fd": "a model can learn motion instead of the condition: use it as a covariate (--covariates)",
+    **{
+        name: f"a model can learn {noun} instead of the condition: use it as a covariate (--covariates)"
+        for name, noun in NOUNS.items()
+    },
 }
 
 
@@ -107,8 +111,8 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
         yield Finding("warning", "label-by-site", message, remedy)
 
 
-def label_by_covariates(table: pd.DataFrame) -> Iterator[Finding]:
-    """Whether age, sex, motion or scan length tell cases from controls, in the cohort and at each site."""
+def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:
+    """Whether age, sex, motion or scan length tell cases from controls; ``used`` are the covariates of the study."""
     parts = [(None, table, MIN_D_COHORT), *((str(s), part, MIN_D_SITE) for s, part in table.groupby("site"))]
     for name in CONTRASTS:
         for site, part, least in parts:
@@ -124,7 +128,12 @@ def label_by_covariates(table: pd.DataFrame) -> Iterator[Finding]:
                 means = f"{NAMES[name]} {cases.mean():.{DIGITS[name]}f} against {controls.mean():.{DIGITS[name]}f}"
                 size = f"d = {d:.2f}" if spread > 0 else "no overlap"
                 message = f"{CONTRASTS[name][int(d < 0)]}: {means}, {size}, {_p_text(p)}"
-                remedy = REMEDIES.get(name, f"a model can learn {name} instead of the condition: use it as a covariate")
+                remedy = (
+                    f"a model can learn {NOUNS[name]} instead of the condition; it is a covariate of this study, and "
+                    "`brainroam compare` says how far each method's scores follow it all the same"
+                    if name in used
+                    else REMEDIES[name]
+                )
                 yield Finding("warning", f"label-by-{name}", message, remedy, site)
 
 
