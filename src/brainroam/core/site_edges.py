@@ -62,16 +62,16 @@ class SiteEdges:
         self.people = {name: np.flatnonzero(site == name) for name in self.sites}
 
     @property
-    def key(self) -> tuple[EdgeKind, bool, bytes, bytes]:
-        """Says which people of which sites these are; what follows from K is known by it."""
+    def whom(self) -> list[np.ndarray]:
+        """Which people of which sites these are: with kind and centring, all that K follows from."""
         place = np.empty(len(self._rows), dtype=int)
         for number, people in enumerate(self.people.values()):
             place[people] = number
-        return self.kind, self.centred, self._rows.tobytes(), place.tobytes()
+        return [self._rows, place]
 
     def gram(self) -> np.ndarray:
         """K (n, n) of everybody, in the order of the cohort."""
-        return self._cache.get(("gram", self.key), [], self._gram)
+        return self._cache.get(("gram", self.kind, self.centred), self.whom, self._gram)
 
     def _gram(self) -> np.ndarray:
         pairs = [(first, second) for k, first in enumerate(self.sites) for second in self.sites[k:]]

@@ -44,11 +44,13 @@ class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
     (1, 6)
     """
 
+    @threadpool_limits.wrap(limits=1)  # the matrices are small: threads would wait for each other
     def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
         """Learn the reference from training people."""
         self.settle(NearMean.of(covariances(series)))
         return self
 
+    @threadpool_limits.wrap(limits=1)
     def fit_transform(self, series: Sequence[np.ndarray], y: object = None) -> np.ndarray:
         """Learn the reference and return the edges of the training people, for the price of the reference."""
         return edge_vectors(self.settle(NearMean.of(covariances(series))), without_signal(series))
@@ -63,9 +65,8 @@ class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
 
     def settle(self, near: NearMean) -> np.ndarray:
         """Take the mean of these participants as reference; their logarithms there."""
-        with threadpool_limits(1, "blas"):  # the matrices are small: threads would wait for each other
-            self.reference_, logarithms, _ = near.at_mean(np.empty((0, *near.root.shape)))
-            self.whitening_ = roots(self.reference_)[1]
+        self.reference_, logarithms, _ = near.at_mean(np.empty((0, *near.root.shape)))
+        self.whitening_ = roots(self.reference_)[1]
         return logarithms
 
 

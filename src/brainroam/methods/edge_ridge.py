@@ -21,7 +21,7 @@ from scipy.linalg.blas import ssyrk
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.covariates import nuisance_variables
 from brainroam.core.ridge import DualRidge
-from brainroam.core.site_edges import SiteEdges
+from brainroam.core.site_edges import SiteEdges, zero_where_missing
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
@@ -120,7 +120,7 @@ class EdgeRidge(Method):
         return self
 
     def _centred(self, cohort: Cohort) -> np.ndarray:
-        return np.nan_to_num(cohort_edges(cohort, *self.kind) - self.centre_, copy=False)
+        return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
 
     def _people(self, edges: SiteEdges, cohort: Cohort) -> "_People":
         people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
@@ -143,9 +143,10 @@ class EdgeRidge(Method):
 
     def _ridges(self, people: "_People", cohort: Cohort) -> list[DualRidge]:
         """One per penalty; the fit and its inner folds share them."""
-        gram, nuisance, key = people.edges.gram(), people.nuisance, people.edges.key
+        gram, nuisance, known_by = people.edges.gram(), people.nuisance, [*people.edges.whom, people.nuisance]
+        name = "ridge", self.kind, self.centred
         return [
-            cohort.cache.get(("ridge", key, penalty), [nuisance], partial(DualRidge, gram, penalty, nuisance))
+            cohort.cache.get((*name, penalty), known_by, partial(DualRidge, gram, penalty, nuisance))
             for penalty in self._absolute(gram)
         ]
 

@@ -31,14 +31,11 @@ CONTRASTS = {
     "mean_fd": ("cases moved more than controls", "cases moved less than controls"),
     "n_timepoints": ("scans of cases are longer than of controls", "scans of cases are shorter than of controls"),
 }
-NOUNS = {"age": "age", "sex": "sex", "mean_fd": "motion"}
+NOUNS = {"age": "age", "sex": "sex", "mean_fd": "motion", "n_timepoints": "the length of the scan"}
 REMEDIES = {
-    "n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike (--crop)",
-    **{
-        name: f"a model can learn {noun} instead of the condition: use it as a covariate (--covariates)"
-        for name, noun in NOUNS.items()
-    },
-}
+    name: f"a model can learn {noun} instead of the condition: use it as a covariate (--covariates)"
+    for name, noun in NOUNS.items()
+} | {"n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike (--crop)"}
 
 
 def unusable(table: pd.DataFrame) -> Iterator[Finding]:
