@@ -1,7 +1,10 @@
 """What makes a result another result: the code that made it, and the atlas."""
 
+import ast
 import importlib.util
 import json
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -142,3 +145,36 @@ def test_line_ends_do_not_change_the_code(tmp_path, monkeypatch):
     assert code_version(info) == before
     (tmp_path / "own.py").write_text("# other\n")
     assert code_version(info) != before and identity.package_of(code_version(info)) == identity.package_of(before)
+
+
+CHANGES = """
+from brainroam.evaluation.code_version import PACKAGE, code_version
+from brainroam.methods.registry import method_info
+
+def versions():
+    return [code_version(method_info(name)) for name in ("fc-ridge", "core")]
+
+seen = [versions()]
+for file in ("core/gate.py", "methods/tuning.py", "report/figures.py"):
+    with (PACKAGE / file).open("a") as code:
+        code.write("# changed")
+    seen.append(versions())
+print([[before != after for before, after in zip(*pair)] for pair in zip(seen, seen[1:])])
+"""
+
+
+def test_only_methods_that_use_a_changed_file_are_done_again(tmp_path):
+    shutil.copytree(identity.PACKAGE, tmp_path / "brainroam", ignore=shutil.ignore_patterns("__pycache__"))
+    code = subprocess.run([sys.executable, "-c", CHANGES], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert code.stdout.strip() == "[[False, True], [True, True], [False, False]]"
+
+
+def test_what_a_file_imports_is_found_as_python_itself_parses_it():
+    for file in (file for room in identity.ROOMS for file in (identity.PACKAGE / room).rglob("*.py")):
+        names = set()
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+        assert {path for name in names for path in identity._module(name)} == set(identity._imports(file, 0)), file

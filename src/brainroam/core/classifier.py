@@ -31,7 +31,7 @@ from brainroam.core.site_folds import NOBODY, SiteFolds
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, EmptyScaffoldError, listed
-from brainroam.utils.optional import extra
+from brainroam.utils.optional import extra, require_device
 from brainroam.utils.parameters import Percentile, require_settings
 
 if TYPE_CHECKING:
@@ -467,7 +467,7 @@ class CoreClassifier(FrozenCore):
     def _check_parameters(self) -> None:
         require_settings(type(self).__name__, type(self), self.get_params(deep=False))
         if not self._untrained(self._most_epochs()):
-            _training().require_device(self.device)
+            require_device(self.device)
 
 
 def _training() -> ModuleType:

@@ -18,7 +18,6 @@ from torch.nn import functional
 
 from brainroam.core.episodes import AnyEpisode, Episode
 from brainroam.core.gate import GatedNetwork
-from brainroam.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,6 @@ class Adam:
         spread = (self.square.sqrt() / (1 - beta[1] ** self.steps) ** 0.5).add_(eps)
         self.values.addcdiv_(self.mean, spread, value=-self.learning_rate / (1 - beta[0] ** self.steps))
         self.gradient.zero_()
-
-
-def require_device(name: str) -> None:
-    """Refuse a device that torch does not know or cannot reach here."""
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"nothing can be computed on the device {name!r} here ({reason}); try cpu") from error
 
 
 def build_network(seed: int, device: str = "cpu", **settings: object) -> GatedNetwork:

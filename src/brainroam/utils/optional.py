@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
 
-from brainroam.errors import BrainroamError
+from brainroam.errors import BrainroamError, UsageError
 
 
 def installed(module: str) -> bool:
@@ -45,3 +45,12 @@ def extra(name: str, module: str) -> ModuleType:
         raise BrainroamError(
             f'this needs a package that is not installed; run: pip install "brainroam[{name}]"'
         ) from error
+
+
+def require_device(name: str) -> None:
+    """Refuse a device that torch does not know or cannot reach here."""
+    try:
+        extra("torch", "torch").empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"nothing can be computed on the device {name!r} here ({reason}); try cpu") from error

@@ -25,13 +25,13 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
-from brainroam.core.training import require_device
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.base import Method
 from brainroam.methods.deep.layers import Head, Network
 from brainroam.methods.explanation import mask_explanation
 from brainroam.utils.model_files import part
+from brainroam.utils.optional import require_device
 
 CHUNK = 32  # people scored at once: bounds memory, changes no score
 
