@@ -1,10 +1,11 @@
-"""The dual ridge against the closed form in the features, with and without a group of people."""
+"""Ridges in the people and by conjugate gradients against the closed form in the features."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brainroam.core.iterative_ridge import iterative_ridge
 from brainroam.core.ridge import DualRidge, ridge_weights
 from brainroam.errors import UsageError
 
@@ -29,6 +30,27 @@ def test_weights_are_those_of_the_closed_form_also_without_a_group(seed, n_nuisa
     beta = ridge.weights(target, without=group)
     assert (beta[group] == 0).all()
     np.testing.assert_allclose(x.T @ beta, literal(x[rest], target[rest], nuisance[rest], penalty), atol=1e-8)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 3), st.lists(st.floats(0.01, 1e4), min_size=1, max_size=3))
+def test_conjugate_gradients_give_the_closed_form_for_every_choice_of_people_and_penalty(seed, n_nuisance, penalties):
+    rng = np.random.default_rng(seed)
+    n, m, n_problems = 30, 40, 3
+    x, target, nuisance = rng.normal(size=(n, m)).astype("f4"), rng.normal(size=n), rng.normal(size=(n, n_nuisance))
+    people, scales = rng.random((n, n_problems)) < 0.8, rng.random((m, n_problems)) + 0.1
+    blocks = [(slice(0, 15), x[:, :15]), (slice(15, 40), x[:, 15:])]
+    shared = np.repeat(penalties, n_problems).reshape(-1, n_problems)
+    found = iterative_ridge(blocks, people, scales, target, nuisance, shared)
+    for k, who in enumerate(people.T):
+        for weights, penalty in zip(found[:, :, k], penalties, strict=True):
+            expected = literal(x[who] * scales[:, k], target[who], nuisance[who], penalty)
+            np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+
+
+def test_a_target_that_is_the_same_for_everybody_has_no_weights():
+    x = np.random.default_rng(0).normal(size=(6, 9)).astype("f4")
+    problem = np.ones((6, 1), dtype=bool), np.ones((9, 1)), np.ones(6), np.ones((6, 1)), np.ones((2, 1))
+    assert (iterative_ridge([(slice(0, 9), x)], *problem) == 0).all()
 
 
 def test_a_nuisance_that_is_zero_or_given_twice_changes_nothing():

@@ -17,7 +17,7 @@ so inner leave-one-site-out costs little more than one fit.
 """
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from brainroam.errors import UsageError
 
@@ -35,8 +35,6 @@ class DualRidge:
         p, in the units of ``gram``.
     nuisance : ndarray of shape (n, k), optional
         C; a column of zeros takes nothing away.
-    refits : bool
-        Whether fits without some people will be asked for; they need the inverse, which costs three times the fit.
 
     Examples
     --------
@@ -47,23 +45,19 @@ class DualRidge:
     True
     """
 
-    def __init__(
-        self, gram: np.ndarray, penalty: float, nuisance: np.ndarray | None = None, refits: bool = True
-    ) -> None:
+    def __init__(self, gram: np.ndarray, penalty: float, nuisance: np.ndarray | None = None) -> None:
         require_penalties(penalty)
         self.gram, self.penalty = gram, penalty
         self.nuisance = np.zeros((len(gram), 0)) if nuisance is None else nuisance
-        self._factor = _factor(gram, penalty)
-        self._inverse = _inverted(self._factor) if refits else None
+        self._inverse = _inverse(gram, penalty)
         self._gram_nuisance = gram @ self.nuisance
 
     def weights(self, target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:
         """beta (n,) of a fit on everybody, or on everybody but the people at these positions, who get 0."""
         rest = np.ones(len(self.gram), dtype=bool)
-        solved = self._solved(np.column_stack([target, np.ones(len(target)), self.nuisance]))
+        solved = self._inverse @ np.column_stack([target, np.ones(len(target)), self.nuisance])
         moved = self._gram_nuisance
-        if without is not None:
-            assert self._inverse is not None, "made without refits"
+        if without is not None and len(without):
             rest[without] = False
             inside = self._inverse[np.ix_(without, without)]
             solved = solved - self._inverse[:, without] @ np.linalg.solve(inside, solved[without])
@@ -71,10 +65,6 @@ class DualRidge:
         beta = np.zeros(len(target))
         beta[rest] = self._projected(target[rest], solved[rest], self.nuisance[rest], moved[rest])
         return beta
-
-    def _solved(self, wanted: np.ndarray) -> np.ndarray:
-        """B times these columns."""
-        return dpotrs(self._factor, wanted)[0] if self._inverse is None else self._inverse @ wanted
 
     def _projected(self, t: np.ndarray, solved: np.ndarray, c: np.ndarray, u: np.ndarray) -> np.ndarray:
         """beta of these people from B [t, 1, C], C and U."""
@@ -87,18 +77,13 @@ class DualRidge:
         return a - c @ (np.linalg.pinv(s, hermitian=True) @ (u.T @ a))
 
 
-def _factor(gram: np.ndarray, penalty: float) -> np.ndarray:
-    """Cholesky's factor of K + p I."""
+def _inverse(gram: np.ndarray, penalty: float) -> np.ndarray:
+    """B = (K + p I)^-1."""
     matrix = gram.copy()
     matrix.flat[:: len(matrix) + 1] += penalty
     factor, failed = dpotrf(matrix.T, lower=0, overwrite_a=1)
     if failed:
         raise UsageError(f"the penalty {penalty:g} is too small for these features; use a larger one")
-    return factor
-
-
-def _inverted(factor: np.ndarray) -> np.ndarray:
-    """B = (K + p I)^-1 in the place of the factor, which is lost."""
     inverse, _ = dpotri(factor, lower=0, overwrite_c=1)
     for k in range(len(inverse)):
         inverse[k + 1 :, k] = inverse[k, k + 1 :]

@@ -53,10 +53,11 @@ class SiteEdges:
 
     def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:
         whole, self._rows = cohort.origin
-        self._labels = cohort.labels
+        self._labels, self._memory = cohort.labels, cohort.memory
         self.kind, self.centred, self._cache = kind, centred, cohort.cache
         self._values = cohort_edges(whole, *kind)
-        self._blocks = edge_blocks(self._values.shape[1])
+        self.n_edges = self._values.shape[1]
+        self._blocks = edge_blocks(self.n_edges)
         site = cohort.table["site"].to_numpy().astype(str)
         self.sites = [str(name) for name in np.unique(site)]
         self.people = {name: np.flatnonzero(site == name) for name in self.sites}
@@ -117,10 +118,21 @@ class SiteEdges:
         spread = np.sqrt(squares / np.maximum(count, 1) * precision)
         return np.divide(gap, spread, out=np.zeros_like(spread), where=spread > 0)
 
-    def residuals(self, dtype: type = np.float32) -> Iterator[tuple[slice, np.ndarray]]:
-        """Block after block of edges, and r of everybody there (n, edges), one site after the other."""
-        for columns in self._blocks:
-            yield columns, np.concatenate([part.astype(dtype) for part in self._residuals(columns).values()])
+    def mean_square(self, sites: Sequence[str], weights: np.ndarray) -> float:
+        """Mean over the people of these sites of sum_j w_j r_j^2, centred."""
+        squares = sum(self._contrast(name)[1] for name in sites)
+        return float(weights @ squares) / sum(len(self.people[name]) for name in sites)
+
+    def residuals(self) -> "ResidualBlocks":
+        """r of everybody, block after block of edges."""
+        return ResidualBlocks(self._blocks, self._residual_block, self._memory / 4)
+
+    def _residual_block(self, columns: slice) -> np.ndarray:
+        """r of everybody (n, edges) in the order of the cohort, in single precision."""
+        block = np.empty((len(self._rows), columns.stop - columns.start), dtype=np.float32)
+        for name, residuals in self._residuals(columns).items():
+            block[self.people[name]] = residuals
+        return block
 
     def score(self, people: np.ndarray, centre: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """(x - centre)' w of these people (by position); a missing edge adds nothing."""
@@ -172,6 +184,28 @@ class SiteEdges:
 
     def _over_blocks(self, function: Callable[[slice], np.ndarray]) -> np.ndarray:
         return np.concatenate([function(columns) for columns in self._blocks], axis=-1)
+
+
+class ResidualBlocks:
+    """Blocks of edges that are walked over again and again; as many as memory allows are computed once.
+
+    >>> blocks = ResidualBlocks([slice(0, 2), slice(2, 3)], lambda columns: np.zeros((4, 2), np.float32), 40)
+    >>> [columns.start for columns, _ in blocks], [columns.start for columns, _ in blocks]
+    ([0, 2], [0, 2])
+    """
+
+    def __init__(self, columns: Sequence[slice], compute: Callable[[slice], np.ndarray], memory: float) -> None:
+        self._columns, self._compute, self._memory = columns, compute, memory
+        self._kept: dict[int, np.ndarray] = {}
+
+    def __iter__(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for columns in self._columns:
+            block = self._kept.get(columns.start)
+            if block is None:
+                block = self._compute(columns)
+                if sum(kept.nbytes for kept in self._kept.values()) + block.nbytes <= self._memory:
+                    self._kept[columns.start] = block
+            yield columns, block
 
 
 def zero_where_missing(values: np.ndarray) -> np.ndarray:

@@ -251,13 +251,15 @@ class Cohort:
         return self._origin if self._origin is not None else (self, np.arange(len(self)))
 
     on_disk = False  # whether series and edges are too large for memory, see `brainroam.data.stored_cohort`
+    memory = float("inf")  # bytes that a process may use for a cohort on disk
 
     def batches(self) -> "Iterator[Cohort]":
         """These people, as many at a time as memory allows: at once."""
         yield self
 
-    def require_memory(self, needed: float, what: str) -> None:
-        """Refuse what would need more bytes than a cohort on disk was given."""
+    def has_memory(self, needed: float) -> bool:
+        """Whether so many bytes are left of what a cohort on disk was given."""
+        return True
 
     @property
     def cache(self) -> Cache:

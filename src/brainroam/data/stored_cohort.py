@@ -124,9 +124,13 @@ class StoredCohort(Cohort):
         for start in range(0, len(self), BATCH):
             yield self.subset(np.arange(start, min(start + BATCH, len(self))))
 
+    def has_memory(self, needed: float) -> bool:
+        """Whether so many bytes are left of the memory given."""
+        return PROCESS_BYTES + needed <= self.memory
+
     def require_memory(self, needed: float, what: str) -> None:
         """Refuse what does not fit, with the least that would."""
-        if PROCESS_BYTES + needed > self.memory:
+        if not self.has_memory(needed):
             raise UsageError(
                 f"--memory {self.memory / 1e9:g}GB is too little for {what}; "
                 f"give at least {(PROCESS_BYTES + needed) / 1e9:.1f}GB"

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat
-from scipy.linalg.blas import ssyrk
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.covariates import nuisance_variables
+from brainroam.core.iterative_ridge import iterative_ridge
 from brainroam.core.ridge import DualRidge
 from brainroam.core.site_edges import SiteEdges, zero_where_missing
 from brainroam.data.cohort import Cohort
@@ -27,7 +27,8 @@ from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 
-MATRICES = 8  # of the size of the Gram matrix that a fit holds at most
+MOST_PEOPLE = 4096  # whose matrix of products is inverted: that takes their number to the third power
+MATRICES = 8  # of that size that a fit holds at most
 
 
 class EdgeRidge(Method):
@@ -72,30 +73,20 @@ class EdgeRidge(Method):
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Solve for the weights of all edges."""
         edges = SiteEdges(cohort, self.kind, self.centred)
-        people = self._people(edges, cohort)
-        if self.soft:
-            self.coef_ = self._soft_weights(people, [edges.sites])[0]
-        else:
-            self.coef_ = edges.primal(_combined(self._ridges(people, cohort), people.target))[:, 0]
+        self.coef_ = self._weights(edges, cohort, [edges.sites])[0]
         self.centre_ = edges.centre(edges.sites)
         return self
 
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
-        """As the base class; folds that leave whole sites out share residuals, Gram matrix and its inverse."""
+        """As the base class; folds that leave whole sites out are solved together, and with the fit on everybody."""
         edges = SiteEdges(cohort, self.kind, self.centred)
         kept = sites_kept(cohort.table["site"].to_numpy().astype(str), folds)
         if kept is None:
             return super().out_of_fold(cohort, folds, seed)
-        people = self._people(edges, cohort)
-        if self.soft:
-            coefs = self._soft_weights(people, kept)
-        else:
-            ridges = self._ridges(people, cohort)
-            betas = [_combined(ridges, people.target, held_out) for _, held_out in folds]
-            coefs = list(edges.primal(np.column_stack(betas)).T)
+        coefs = self._weights(edges, cohort, [*kept, edges.sites])
         return [
             edges.score(held_out, edges.centre(sites), coef)[None]
-            for (_, held_out), sites, coef in zip(folds, kept, coefs, strict=True)
+            for (_, held_out), sites, coef in zip(folds, kept, coefs, strict=False)
         ]
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -122,10 +113,56 @@ class EdgeRidge(Method):
     def _centred(self, cohort: Cohort) -> np.ndarray:
         return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
 
-    def _people(self, edges: SiteEdges, cohort: Cohort) -> "_People":
-        people = _People(edges, self._target(cohort), nuisance_variables(cohort, self.covariates))
-        cohort.require_memory(MATRICES * 8 * len(cohort) ** 2, f"the products of {len(cohort)} people")
-        return people
+    def _weights(self, edges: SiteEdges, cohort: Cohort, kept: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Weights of the edges from the people of each choice of sites; what is new of them is solved together."""
+        target, nuisance = self._target(cohort), nuisance_variables(cohort, self.covariates)
+        place = cohort.table["site"].to_numpy().astype(str)
+        people = np.column_stack([np.isin(place, sites) for sites in kept])
+        known_by = [*edges.whom, target, nuisance]
+        if not self.soft and len(cohort) <= MOST_PEOPLE and cohort.has_memory(MATRICES * 8 * len(cohort) ** 2):
+            return self._from_products(edges, cohort, people, target, nuisance)
+        name = "iterative ridge", self.kind, self.centred, self.soft, self.penalties, self.strength
+        solve = partial(self._solved_together, edges, kept, people, target, nuisance)
+        return cohort.cache.summaries(name, [[*known_by, who] for who in people.T], solve)
+
+    def _from_products(
+        self, edges: SiteEdges, cohort: Cohort, people: np.ndarray, target: np.ndarray, nuisance: np.ndarray
+    ) -> list[np.ndarray]:
+        """From products of people, which do not depend on the fold: all folds of a study share them."""
+        gram, known_by = edges.gram(), [*edges.whom, nuisance]
+        ridges = [
+            cohort.cache.get(
+                ("ridge", self.kind, self.centred, penalty), known_by, partial(DualRidge, gram, penalty, nuisance)
+            )
+            for penalty in self._absolute(float(np.trace(gram)) / len(gram))
+        ]
+        betas = [_combined(ridges, target, np.flatnonzero(~who)) for who in people.T]
+        return list(edges.primal(np.column_stack(betas)).T)
+
+    def _solved_together(
+        self,
+        edges: SiteEdges,
+        kept: Sequence[Sequence[str]],
+        people: np.ndarray,
+        target: np.ndarray,
+        nuisance: np.ndarray,
+        new: Sequence[int],
+    ) -> list[np.ndarray]:
+        """Without products of people: where each fold scales the edges its own way, or there are too many people."""
+        if self.soft:
+            scales = np.column_stack([np.abs(edges.contrast(kept[k])) ** self.soft for k in new])
+        else:
+            scales = np.ones((edges.n_edges, len(new)))
+        # The unit of a penalty is that of the features of each problem, and of all training people without scales.
+        units = [
+            edges.mean_square(kept[k] if self.soft else edges.sites, scale**2)
+            for k, scale in zip(new, scales.T, strict=True)
+        ]
+        penalties = np.column_stack([self._absolute(unit) for unit in units])
+        found = iterative_ridge(edges.residuals(), people[:, new], scales, target, nuisance, penalties)
+        if len(found) > 1:
+            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-150)
+        return list((found.mean(axis=0) * scales).T)
 
     def _target(self, cohort: Cohort) -> np.ndarray:
         target = 2.0 * cohort.labels - 1
@@ -135,60 +172,14 @@ class EdgeRidge(Method):
                 target[site == name] -= target[site == name].mean()
         return target
 
-    def _absolute(self, gram: np.ndarray) -> list[float]:
+    def _absolute(self, unit: float) -> list[float]:
+        """Penalties, given the mean squared length of the people's features."""
         if self.strength is not None:
             return [self.strength]
-        unit = max(float(np.trace(gram)) / len(gram), 1e-12)
-        return [penalty * unit for penalty in self.penalties]
-
-    def _ridges(self, people: "_People", cohort: Cohort) -> list[DualRidge]:
-        """One per penalty; the fit and its inner folds share them."""
-        gram, nuisance, known_by = people.edges.gram(), people.nuisance, [*people.edges.whom, people.nuisance]
-        name = "ridge", self.kind, self.centred
-        return [
-            cohort.cache.get((*name, penalty), known_by, partial(DualRidge, gram, penalty, nuisance))
-            for penalty in self._absolute(gram)
-        ]
-
-    def _soft_weights(self, people: "_People", kept: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Weights of the edges from the people of each choice of sites.
-
-        All choices are dealt with in two walks over the edges: one for the products of the people, one for the weights.
-        """
-        edges, here = people.edges, [np.isin(people.place, sites) for sites in kept]
-        scales = [(np.abs(edges.contrast(sites)) ** self.soft).astype(np.float32) for sites in kept]
-        # Single precision: the edges themselves are known to fewer digits.
-        uppers = [np.zeros((who.sum(), who.sum()), np.float32, order="F") for who in here]
-        for columns, residuals in edges.residuals():
-            for k, (who, scale) in enumerate(zip(here, scales, strict=True)):
-                features = residuals[who] * scale[columns]
-                uppers[k] = ssyrk(1.0, features.T, trans=1, beta=1.0, c=uppers[k], overwrite_c=1)
-        betas = []
-        for who in here:
-            order, upper = people.order[who], uppers.pop(0)
-            gram = (np.triu(upper) + np.triu(upper, 1).T).astype(float)
-            del upper
-            ridges = (
-                DualRidge(gram, penalty, people.nuisance[order], refits=False) for penalty in self._absolute(gram)
-            )
-            betas.append(_combined(ridges, people.target[order]).astype(np.float32))
-        coefs = [np.empty(len(scale)) for scale in scales]
-        for columns, residuals in edges.residuals():
-            for coef, who, scale, beta in zip(coefs, here, scales, betas, strict=True):
-                coef[columns] = ((residuals[who] * scale[columns]).T @ beta).astype(float) * scale[columns]
-        return coefs
+        return [penalty * max(unit, 1e-12) for penalty in self.penalties]
 
 
-class _People:
-    """Training people: their edges, targets and nuisance variables, and their order site by site."""
-
-    def __init__(self, edges: SiteEdges, target: np.ndarray, nuisance: np.ndarray) -> None:
-        self.edges, self.target, self.nuisance = edges, target, nuisance
-        self.order = np.concatenate([edges.people[name] for name in edges.sites])
-        self.place = np.repeat(edges.sites, [len(edges.people[name]) for name in edges.sites])
-
-
-def _combined(ridges: Iterable[DualRidge], target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:
+def _combined(ridges: Iterable[DualRidge], target: np.ndarray, without: np.ndarray) -> np.ndarray:
     """The mean over ridges of weights of the people whose edge weights have unit length."""
     found = []
     for ridge in ridges:
