@@ -129,15 +129,17 @@ def _solved(matrix: _Problems, target: np.ndarray, penalties: np.ndarray) -> np.
     before = ratio = np.ones_like(penalties)
     last, growth = np.ones_like(base), np.zeros_like(base)
     for _ in range(MAX_STEPS):
-        if (size <= TOL**2 * goal).all():
+        going_on = size > TOL**2 * goal
+        if not going_on.any():
             return solution
         image = matrix @ direction + base * direction
-        length = _divided(size, (direction * image).sum(axis=0))
+        length = going_on * _divided(size, (direction * image).sum(axis=0))  # 0 for problems that are solved
         new = _divided(ratio * before * last, length * growth * (before - ratio) + before * last * (1 + shift * length))
         step = _divided(length * new, ratio)
         solution += step * directions
         residual -= length * image
-        last, size, growth = length, (residual**2).sum(axis=0), _divided((residual**2).sum(axis=0), size)
+        last = np.where(going_on, length, last)
+        size, growth = (residual**2).sum(axis=0), going_on * _divided((residual**2).sum(axis=0), size)
         direction = residual + growth * direction
         directions = new * residual[:, None] + growth * _divided(new, ratio) ** 2 * directions
         before, ratio = ratio, new
