@@ -14,7 +14,7 @@ a few conjugate-gradient steps solve it in the eigenbases that g has needed anyw
 of 1e-7 in H costs nothing. Convergence is quadratic: from the mean of every eighth participant three
 eigendecompositions each reach a mean logarithm below 1e-10.
 
-Near the mean (entries of g below `NEAR`) the logarithms follow the last step S to first order, so that the last
+Near the mean (`near_enough`) the logarithms follow the last step S to first order, so that the last
 eigendecompositions serve the mean and the features:
 
     L_i(G(S))  =  Q (L_i - U_i (c_i * U_i' S U_i) U_i') Q' + O(S^2),        Q = G(S)^-1/2 G^1/2 exp(S/2)
@@ -33,9 +33,10 @@ from brainroam.errors import DataError
 
 Pair = tuple[np.ndarray, np.ndarray]
 TOL = 1e-10
-NEAR = 3e-4  # a logarithm errs by a fraction of the square of this where it follows a step
-PREDICTED = 2e-3  # relative accuracy of the Newton step to the mean of most participants
+QUADRATIC = 0.05  # a Newton step from a mean logarithm with entries up to s leaves about 0.05 s^2 (measured on ABIDE)
+PREDICTED = 3e-5  # largest entry that the solve for the mean of most participants may leave
 ROUGH = 0.3  # how far the mean of every eighth participant is brought down: their sampling error is larger
+SAMPLED = 80  # participants from whom the solve is preconditioned
 CHUNK = 32  # participants at a time: large enough for one matrix product, small enough for the cache
 MAX_STEPS = 30
 FEW = 64  # below this many participants there is nothing to gain from a sample
@@ -43,37 +44,38 @@ FEW = 64  # below this many participants there is nothing to gain from a sample
 
 @dataclass(frozen=True)
 class Logarithms:
-    """Logarithms of n participants at one reference, as eigenbases."""
+    """Logarithms of participants at one reference, as eigenbases of all of them or of every k-th, who stands for k."""
 
     bases: np.ndarray  # (n, P, P) in single precision: eigenvectors as rows, U_i'
     logs: np.ndarray  # (n, P): logarithms l_i of the eigenvalues
     coefficients: np.ndarray  # (n, P, P) in single precision: c_i
     values: np.ndarray  # (n, P, P): the matrices L_i; empty unless asked for
-    mean: np.ndarray  # (P, P): g
+    mean: np.ndarray  # (P, P): g, of all participants
 
     @classmethod
-    def at(cls, matrices: np.ndarray, whitening: np.ndarray, keep_values: bool = False) -> Self:
+    def at(cls, matrices: np.ndarray, whitening: np.ndarray, keep_values: bool = False, every: int = 1) -> Self:
         """One eigendecomposition per participant at the reference with ``whitening = G^-1/2``."""
         n, p = matrices.shape[:2]
-        bases, coefficients = np.empty((2, n, p, p), "f4")
+        bases, coefficients = np.empty((2, -(-n // every), p, p), "f4")
         logs, mean = np.empty((n, p)), np.zeros((p, p))
         values = np.empty((n if keep_values else 0, p, p))
         for rows in _chunks(n):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                roots, vectors = np.linalg.eigh(whitening @ (matrices[rows] @ whitening))
-                logs[rows] = np.log(roots)
-            bases[rows] = vectors = np.ascontiguousarray(vectors.transpose(0, 2, 1))
-            coefficients[rows] = coth_coefficients(logs[rows])
+            roots, vectors = np.linalg.eigh(whitening @ (matrices[rows] @ whitening))
+            bad = np.flatnonzero(~(roots > 0).all(axis=1))
+            if len(bad):
+                who = (rows.start + bad[:5]).tolist()
+                raise DataError(f"covariances {who} are not positive definite; no tangent space exists")
+            logs[rows] = np.log(roots)
+            vectors = np.ascontiguousarray(vectors.transpose(0, 2, 1))
+            some = slice(rows.start // every, rows.stop // every)  # a chunk is a multiple of `every`
+            bases[some], coefficients[some] = vectors[::every], coth_coefficients(roots[::every])
             scaled = vectors * logs[rows, :, None]
             if keep_values:
                 np.matmul(vectors.transpose(0, 2, 1), scaled, out=values[rows])
                 mean += values[rows].sum(axis=0)
             else:
                 mean += vectors.reshape(-1, p).T @ scaled.reshape(-1, p)
-        bad = np.flatnonzero(~np.isfinite(logs).all(axis=1))
-        if len(bad):
-            raise DataError(f"covariances {bad[:5].tolist()} are not positive definite; no tangent space exists")
-        return cls(bases, logs, coefficients, values, mean / max(n, 1))
+        return cls(bases, logs[::every], coefficients, values, mean / max(n, 1))
 
     @property
     def size(self) -> float:
@@ -88,37 +90,32 @@ class Logarithms:
         mean = (n * self.mean - lost) / len(kept)
         return type(self)(self.bases[kept], self.logs[kept], self.coefficients[kept], self.values[:0], mean)
 
-    def hessian(self, direction: np.ndarray, every: int = 1) -> np.ndarray:
-        """``H[S]``: the fall of the mean logarithm along S; with ``every`` = k each k-th participant stands for k."""
-        bases, coefficients = self.bases[::every], self.coefficients[::every]
-        n, p = bases.shape[:2]
+    def hessian(self, direction: np.ndarray) -> np.ndarray:
+        """``H[S]``: the fall of the mean logarithm along S."""
+        n, p = self.bases.shape[:2]
         direction, total = direction.astype("f4"), np.zeros((p, p))
         for rows in _chunks(n):
-            basis = bases[rows]
+            basis = self.bases[rows]
             turned = (basis.reshape(-1, p) @ direction).reshape(basis.shape) @ basis.transpose(0, 2, 1)
-            turned *= coefficients[rows]
+            turned *= self.coefficients[rows]
             total += basis.reshape(-1, p).T @ (turned @ basis).reshape(-1, p)
         return total / n
 
-    def newton_step(self, accuracy: float, every: int = 1) -> Pair:
-        """Solve ``H[S] = g`` by preconditioned conjugate gradients.
-
-        Returns S and the residual, of at most ``accuracy`` times the norm of g.
-        """
+    def newton_step(self, goal: float) -> np.ndarray:
+        """Solve ``H[S] = g`` by preconditioned conjugate gradients; the residual has no entry above ``goal``."""
         basis, diagonal = self._preconditioner()
         step, direction = np.zeros((2, *self.mean.shape))
         residual, last = self.mean, np.inf
-        goal = accuracy * np.linalg.norm(self.mean)
         for _ in range(MAX_STEPS):
-            if np.linalg.norm(residual) <= goal:
+            if np.abs(residual).max() <= goal:
                 break
             solved = basis @ ((basis.T @ residual @ basis) / diagonal) @ basis.T
             product = np.vdot(residual, solved)
             direction = solved + (product / last) * direction
-            image = self.hessian(direction, every)
+            image = self.hessian(direction)
             length = product / np.vdot(direction, image)
             step, residual, last = step + length * direction, residual - length * image, product
-        return (step + step.T) / 2, residual
+        return (step + step.T) / 2
 
     def following(self, step: np.ndarray, turn: np.ndarray) -> np.ndarray:
         """The values after a small step of the reference, to first order; overwrites ``values``."""
@@ -132,22 +129,30 @@ class Logarithms:
         return self.values
 
     def _preconditioner(self) -> Pair:
-        """The diagonal of H in the eigenbasis of the mean squared logarithm, both from every eighth participant."""
-        bases, logs = self.bases[::8], self.logs[::8]
+        """The diagonal of H in the eigenbasis of the mean squared logarithm, both from some participants."""
+        few = slice(None, None, max(1, len(self.logs) // SAMPLED))
+        bases, logs = self.bases[few], self.logs[few]
         basis = np.linalg.eigh(np.tensordot(bases * logs[:, :, None] ** 2, bases, ((0, 1), (0, 1))))[1]
         shares = (bases @ basis.astype("f4")) ** 2
-        return basis, (shares.transpose(0, 2, 1) @ (self.coefficients[::8] @ shares)).mean(axis=0)
+        return basis, (shares.transpose(0, 2, 1) @ (self.coefficients[few] @ shares)).mean(axis=0)
 
 
-def coth_coefficients(logs: np.ndarray) -> np.ndarray:
-    """Coefficients ``(d/2) coth(d/2)`` for all differences d of each row, (n, P, P) in single precision.
+def coth_coefficients(roots: np.ndarray) -> np.ndarray:
+    """Coefficients ``(d/2) coth(d/2)`` for all differences d of logarithms of each row, (n, P, P) in single precision.
 
-    >>> coth_coefficients(np.array([[0.0, 2.0]]))[0].astype(float).round(4).tolist()
+    With eigenvalues r they are ``(log r_p - log r_q) / 2 * (r_p + r_q) / (r_p - r_q)``.
+
+    >>> coth_coefficients(np.exp([[0.0, 2.0]]))[0].astype(float).round(4).tolist()
     [[1.0, 1.313], [1.313, 1.0]]
     """
-    half = (logs / 2).astype("f4")
-    half = np.maximum(np.abs(half[:, :, None] - half[:, None, :]), np.float32(1e-4))  # 1 at d = 0
-    return half / np.tanh(half)
+    half = np.log(roots) / 2
+    total, gap = roots[:, :, None] + roots[:, None, :], roots[:, :, None] - roots[:, None, :]
+    near = np.abs(gap) < 1e-6 * total  # there 1, as at d = 0
+    np.copyto(gap, 1, where=near)
+    total *= half[:, :, None] - half[:, None, :]
+    total /= gap
+    np.copyto(total, 1, where=near)
+    return total.astype("f4")
 
 
 def geometric_mean(matrices: np.ndarray, start: np.ndarray | None = None, tol: float = TOL) -> np.ndarray:
@@ -167,57 +172,55 @@ def geometric_mean(matrices: np.ndarray, start: np.ndarray | None = None, tol: f
     >>> abs(geometric_mean(np.array([np.diag([1.0, 4.0]), np.diag([4.0, 1.0])]))).round(6).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
     """
-    if start is None and len(matrices) < FEW:
-        start = arithmetic_harmonic_mean(matrices)
-    mean = geometric_mean(matrices[::8], tol=ROUGH) if start is None else start
-    size = np.inf
-    for _ in range(MAX_STEPS):
-        root, whitening = roots(mean)
-        logarithms = Logarithms.at(matrices, whitening)
-        last, size = size, logarithms.size
-        if size < tol:
-            return mean
-        if size > last:  # too far for Newton; the gradient over the largest coefficient always descends
-            step, left = logarithms.mean / logarithms.coefficients.max(), np.inf
-        else:
-            every = 4 if size > 0.01 and len(matrices) > 4 * FEW else 1  # far off, H to a percent will do
-            step, residual = logarithms.newton_step(newton_accuracy(size, tol), every)
-            left = float(np.abs(residual).max())
-        mean = root @ spectral(step, np.exp) @ root
-        # A Newton step leaves the residual of its solve and a multiple of size^2, which the last step has shown.
-        if left + max(1.0, size / last**2) * size**2 < tol:
-            return mean
-    warnings.warn(
-        f"the geometric mean of {len(matrices)} covariances did not converge: the largest entry of the mean logarithm "
-        f"is {size:.1e} after {MAX_STEPS} steps, not below {tol:.0e}; look for covariances that are nearly singular",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-    return mean
+    return NearMean.of(matrices, start, tol, keep_values=False).last_step(tol)[0]
 
 
 @dataclass(frozen=True)
 class NearMean:
-    """A reference within `NEAR` of the mean of some participants, and their logarithms there."""
+    """A reference so near to the mean of some participants that a Newton step leads there; their logarithms at it."""
 
     root: np.ndarray  # (P, P): its square root
     whitening: np.ndarray  # (P, P): the inverse of that
     here: Logarithms
 
     @classmethod
-    def of(cls, matrices: np.ndarray, start: np.ndarray | None = None) -> Self:
-        """From a start within `NEAR` of the mean, one eigendecomposition per participant suffices."""
-        mean = geometric_mean(matrices, tol=NEAR / 5) if start is None else start
-        near = cls._at(matrices, mean)
-        if near.here.size < NEAR:
-            return near
-        nearer = cls._at(matrices, near.mean_without(np.empty(0, dtype=int)))
-        return nearer if nearer.here.size < NEAR else cls._at(matrices, geometric_mean(matrices, tol=NEAR / 5))
+    def of(
+        cls, matrices: np.ndarray, start: np.ndarray | None = None, tol: float = TOL, keep_values: bool = True
+    ) -> Self:
+        """From a start as near as that one eigendecomposition per participant suffices."""
+        limit, reference, last = near_enough(tol), start, np.inf
+        if reference is None:
+            few = len(matrices) < FEW
+            reference = arithmetic_harmonic_mean(matrices) if few else geometric_mean(matrices[::8], tol=ROUGH)
+        for k in range(MAX_STEPS):
+            far_off = start is None and k == 0  # then H of every fourth participant will do
+            every = 4 if far_off and len(matrices) > 4 * FEW else 1
+            found = cls._at(matrices, reference, keep_values and not far_off, every)
+            size = found.here.size
+            if size < limit and every == 1 and len(found.here.values) == keep_values * len(matrices):
+                return found
+            if size > last:  # too far for Newton; the gradient over the largest coefficient always descends
+                step = found.here.mean / found.here.coefficients.max()
+            else:
+                step = found.here.newton_step(max(QUADRATIC * size**2, limit / 4))
+            reference, last = found.moved(step), size
+        warnings.warn(
+            f"the geometric mean of {len(matrices)} covariances did not converge: the largest entry of the mean "
+            f"logarithm is {size:.1e} after {MAX_STEPS} steps, not below {limit:.0e}; look for covariances that are "
+            "nearly singular",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        return found
 
     @classmethod
-    def _at(cls, matrices: np.ndarray, reference: np.ndarray) -> Self:
+    def _at(cls, matrices: np.ndarray, reference: np.ndarray, keep_values: bool, every: int) -> Self:
         root, whitening = roots(reference)
-        return cls(root, whitening, Logarithms.at(matrices, whitening, keep_values=True))
+        return cls(root, whitening, Logarithms.at(matrices, whitening, keep_values, every))
+
+    def moved(self, step: np.ndarray) -> np.ndarray:
+        """The reference after a step."""
+        return self.root @ spectral(step, np.exp) @ self.root
 
     def without_values(self) -> Self:
         """The same for `mean_without` alone, in a third of the memory."""
@@ -225,13 +228,16 @@ class NearMean:
 
     def mean_without(self, left_out: np.ndarray) -> np.ndarray:
         """Nearly the mean of all but some participants: a Newton step away, in the eigenbases that are known here."""
-        step, _ = self.here.without(left_out).newton_step(PREDICTED)
-        return self.root @ spectral(step, np.exp) @ self.root
+        return self.moved(self.here.without(left_out).newton_step(PREDICTED))
+
+    def last_step(self, tol: float = TOL) -> Pair:
+        """The mean, and the step that leads there."""
+        step = self.here.newton_step(0.8 * tol)
+        return self.moved(step), step
 
     def at_mean(self, others: np.ndarray, tol: float = TOL) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The mean, and the logarithms of the participants and of others there; the values kept here are lost."""
-        step, _ = self.here.newton_step(newton_accuracy(self.here.size, tol))
-        mean = self.root @ spectral(step, np.exp) @ self.root
+        mean, step = self.last_step(tol)
         turn = roots(mean)[1] @ self.root @ spectral(step, lambda s: np.exp(s / 2))
         there = Logarithms.at(others, self.whitening, keep_values=True)
         return mean, self.here.following(step, turn), there.following(step, turn)
@@ -249,7 +255,7 @@ def logarithms_at_mean(
     others : ndarray of shape (m, P, P)
         Participants who are only looked at there.
     start : ndarray of shape (P, P), optional
-        Within `NEAR` of the mean one eigendecomposition per participant suffices.
+        So near the mean that one eigendecomposition per participant suffices (`near_enough`).
 
     Returns
     -------
@@ -264,12 +270,15 @@ def logarithms_at_mean(
     >>> abs(mean).round(6).tolist(), abs(other[0]).round(4).tolist()
     ([[2.0, 0.0], [0.0, 2.0]], [[0.6931, 0.0], [0.0, 0.6931]])
     """
-    return NearMean.of(matrices, start).at_mean(others, tol)
+    return NearMean.of(matrices, start, tol).at_mean(others, tol)
 
 
-def newton_accuracy(size: float, tol: float) -> float:
-    """Relative accuracy of a solve: the quadratic term (about 0.1 size^2) or the tolerance leaves as much anyway."""
-    return min(0.1, max(size / 10, tol / (4 * max(size, tol))))
+def near_enough(tol: float) -> float:
+    """How large the mean logarithm may be for one Newton step to leave a fifth of a tolerance.
+
+    Such a step leaves about `QUADRATIC` times its square, and logarithms that follow it to first order err by as much.
+    """
+    return float(np.sqrt(0.2 * tol / QUADRATIC))
 
 
 def arithmetic_harmonic_mean(matrices: np.ndarray) -> np.ndarray:
