@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.execution import engine
 from brainroam.execution.engine import Failure
+from brainroam.utils import workers
 
 
 def divide(shared, task):
@@ -165,7 +166,7 @@ def first_fast_then_slow(folder, task):
 
 
 def test_a_worker_that_cannot_start(monkeypatch):
-    monkeypatch.setattr(engine, "_work", exit_at_once)
+    monkeypatch.setattr(workers, "_work", exit_at_once)
     with pytest.raises(BrainroamError, match="no task could be started: the worker process ended with exit code 3"):
         list(engine.map(divide, [1, 2], 1.0, jobs=2))
 

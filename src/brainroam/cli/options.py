@@ -19,6 +19,7 @@ from brainroam.utils.optional import installed
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.data.study_file import Study
+    from brainroam.utils.workers import Workers
 
 PANEL = "Reading the data"
 Data = Annotated[
@@ -95,6 +96,11 @@ class DataSource:
         return self.plan.data
 
     @property
+    def exists(self) -> bool:
+        """Whether there is something to read."""
+        return self.data == SYNTHETIC or os.path.exists(expanded(self.data))
+
+    @property
     def sites(self) -> list[str]:
         """The sites to keep; empty for all."""
         return self.plan.sites or []
@@ -109,9 +115,15 @@ class DataSource:
         """What methods use as covariates, with their kinds where told; None leaves it to them."""
         return self.plan.covariates
 
-    def load(self, everybody: bool = False, require_label: bool = True, spool: Path | None = None) -> "Cohort":
+    def load(
+        self,
+        everybody: bool = False,
+        require_label: bool = True,
+        spool: Path | None = None,
+        workers: "Workers | None" = None,
+    ) -> "Cohort":
         """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
-        return self.plan.load(everybody, require_label, spool)
+        return self.plan.load(everybody, require_label, spool, workers)
 
     def require_unprepared(self) -> None:
         """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""

@@ -1,8 +1,10 @@
 """Commands for cohorts that outgrow memory or one machine."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +18,9 @@ from brainroam.utils.files import expanded, refuse_existing, workshop
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.execution.out_of_core import StoredCohort
+    from brainroam.utils.workers import Workers
 
+RUNNER = "brainroam.evaluation.runner"
 EDGE_COPIES = 4  # of everybody's edges that a study in memory holds: several kinds, and residuals
 PANEL = "Where to run"
 QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
@@ -172,12 +176,31 @@ def scaffold(
     typer.echo(f"{len(found)} of {len(found.consensus)} edges, from {people}: {path}")
 
 
+@contextmanager
+def workers_of(source: DataSource, engine: "str | Callable", jobs: int) -> "Iterator[Workers | None]":
+    """Processes of this machine that begin to start now, for all that a command does; None where there are none."""
+    if engine != "local" or jobs == 1 or not source.exists:
+        yield None
+        return
+    from brainroam.utils.workers import Workers
+
+    with Workers(jobs, preload=[RUNNER]) as workers:
+        workers.start()
+        import_module(RUNNER)  # here too, while they start
+        yield workers
+
+
 def load_or_open(
-    source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
+    source: DataSource,
+    work: Path,
+    memory: str | None,
+    require_label: bool = True,
+    everybody: bool = False,
+    workers: "Workers | None" = None,
 ) -> "Cohort":
     """The cohort in memory; or on disk, where that is asked for or a store is larger than the memory at hand."""
     if memory is None and not _too_large(source):
-        return source.load(everybody, require_label)
+        return source.load(everybody, require_label, workers=workers)
     return cohort_on_disk(source, work, memory, require_label, everybody)
 
 

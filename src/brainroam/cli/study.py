@@ -19,6 +19,7 @@ from brainroam.cli.scale import (
     Scheduler,
     load_or_open,
     work_beside,
+    workers_of,
 )
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
@@ -98,23 +99,25 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         if out is None:
             out = Path(source.study.out) / "runs" if source.study else Path("runs")
         where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
-        cohort = load_or_open(source, work_beside(out), memory)
-        results = command(
-            cohort,
-            {
-                "out": out,
-                "sites": names or None,
-                "seeds": _setting("seeds", seeds, source),
-                "tuning": _setting("tuning", tuning, source),
-                "parameters": dict(parse_option(text, "--set") for text in settings or ()),
-                "jobs": _setting("jobs", jobs, source),
-                "engine": where,
-                "partial": partial,
-                "force": force,
-                "progress": not quiet(),
-            },
-            **own,
-        )
+        n_jobs = _setting("jobs", jobs, source)
+        with workers_of(source, where, n_jobs) as workers:
+            cohort = load_or_open(source, work_beside(out), memory, workers=workers)
+            results = command(
+                cohort,
+                {
+                    "out": out,
+                    "sites": names or None,
+                    "seeds": _setting("seeds", seeds, source),
+                    "tuning": _setting("tuning", tuning, source),
+                    "parameters": dict(parse_option(text, "--set") for text in settings or ()),
+                    "jobs": n_jobs,
+                    "engine": workers or where,
+                    "partial": partial,
+                    "force": force,
+                    "progress": not quiet(),
+                },
+                **own,
+            )
         from brainroam.cli.show_study import show_results
 
         if cohort.on_disk:

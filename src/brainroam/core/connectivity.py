@@ -147,13 +147,6 @@ def edge_blocks(n_edges: int) -> list[slice]:
     return [slice(start, min(start + BLOCK, n_edges)) for start in range(0, n_edges, BLOCK)]
 
 
-def keep_edges(cohort: Cohort, kind: EdgeKind, values: np.ndarray | None = None) -> bool:
-    """Give a cohort the edge values that `cohort_edges` would compute; without values, whether it has them."""
-    if values is not None:
-        cohort.per_person(edge_name(kind), lambda _: values)
-    return cohort.has_per_person(edge_name(kind))
-
-
 def edge_name(kind: EdgeKind) -> str:
     """What the edges of a kind are called among the features of a cohort."""
     shrinkage = f"-{kind.shrinkage:g}" if kind.kind in SHRUNK else ""

@@ -22,6 +22,7 @@ from brainroam.utils.files import atomic_write
 from brainroam.utils.html import html_summary
 
 SCHEMA = 1
+SERIES = "series"  # what those of everybody are called among the features of a cohort
 COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
 NO_COVARIATES = {
     "label": "it is what is predicted, and nobody knows it at a new site",
@@ -237,13 +238,35 @@ class Cohort:
 
     @contextmanager
     def features_in(self, folder: Path) -> Iterator[None]:
-        """Keep what `per_person` computes in a folder, where other processes find it, for as long as this lasts."""
-        whole = self.origin[0]
-        before, whole._features = whole._features, FeatureFolder(folder)
+        """Keep series and what `per_person` computes in a folder for as long as this lasts.
+
+        Other processes find them there: a cohort that is sent to them meanwhile takes its series along by name.
+        """
+        whole, shared = self.origin[0], FeatureFolder(folder)
+        if SERIES not in shared:
+            shared.stack(SERIES, whole._series)
+        before, whole._features = whole._features, shared
+        for name, values in before.items() if isinstance(before, dict) else ():
+            if name not in shared:
+                shared[name] = values
         try:
             yield
         finally:
             whole._features = before
+
+    def __getstate__(self) -> dict[str, Any]:
+        shared = self.origin[0]._features
+        by_name = isinstance(shared, FeatureFolder) and SERIES in shared
+        return {**self.__dict__, "_series": None} if by_name else self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._series is None and self._origin is None:
+            ends = np.cumsum(self._table["n_timepoints"].to_numpy(dtype=int))
+            self._series = tuple(np.split(np.asarray(self._features[SERIES]), ends[:-1]))
+        elif self._series is None:
+            whole, rows = self._origin
+            self._series = tuple(whole._series[row] for row in rows)
 
     @property
     def origin(self) -> tuple["Cohort", np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.study_file import plan_of
+from brainroam.utils.workers import Workers
 
 
 def load_cohort(
@@ -23,6 +24,7 @@ def load_cohort(
     max_fd: float | None = None,
     covariates: Sequence[str] | Mapping[str, str] | None = None,
     spool: str | Path | None = None,
+    jobs: int = 1,
     **options: Any,
 ) -> Cohort:
     """Load people from any layout brainroam knows.
@@ -53,6 +55,8 @@ def load_cohort(
     spool : str or Path, optional
         A folder for series that memory cannot hold: each person's goes to a scratch file there as it is read, and
         must stay there as long as the cohort is used.
+    jobs : int
+        Processes that read files side by side; with more than one, call from under ``if __name__ == "__main__"``.
     **options
         What the reader itself takes, see `brainroam.data.readers.reader_options`. None stands for its default.
 
@@ -87,4 +91,8 @@ def load_cohort(
         "covariates": covariates,
         "options": options,
     }
-    return plan_of(path, given).load(require_label=require_label, spool=spool)
+    plan = plan_of(path, given)
+    if jobs == 1:
+        return plan.load(require_label=require_label, spool=spool)
+    with Workers(jobs) as workers:
+        return plan.load(require_label=require_label, spool=spool, workers=workers)

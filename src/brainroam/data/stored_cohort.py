@@ -15,12 +15,13 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort, missing_rois
 from brainroam.data.store import CohortStore
-from brainroam.data.stored_array import StoredArray
+from brainroam.data.stored_array import COLUMNS, StoredArray
 from brainroam.errors import UsageError
 from brainroam.utils.cache import DiskCache
 
 BATCH = 64  # people read together
 PROCESS_BYTES = 400e6  # Python with torch, measured
+BLOCKS = 6  # of edges of everybody that are held at a time: values, what is left of them, and copies
 
 
 class StoredSeries(Sequence):
@@ -94,6 +95,7 @@ class StoredCohort(Cohort):
         gone = people.missing_rois
         self._begin(opened, Path(work).absolute(), memory, np.array(people._series), people.excluded)
         self._features["missing_rois"] = gone
+        self.require_memory(BLOCKS * 8 * COLUMNS * len(self), f"edges of {len(self)} people, {COLUMNS} at a time")
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _begin(self, store: CohortStore, work: Path, memory: float, rows: np.ndarray, excluded: pd.DataFrame) -> None:

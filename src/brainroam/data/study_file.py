@@ -20,6 +20,7 @@ from brainroam.utils.files import expanded
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.data.prepare import Preparation
+    from brainroam.utils.workers import Workers
 
 #: What a study runs that names no methods: ours, the strongest simple references, and a control.
 STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds")
@@ -100,14 +101,20 @@ class Study(BaseModel):
 
         return Preparation(self.crop, self.exclude, self.max_fd, self.covariates)
 
-    def load(self, everybody: bool = False, require_label: bool = True, spool: "str | Path | None" = None) -> "Cohort":
+    def load(
+        self,
+        everybody: bool = False,
+        require_label: bool = True,
+        spool: "str | Path | None" = None,
+        workers: "Workers | None" = None,
+    ) -> "Cohort":
         """Read and prepare the data; ``everybody`` keeps those who lack signal in too many regions."""
         for name in RESERVED.intersection(self.options):
             raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
-        cohort = self._make() if self.data == SYNTHETIC else self._read(require_label, spool)
+        cohort = self._make() if self.data == SYNTHETIC else self._read(require_label, spool, workers)
         return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
 
-    def _read(self, require_label: bool, spool: "str | Path | None") -> "Cohort":
+    def _read(self, require_label: bool, spool: "str | Path | None", workers: "Workers | None") -> "Cohort":
         from brainroam.data.readers import read_cohort
 
         return read_cohort(
@@ -117,6 +124,7 @@ class Study(BaseModel):
             self.sites,
             preset=self.preset,
             spool=spool,
+            workers=workers,
             **{"require_label": require_label, **self.options},
         )
 

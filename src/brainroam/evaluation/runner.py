@@ -162,8 +162,9 @@ def evaluate(
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]
         kinds = {kind: None for task in todo for kind in task.info.make(**task.spec.parameters).edge_kinds}
         with (
-            shared_edges(cohort, list(kinds), folder.path, jobs, engine, progress),
-            closing(engines.map(execute, todo, cohort, jobs, engine)) as outcomes,
+            engines.opened(engine, jobs) as where,
+            shared_edges(cohort, list(kinds), folder.path, jobs, where, progress),
+            closing(engines.map(execute, todo, cohort, jobs, where)) as outcomes,
             show_progress(len(todo), progress) as advance,
         ):
             for task, outcome in outcomes:

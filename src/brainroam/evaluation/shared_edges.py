@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from brainroam.core.connectivity import EdgeKind, edges, keep_edges
+from brainroam.core.connectivity import EdgeKind, edge_name, edges
 from brainroam.data.cohort import Cohort
+from brainroam.data.features import FeatureFolder
 from brainroam.errors import BrainroamError
 from brainroam.execution import engine as engines
 from brainroam.execution.out_of_core import StoredCohort, write_edges
@@ -28,7 +29,7 @@ def shared_edges(
     engine: str | engines.Engine,
     progress: bool | View = False,
 ) -> Iterator[None]:
-    """Let processes share the edges of a cohort; what an interrupted study has computed is found again.
+    """Let processes share the series and edges of a cohort; what an interrupted study has computed is found again.
 
     The edges of a cohort on disk are written there.
 
@@ -39,14 +40,15 @@ def shared_edges(
         write_edges(cohort, kinds, jobs, engine, progress)
         yield
         return
-    if jobs == 1 or engine != "local" or not kinds:
+    if jobs == 1 or not engines.is_local(engine):
         yield
         return
     whole, _ = cohort.origin
-    with whole.features_in(folder / FOLDER / whole.manifest_hash[:16]):
-        missing = [kind for kind in kinds if not keep_edges(whole, kind)]
-        for kind, values in _computed(whole, missing, jobs, engine):
-            keep_edges(whole, kind, values)
+    place = folder / FOLDER / whole.manifest_hash[:16]
+    with whole.features_in(place):
+        for kind in kinds:
+            if not whole.has_per_person(edge_name(kind)):
+                _compute(whole, kind, FeatureFolder(place), 1 if is_small(whole) else jobs, engine)
         yield
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
@@ -61,22 +63,17 @@ def is_small(cohort: Cohort) -> bool:
     return len(cohort) * cohort.n_rois**2 / 2 < FEW
 
 
-def _computed(
-    cohort: Cohort, kinds: Sequence[EdgeKind], jobs: int, engine: str | engines.Engine
-) -> Iterator[tuple[EdgeKind, np.ndarray]]:
-    """Each kind of edges as soon as everybody has them."""
-    starts = range(0, len(cohort), PEOPLE_AT_A_TIME)
-    parts: dict[EdgeKind, dict[int, np.ndarray]] = {kind: {} for kind in kinds}
-    tasks = [(kind, start) for kind in kinds for start in starts]
-    for (kind, start), part in engines.map(_some, tasks, cohort, 1 if is_small(cohort) else jobs, engine):
-        if isinstance(part, engines.Failure):
-            raise BrainroamError(f"the {kind.kind} edges could not be computed: {part.error}")
-        parts[kind][start] = part
-        if len(parts[kind]) == len(starts):
-            found = parts.pop(kind)
-            yield kind, np.concatenate([found[start] for start in starts])
+def _compute(cohort: Cohort, kind: EdgeKind, features: FeatureFolder, jobs: int, engine: str | engines.Engine) -> None:
+    """Let all processes fill in the edges of some people each."""
+    shape = len(cohort), cohort.n_rois * (cohort.n_rois - 1) // 2
+    with features.filling(edge_name(kind), shape) as file:
+        tasks = [(kind, file, start) for start in range(0, len(cohort), PEOPLE_AT_A_TIME)]
+        for _, outcome in engines.map(_some, tasks, cohort, jobs, engine):
+            if isinstance(outcome, engines.Failure):
+                raise BrainroamError(f"the {kind.kind} edges could not be computed: {outcome.error}")
 
 
-def _some(cohort: Cohort, task: tuple[EdgeKind, int]) -> np.ndarray:
-    kind, start = task
-    return edges(cohort.series[start : start + PEOPLE_AT_A_TIME], *kind)
+def _some(cohort: Cohort, task: tuple[EdgeKind, Path, int]) -> None:
+    kind, file, start = task
+    people = slice(start, start + PEOPLE_AT_A_TIME)
+    np.load(file, mmap_mode="r+")[people] = edges(cohort.series[people], *kind)

@@ -24,9 +24,9 @@ from typing import Any
 from brainroam.data.cohort import Cohort
 from brainroam.data.store import CohortStore, is_store, write_store
 from brainroam.errors import BrainroamError, ReaderError, UsageError, unknown
-from brainroam.execution.engine import Failure, attempt, on_one_core, sending
 from brainroam.utils.files import content_hash
 from brainroam.utils.optional import extra
+from brainroam.utils.workers import Failure, attempt, on_one_core, sending
 
 CLUSTERS = {
     "slurm": "SLURMCluster",

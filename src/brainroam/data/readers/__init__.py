@@ -25,6 +25,7 @@ from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.series import suffix_of
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
+from brainroam.utils.workers import Workers
 
 __all__ = ["READERS", "fetch_abide", "option_defaults", "read_cohort", "reader_options"]
 
@@ -53,6 +54,7 @@ def read_cohort(
     preset: str | None = None,
     require_label: bool = True,
     spool: str | Path | None = None,
+    workers: Workers | None = None,
     **options: Any,
 ) -> Cohort:
     """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
@@ -65,7 +67,7 @@ def read_cohort(
     _known(name)
     chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
     kept_in = None if spool is None else Scratch(Path(spool))
-    request = Request(atlas, chosen, require_label=require_label, spool=kept_in)
+    request = Request(atlas, chosen, require_label=require_label, spool=kept_in, workers=workers)
     if preset is not None:
         published = _preset(preset, name)
         given = {**published.options, **given}

@@ -48,7 +48,7 @@ def read(path: Path, request: Request, *, allow_pickle: bool = False) -> Cohort:
     subject = pd.Series([f"{i:04d}" for i in range(len(series))])
     table = pd.DataFrame({"subject": subject, "site": site, **labels(label, {"0": 0, "1": 1})})
     roster = Participants(table, request, path)
-    return roster.cohort(lambda name: Series(series[int(name)].T), hint=path.name)
+    return roster.cohort(lambda name: Series(series[int(name)].T), hint=path.name, from_files=False)
 
 
 def _text(value: Any) -> str:

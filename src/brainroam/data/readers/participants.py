@@ -17,9 +17,11 @@ from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.scratch import Scratch
+from brainroam.data.readers.side_by_side import side_by_side
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import is_empty
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
+from brainroam.utils.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Request:
 
     ``sites`` are the sites to keep (None: all); with ``all_sites`` each of them must exist, without it those that do
     not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`. With a ``spool``
-    series are kept on disk as they are read.
+    series are kept on disk as they are read. ``workers`` read files side by side.
     """
 
     atlas: str | Path | Atlas | None = None
@@ -36,6 +38,7 @@ class Request:
     all_sites: bool = True
     require_label: bool = True
     spool: Scratch | None = None
+    workers: Workers | None = None
 
     @property
     def roi_set(self) -> str | None:
@@ -94,16 +97,23 @@ class Participants:
         ]
 
     def cohort(
-        self, read: Callable[[str], Series], roi_set: str | None = None, hint: str = "", check_axes: bool = False
+        self,
+        read: Callable[[str], Series],
+        roi_set: str | None = None,
+        hint: str = "",
+        check_axes: bool = False,
+        from_files: bool = True,
     ) -> Cohort:
         """Read each person's series and make the cohort.
 
         ``roi_set`` is the layout's own name for the regions, ``hint`` a path whose words may tell it; ``check_axes``
-        looks for swapped axes, for series that users made themselves.
+        looks for swapped axes, for series that users made themselves; ``from_files`` says that ``read`` opens a file,
+        which other processes can do as well.
         """
         if self.request.require_label:
             self.exclude(self.table["label"].isna(), self.table["unlabelled"])
-        series = self._read(read)
+        one_by_one = self.request.spool is not None or not from_files
+        series = self._read(read, None if one_by_one else self.request.workers)
         for note, n in Counter(note for person in series for note in person.notes).items():
             warnings.warn(f"{n} of {len(series)} series: {note}", stacklevel=2)
         self._check_names(series)
@@ -115,18 +125,19 @@ class Participants:
         if "tr" not in table:
             table["tr"] = [person.tr for person in series]
         excluded = pd.DataFrame(self.excluded, columns=["subject", "reason"])
+        for person in series:
+            person.values.setflags(write=False)  # nobody else has them: the cohort need not copy what it was given
         return Cohort([person.values for person in series], table, atlas, excluded)
 
-    def _read(self, read: Callable[[str], Series]) -> list[Series]:
+    def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
         series, absent = [], {}
-        for subject in self.table["subject"]:
-            try:
-                one = read(subject)
+        for subject, one in side_by_side(read, self.table["subject"].tolist(), workers):
+            if isinstance(one, NotInFile):
+                absent[subject] = str(one)
+            elif isinstance(one, ReaderError):
+                raise ReaderError(f"subject {subject}: {one}") from one
+            else:
                 series.append(self.request.spool.keep(one) if self.request.spool else one)
-            except NotInFile as error:
-                absent[subject] = str(error)
-            except ReaderError as error:
-                raise ReaderError(f"subject {subject}: {error}") from error
         self.exclude(self.table["subject"].isin(absent), self.table["subject"].map(absent))
         if not series:
             reasons = Counter(reason for _, reason in self.excluded).most_common(3)

@@ -172,19 +172,21 @@ def _parse(text: str, delimiter: bytes | None, path: Path, first_line: int, n_le
     if mark != "," and "," in text and "." not in text:
         text = text.replace(",", ".")
     rows = [row for row in text.split("\n") if row.strip(f"{mark or ''} ") and not row.startswith("#")]
-    if "n" in text or "N" in text or (mark and _has_empty_cells(text, mark)):
-        edge = re.escape(mark) if mark else r"\s"
-        missing = re.compile(rf"(?<![^{edge}])(?:n/a|N/A|NA{'|' if mark else ''})(?![^{edge}])")
-        rows = [missing.sub("nan", row) for row in rows]
     try:
-        return np.loadtxt(rows, delimiter=mark, ndmin=2, comments=None, quotechar='"')
+        return _numbers(rows, mark)
+    except ValueError:
+        pass  # some cells may be missing
+    edge = re.escape(mark) if mark else r"\s"
+    missing = re.compile(rf"(?<![^{edge}])(?:n/a|N/A|NA{'|' if mark else ''})(?![^{edge}])")
+    try:
+        return _numbers([missing.sub("nan", row) for row in rows], mark)
     except ValueError as error:
         problem = _first_problem(text, mark, first_line, n_leading) or str(error)
         raise ReaderError(f"{path}, {problem}") from error
 
 
-def _has_empty_cells(text: str, mark: str) -> bool:
-    return mark * 2 in text or f"{mark}\n" in text or f"\n{mark}" in text or text.startswith(mark)
+def _numbers(rows: list[str], mark: str | None) -> np.ndarray:
+    return np.loadtxt(rows, delimiter=mark, ndmin=2, comments=None, quotechar='"')
 
 
 def _first_problem(text: str, mark: str | None, first_line: int, n_leading: int) -> str | None:

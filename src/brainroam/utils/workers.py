@@ -1,0 +1,246 @@
+"""Processes of this machine that do one task after another, for as long as there is work.
+
+They are started once and serve several rounds of work: a command that reads files, computes edges and fits folds pays
+once for their start. What all tasks of a round share is sent to each of them once. A worker that dies fails its task
+and is replaced; workers end with their parent, whatever ends it.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any, Self
+
+from threadpoolctl import threadpool_limits
+
+from brainroam.errors import BrainroamError, UsageError
+
+SHARED = b"what the next tasks share follows"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that raised, or whose process ended: the error in one line, and the traceback where there is one."""
+
+    error: str
+    traceback: str = ""
+
+
+def attempt(function: Callable, *arguments: Any) -> Any:
+    """The result or the failure."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def on_one_core(function: Callable, shared: Any, task: Any) -> Any:
+    """The result, computed without any second thread."""
+    with threadpool_limits(1):
+        return function(shared, task)
+
+
+@contextmanager
+def sending() -> Iterator[None]:
+    """Say in words that something cannot be sent to another process."""
+    try:
+        yield
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(f"not everything can be sent to another process ({error}); use jobs=1") from error
+
+
+class Workers:
+    """So many processes at most, started when they are first needed, or before that with `start`.
+
+    Parameters
+    ----------
+    jobs : int
+    preload : sequence of str
+        Modules that each process imports when it starts, while others still do something else.
+
+    Examples
+    --------
+    >>> with Workers(2) as workers:
+    ...     sorted(workers.map(pow, [2, 3], shared=10)), sorted(workers.map(pow, [4, 5], shared=2))
+    ([(2, 100), (3, 1000)], [(4, 16), (5, 32)])
+    """
+
+    def __init__(self, jobs: int, preload: Sequence[str] = ()) -> None:
+        self.jobs, self.preload = jobs, tuple(preload)
+        self._idle: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._idle:
+            self._idle.pop().dismiss()
+
+    def start(self) -> Self:
+        """Let all processes start while there is other work to do."""
+        self._idle += [_Worker(self.preload) for _ in range(self.jobs - len(self._idle))]
+        return self
+
+    def map(self, function: Callable, tasks: Iterable, shared: Any) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each task with ``function(shared, task)``, or with its `Failure`, as they are completed."""
+        waiting, busy = deque(tasks), dict[Connection, _Worker]()
+
+        def begin() -> None:
+            worker = self._one()
+            busy[worker.connection] = worker
+            if worker.started:
+                worker.share(function, shared)
+
+        try:
+            for _ in range(min(self.jobs, len(waiting))):
+                begin()
+            while busy:
+                for connection in wait(list(busy)):
+                    worker = busy[connection]  # type: ignore[index]
+                    answered = worker.answer()
+                    if not worker.ready:  # it has just started; several then do so at the same time
+                        worker.share(function, shared)
+                    elif waiting and not worker.ended:
+                        worker.give(waiting.popleft())
+                    else:
+                        del busy[connection]  # type: ignore[arg-type]
+                        self._release(worker)
+                        if waiting:
+                            begin()
+                    yield from answered
+        finally:
+            for worker in busy.values():
+                worker.process.kill()
+                worker.process.join()
+
+    def __call__(
+        self, function: Callable, tasks: list, shared: Any, jobs: int
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """As an engine of `brainroam.execution.engine.map`."""
+        return self.map(function, tasks, shared)
+
+    def _one(self) -> "_Worker":
+        """An idle worker that is still alive, or a new one."""
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.process.is_alive():
+                return worker
+        return _Worker(self.preload)
+
+    def _release(self, worker: "_Worker") -> None:
+        worker.ready = False
+        if not worker.ended:
+            self._idle.append(worker)
+
+
+class _Worker:
+    """A process that says when it has started, takes what tasks share, and then answers one task after another."""
+
+    # A fork of a process that has computed on several threads may hang; a fresh process cannot.
+    CONTEXT = multiprocessing.get_context("spawn")
+
+    def __init__(self, preload: tuple[str, ...]) -> None:
+        self.connection, other = self.CONTEXT.Pipe()
+        self.process = self.CONTEXT.Process(target=_work, args=(other, preload), daemon=True)
+        self.hand: list[Any] = []
+        self.started = self.ready = self.ended = False
+        with sending(), _interrupts_wait():
+            self.process.start()
+        other.close()  # so that the end of the process is the end of the pipe
+
+    def share(self, function: Callable, shared: Any) -> None:
+        """Hand over what all tasks share."""
+        self.ready = True
+        with suppress(OSError), sending():
+            self.connection.send_bytes(SHARED)
+            self.connection.send((function, shared))
+
+    def give(self, task: Any) -> None:
+        """Hand over the next task; should the process have ended just now, `answer` will say so."""
+        self.hand = [task]
+        with suppress(OSError), sending():
+            self.connection.send(task)
+
+    def answer(self) -> list[tuple[Any, Any]]:
+        """The task in hand and its outcome; nothing from a process that has just started or become ready."""
+        try:
+            outcome = self.connection.recv()
+            self.started = True
+        except (EOFError, OSError):
+            self.ended = self.ready = True
+            self.process.join()
+            outcome = Failure(_last_words(self.process.exitcode or 0))
+            if not self.hand:
+                raise BrainroamError(
+                    f"no task could be started: {outcome.error}; in a script of your own, call from under "
+                    "if __name__ == '__main__', or use jobs=1"
+                ) from None
+        hand, self.hand = self.hand, []
+        return [(task, outcome) for task in hand]
+
+    def dismiss(self) -> None:
+        """End the process, which has nothing in hand: tidying up its memory would take a second."""
+        self.process.kill()
+        self.connection.close()
+        self.process.join()
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C waits, and a process started now does not hear it: it would die in the middle of its imports."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # a process of Python's own, which would be started now and end the waiting
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _last_words(exit_code: int) -> str:
+    if exit_code == -9:
+        return "the worker process was killed, as the system does when memory runs out; try fewer jobs"
+    return f"the worker process ended with exit code {exit_code}"
+
+
+def _work(connection: Connection, preload: tuple[str, ...]) -> None:
+    """What a worker process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    function = shared = None
+    with suppress(EOFError, OSError):  # the parent has ended
+        for module in preload:
+            import_module(module)
+        connection.send(None)
+        while True:
+            message = connection.recv_bytes()
+            if message == SHARED:
+                function = shared = None  # of the last round; both may be large
+                function, shared = connection.recv()
+                connection.send(None)
+            else:
+                connection.send(attempt(_unpacked, function, shared, message))
+
+
+def _unpacked(function: Callable, shared: Any, message: bytes) -> Any:
+    """Unpack first: only libraries that are loaded by then can be held to one core."""
+    return on_one_core(function, shared, pickle.loads(message))
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot end its workers; they see to it themselves."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
