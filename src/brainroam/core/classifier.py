@@ -119,7 +119,7 @@ class CoreClassifier(FrozenCore):
     ----------
     scaffold_, deconfounder_, pathways_
         Steps 1 to 5 as learned from all training sites.
-    network_ : GatedNetwork, or LinearReading where ``epochs=0`` asks for the skip connection alone
+    network_ : GatedNetwork, or LinearReading of the skip connection where no epoch was worth it
     calibration_ : Calibration
         Threshold and slope learned on inner held-out sites.
     inner_scores_ : ndarray of shape (n,)
@@ -382,7 +382,7 @@ class CoreClassifier(FrozenCore):
     def _finish(self, folds: SiteFolds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
         """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
         epochs = choice.epochs if choice else self._most_epochs()
-        self.network_ = self._network()
+        self.network_ = self._linear_reading() if self._untrained(epochs) else self._drawn_network()
         if epochs:
             episodes, train = self._episodes(folds, NOBODY), _training().train_network
             train(self.network_, episodes, epochs, self._schedule(folds), self.random_state)
@@ -419,9 +419,6 @@ class CoreClassifier(FrozenCore):
     def _untrained(self, epochs: int) -> bool:
         """Whether the network stays the linear reading it starts from."""
         return epochs == 0 and self.skip != "none"
-
-    def _network(self) -> "GatedNetwork | LinearReading":
-        return self._linear_reading() if self._untrained(self._most_epochs()) else self._drawn_network()
 
     def _linear_reading(self) -> LinearReading:
         return LinearReading(self.prior_strength, self.temperature, self.gated)

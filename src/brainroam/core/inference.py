@@ -125,7 +125,7 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
             covariates = pd.DataFrame(np.nan, index=range(len(cohort)), columns=names)
         edges = self.scaffold_.edges
         profiles = None
-        if self.profiles:
+        if self.profiles and not isinstance(self.network_, LinearReading):  # which looks at the static channel alone
             window, stride = self._windows(cohort)
             profiles = np.full((len(cohort), len(edges), 2), np.nan)
             long = ~self._short(cohort, window)

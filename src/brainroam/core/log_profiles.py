@@ -1,7 +1,8 @@
 """Logarithms of the transient profiles of people on the edges of scaffolds, each of them computed once.
 
 A profile is a function of one person and one edge. The folds of a study ask for different edges of the same people, so
-what was computed for one fold is kept, site by site, and the next fold adds the edges that are new.
+what was computed for one fold is kept, site by site, and the next fold adds the edges that are new. Where an atlas is
+not large and one fold needs many of its edges, all are computed at once: a few new ones would cost as much each time.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from brainroam.core.connectivity import edge_pairs
 from brainroam.core.profile import refuse_short, temporal_descriptors
 from brainroam.core.ridge import EPS
 from brainroam.data.cohort import Cohort
+
+NOT_LARGE = 20_000  # edges of an atlas
+MANY = 0.1  # of them; a fold of training asks for more, people who are only read for fewer
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,13 @@ class GrowingProfiles:
     ) -> None:
         self._compute = partial(Profiles.compute, series, window=window, stride=stride, stretch=stretch)
         self.known = Profiles(np.empty(0, dtype=int), np.empty((len(series), 0, 2)))
+        self._every = np.arange(len(edge_pairs(series[0].shape[1])))
 
     def of(self, edges: np.ndarray) -> np.ndarray:
         """The values (n, len(edges), 2); those of new edges are computed now."""
         new = np.setdiff1d(edges, self.known.edges)
+        if len(self._every) <= NOT_LARGE and len(new) > MANY * len(self._every):
+            new = np.setdiff1d(self._every, self.known.edges)
         if len(new):
             both = np.concatenate([self.known.edges, new])
             order = np.argsort(both)

@@ -37,6 +37,9 @@ class Moments:
     @classmethod
     def _of_some(cls, x: np.ndarray) -> "Moments":
         present = np.isfinite(x)
+        if present.all():  # several times faster
+            mean = x.sum(axis=0) / max(len(x), 1)
+            return cls(np.full(x.shape[1:], len(x)), mean, ((x - mean) ** 2).sum(axis=0))
         count = present.sum(axis=0)
         mean = np.sum(x, axis=0, where=present) / np.maximum(count, 1)
         return cls(count, mean, np.sum((x - mean) ** 2, axis=0, where=present))

@@ -17,7 +17,7 @@ so inner leave-one-site-out costs little more than one fit.
 """
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
 from brainroam.errors import UsageError
 
@@ -114,7 +114,13 @@ def ridge_of_products(gram: np.ndarray, wanted: np.ndarray, n_people: int, *pena
     Products of people add up over sites. With X X' and t instead, the weights are X' times the result.
     """
     size = max(float(np.trace(gram)) / n_people, EPS)
-    solved = [np.linalg.solve(gram / size + penalty * np.eye(len(gram)), wanted) for penalty in penalties]
+    solved = []
+    for penalty in penalties:
+        matrix = gram / size
+        matrix.flat[:: len(matrix) + 1] += penalty
+        _, found, failed = dposv(matrix, wanted)
+        # Products to which noise was added for privacy need not be positive definite.
+        solved.append(np.linalg.solve(matrix, wanted) if failed else found)
     return np.mean(solved, axis=0) / size
 
 

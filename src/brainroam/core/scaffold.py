@@ -190,22 +190,27 @@ def select_scaffold(
     """Consensus, consistency, stability and thresholds from the site contrasts (E, M) alone.
 
     A scaffold of fewer sites needs only their rows of ``contrast``: this makes episodes and inner validation cheap.
-    Without ``every_edge`` the stability is that of the edges that pass the other thresholds, and NaN elsewhere.
+    Without ``every_edge`` kappa and pi are those of the edges that pass the thresholds before, and NaN elsewhere.
     """
     require_settings("scaffold", select_scaffold, {"tau_percentile": tau_percentile})
     consensus = median_over_sites(contrast)
-    kappa = sign_consistency(contrast, consensus)
     known = np.isfinite(consensus)
     if not known.any():
         raise EmptyScaffoldError("no edge is present at any site with both classes")
     size = np.where(known, np.abs(consensus), 0)
     tau = float(np.percentile(size[known], tau_percentile))
-    passes = (size > tau) & (kappa >= eta)
-    pi = np.full(len(size), np.nan) if stability is None else stability
-    if stability is None:
-        asked = np.ones_like(passes) if every_edge or not passes.any() else passes
-        pi[asked] = site_stability(contrast[:, asked], consensus[asked])
-    chosen = passes & (pi >= zeta)
+    large = size > tau
+    if every_edge:
+        kappa = sign_consistency(contrast, consensus)
+        pi = site_stability(contrast, consensus) if stability is None else stability
+    else:
+        kappa, pi = np.full((2, len(size)), np.nan)
+        kappa[large] = sign_consistency(contrast[:, large], consensus[large])
+        asked = large & (kappa >= eta)
+        pi[asked] = site_stability(contrast[:, asked], consensus[asked]) if stability is None else stability[asked]
+    chosen = large & (kappa >= eta) & (pi >= zeta)
+    if not chosen.any() and not every_edge:  # only then the others count: what would have been enough is said
+        return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
     if not chosen.any():
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
         raise EmptyScaffoldError(_why_empty(size[known], kappa[known], pi[known], tau, thresholds))
@@ -214,7 +219,9 @@ def select_scaffold(
 
 def median_over_sites(contrast: np.ndarray) -> np.ndarray:
     """d_com (M,): median over the sites that have the edge; NaN where none has."""
-    ordered = np.sort(contrast, axis=0)
+    ordered = np.sort(contrast, axis=0)  # NaN last
+    if len(contrast) and not np.isnan(ordered[-1]).any():
+        return 0.5 * (ordered[(len(contrast) - 1) // 2] + ordered[len(contrast) // 2])
     count = np.isfinite(contrast).sum(axis=0)
     column = np.arange(contrast.shape[1])
     low, high = (

@@ -48,7 +48,7 @@ def flipped_strengths(
 
 def _strength(contrast: np.ndarray, sites: Sequence[str], tau_percentile: float, eta: float, zeta: float) -> float:
     try:
-        found = select_scaffold(contrast, sites, tau_percentile, eta, zeta)
+        found = select_scaffold(contrast, sites, tau_percentile, eta, zeta, every_edge=False)
     except EmptyScaffoldError:
         return 0.0
     return float(np.abs(found.consensus[found.edges]).mean())
