@@ -1,13 +1,12 @@
 """What the benchmarks share: the people, the clock, and the line that is printed."""
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -120,27 +119,40 @@ def command_cost(arguments: Sequence[str], source: Path | None = None) -> Cost:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if source is not None:
         environment["PYTHONPATH"] = str(source.resolve())
-    before, start, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0.0
+    start, peak, used = time.perf_counter(), 0.0, dict[int, float]()
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, env=environment) as process:
         while process.poll() is None:
-            peak = max(peak, tree_megabytes(process.pid))
-            time.sleep(0.25)
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+            tree = processes_of(process.pid)
+            used |= tree
+            peak = max(peak, megabytes_of(tree))
+            time.sleep(0.2)
+    wall = time.perf_counter() - start
     if process.returncode:
         raise SystemExit(f"brainroam {' '.join(arguments)} failed with {process.returncode}")
-    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, peak)
+    return Cost(wall, sum(used.values()), peak)
 
 
-def tree_megabytes(root: int) -> float:
-    """Memory of a process and all below it, on Linux; a page that several of them map counts once (PSS)."""
-    children: dict[int, list[int]] = {}
+def processes_of(root: int) -> dict[int, float]:
+    """A process and all below it, on Linux, with the processor seconds each has used so far.
+
+    Looked at while they run: workers are not children of the command but of a server, whose time is nobody's.
+    """
+    children, seconds = dict[int, list[int]](), dict[int, float]()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it may have just ended
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            children.setdefault(parent, []).append(int(folder.name))
-    kilobytes, tree = 0, [root]
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            children.setdefault(int(fields[1]), []).append(int(folder.name))
+            seconds[int(folder.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    tree = [root]
     for process in tree:
         tree += children.get(process, [])
+    return {process: seconds[process] for process in tree if process in seconds}
+
+
+def megabytes_of(processes: Iterable[int]) -> float:
+    """Memory of some processes; a page that several of them map counts once (PSS)."""
+    kilobytes = 0
+    for process in processes:
         with suppress(OSError):
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
             kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

@@ -44,7 +44,8 @@ def models(cohort, tmp_path_factory):
     trained = CoreClassifier(**SETTINGS, epochs=1).fit(cohort.series, people["label"], **given)
     save_model(trained, folder / "trained")
     untrained = CoreClassifier(**SETTINGS, max_epochs=1).fit(cohort.series, people["label"], **given)
-    untrained.chosen_["epochs"], untrained.network_ = 0, untrained._drawn_network()
+    untrained.chosen_["epochs"], untrained.network_ = 0, untrained._drawn_network()  # as older versions kept it
+    untrained.set_pathways(untrained.pathways_)
     save_model(untrained, folder / "untrained")
     np.save(folder / "expected.npy", untrained.predict_proba(cohort.series, people[["age", "sex"]]))
     return folder

@@ -11,7 +11,7 @@ from brainroam import make_cohort
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.saving import core_state
 from brainroam.data.cohort import Cohort
-from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError
+from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError, UsageError
 
 Q = ["age", "sex"]
 SMALL = {"hidden": 4, "budget": 3, "tau_percentile": 60, "max_epochs": 1}
@@ -213,7 +213,7 @@ def test_every_variant_fits_and_predicts(small, variant):
 
 
 def test_windows_in_seconds_follow_the_repetition_time(small):
-    table, options = small.table, SMALL | {"window_seconds": 60.0, "stride_seconds": 10.0}
+    table, options = small.table, SMALL | {"window_seconds": 60.0, "stride_seconds": 10.0, "epochs": 1}
     clf = CoreClassifier(**options).fit(
         small.series, small.labels, site=table["site"], covariates=table[Q], tr=table["tr"]
     )
@@ -239,9 +239,16 @@ def test_short_series_are_named(small):
         fitted(cohort, **SMALL)
     with pytest.raises(ShortSeriesError, match=r"S01_0006 \(20 volumes\)"):
         CoreClassifier(**SMALL).fit_cohort(cohort, cohort.table[Q])
-    clf = fitted(small, **SMALL)
+    clf = fitted(small, **SMALL | {"epochs": 1})
     with pytest.raises(ShortSeriesError, match=r"person 0 \(20 volumes\)"):
         clf.predict_proba([small.series[0][:20]], small.table[Q][:1])
+
+
+def test_where_no_epoch_was_worth_it_nobody_is_asked_for_windows(small):
+    clf = fitted(small, **SMALL | {"epochs": 0})
+    assert clf.predict_proba([small.series[0][:20]], small.table[Q][:1]).shape == (1, 2)
+    with pytest.raises(UsageError, match="no embedding"):
+        clf.embedding(small.series, small.table[Q])
 
 
 def test_short_series_can_be_left_out_of_training_and_read_without_profiles(small):

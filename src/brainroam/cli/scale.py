@@ -1,7 +1,7 @@
 """Commands for cohorts that outgrow memory or one machine."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -14,13 +14,14 @@ from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded, refuse_existing, workshop
+from brainroam.utils.optional import installed
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.execution.out_of_core import StoredCohort
     from brainroam.utils.workers import Workers
 
-RUNNER = "brainroam.evaluation.runner"
+RUNNER, NETWORK = "brainroam.evaluation.runner", "brainroam.core.training"
 EDGE_COPIES = 4  # of everybody's edges that a study in memory holds: several kinds, and residuals
 PANEL = "Where to run"
 QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
@@ -177,14 +178,17 @@ def scaffold(
 
 
 @contextmanager
-def workers_of(source: DataSource, engine: "str | Callable", jobs: int) -> "Iterator[Workers | None]":
+def workers_of(
+    source: DataSource, engine: "str | Callable", jobs: int, methods: Iterable[str]
+) -> "Iterator[Workers | None]":
     """Processes of this machine that begin to start now, for all that a command does; None where there are none."""
     if engine != "local" or jobs == 1 or not source.exists:
         yield None
         return
     from brainroam.utils.workers import Workers
 
-    with Workers(jobs, preload=[RUNNER]) as workers:
+    with_network = installed("torch") and any(name.startswith("core") for name in methods)
+    with Workers(jobs, preload=[RUNNER, *([NETWORK] if with_network else [])]) as workers:
         workers.start()
         import_module(RUNNER)  # here too, while they start
         yield workers

@@ -100,7 +100,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
             out = Path(source.study.out) / "runs" if source.study else Path("runs")
         where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
         n_jobs = _setting("jobs", jobs, source)
-        with workers_of(source, where, n_jobs) as workers:
+        with workers_of(source, where, n_jobs, own.get("methods", ["core"])) as workers:
             cohort = load_or_open(source, work_beside(out), memory, workers=workers)
             results = command(
                 cohort,

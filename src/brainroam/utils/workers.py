@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 from collections import deque
@@ -16,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.errors import BrainroamError, UsageError
 
+FORK_SERVER = sys.platform == "linux"
 SHARED = b"what the next tasks share follows"
 
 
@@ -85,10 +87,14 @@ class Workers:
         while self._idle:
             self._idle.pop().dismiss()
 
-    def start(self) -> Self:
-        """Let all processes start while there is other work to do."""
-        self._idle += [_Worker(self.preload) for _ in range(self.jobs - len(self._idle))]
-        return self
+    def start(self) -> None:
+        """Let what processes need be imported while there is other work to do."""
+        if FORK_SERVER:
+            with _interrupts_wait():
+                forkserver.set_forkserver_preload(list(self.preload))
+                forkserver.ensure_running()
+        else:
+            self._idle += [_Worker(self.preload) for _ in range(self.jobs - len(self._idle))]
 
     def map(self, function: Callable, tasks: Iterable, shared: Any) -> Generator[tuple[Any, Any], None, None]:
         """Yield each task with ``function(shared, task)``, or with its `Failure`, as they are completed."""
@@ -145,8 +151,9 @@ class Workers:
 class _Worker:
     """A process that says when it has started, takes what tasks share, and then answers one task after another."""
 
-    # A fork of a process that has computed on several threads may hang; a fresh process cannot.
-    CONTEXT = multiprocessing.get_context("spawn")
+    # A fork of a process that has computed on several threads may hang; a fresh process cannot, nor can the fork of a
+    # server that has imported what all need, once for all, and computes nothing.
+    CONTEXT: Any = multiprocessing.get_context("forkserver" if FORK_SERVER else "spawn")
 
     def __init__(self, preload: tuple[str, ...]) -> None:
         self.connection, other = self.CONTEXT.Pipe()
