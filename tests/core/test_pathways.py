@@ -1,4 +1,4 @@
-"""The linear reading that the network starts from; the rest of the pathways is tested with the worlds."""
+"""The linear reading that the network starts from; the rest of the pathways is tested with the site folds."""
 
 import numpy as np
 import pytest

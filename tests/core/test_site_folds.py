@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 
 from brainroam import make_cohort
+from brainroam.core import site_folds
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Evidence, Profiles
 from brainroam.core.site_folds import NOBODY, SiteFolds
 
 THRESHOLDS = {"tau_percentile": 70, "eta": 0.6, "zeta": 0.5}
-WORLD = frozenset({"S02"})
+FOLD = frozenset({"S02"})
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def cohort():
     return make_cohort(n_sites=4, n_per_site=16, n_rois=14, all_male_sites=1, constant_rois=2)
 
 
-def worlds_of(cohort, edges=None, y=None, covariates=None, series=None, **options):
+def folds_of(cohort, edges=None, y=None, covariates=None, series=None, **options):
     table = cohort.table
     evidence = Evidence(
         cohort_edges(cohort) if edges is None else edges,
@@ -28,10 +29,10 @@ def worlds_of(cohort, edges=None, y=None, covariates=None, series=None, **option
         table[["age", "sex"]] if covariates is None else covariates,
         SiteDeconfounder(),
     )
-    worlds = SiteFolds(evidence, THRESHOLDS, **options)
+    folds = SiteFolds(evidence, THRESHOLDS, **options)
     series = cohort.series if series is None else series
-    worlds.profiles = Profiles.compute(series, worlds.needed_edges(), 30, 5)
-    return worlds
+    folds.profiles = Profiles.compute(series, folds.needed_edges(), 30, 5)
+    return folds
 
 
 def site_residuals(cohort):
@@ -53,7 +54,7 @@ def content(pathways):
 
 
 @pytest.mark.parametrize("spoilt", ["edges", "labels", "covariates", "series"])
-def test_a_world_uses_nothing_of_the_site_it_leaves_out(cohort, spoilt):
+def test_a_fold_uses_nothing_of_the_site_it_leaves_out(cohort, spoilt):
     rng = np.random.default_rng(0)
     here = (cohort.table["site"] == "S02").to_numpy()
     edges, y = cohort_edges(cohort).copy(), cohort.labels.copy()
@@ -66,50 +67,72 @@ def test_a_world_uses_nothing_of_the_site_it_leaves_out(cohort, spoilt):
         covariates.loc[here, "age"] = 1000 * rng.random(here.sum())
     else:
         series = [rng.normal(size=x.shape) if bad else x for x, bad in zip(series, here, strict=True)]
-    honest, corrupted = worlds_of(cohort), worlds_of(cohort, edges, y, covariates, series)
-    assert content(corrupted.pathways(WORLD)) == content(honest.pathways(WORLD))
-    both = WORLD | {"S01"}
+    honest, corrupted = folds_of(cohort), folds_of(cohort, edges, y, covariates, series)
+    assert content(corrupted.pathways(FOLD)) == content(honest.pathways(FOLD))
+    both = FOLD | {"S01"}
     assert content(corrupted.pathways(both)) == content(honest.pathways(both))
     assert content(corrupted.pathways(NOBODY)) != content(honest.pathways(NOBODY))
 
 
-def test_a_world_equals_pathways_built_from_the_other_sites_alone(cohort):
+def test_a_fold_equals_pathways_built_from_the_other_sites_alone(cohort):
     others = cohort.select(["S01", "S03", "S04"])
-    alone, world = worlds_of(others).pathways(), worlds_of(cohort).pathways(WORLD)
-    np.testing.assert_array_equal(world.scaffold.edges, alone.scaffold.edges)
+    alone, fold = folds_of(others).pathways(), folds_of(cohort).pathways(FOLD)
+    np.testing.assert_array_equal(fold.scaffold.edges, alone.scaffold.edges)
     for name in ("centre", "scale", "skip"):
-        np.testing.assert_allclose(getattr(world, name), getattr(alone, name), atol=1e-9)
+        np.testing.assert_allclose(getattr(fold, name), getattr(alone, name), atol=1e-9)
     people = cohort.select(["S02"])
-    values, covariates = cohort_edges(people)[:, world.scaffold.edges], people.table[["age", "sex"]]
-    profiles = Profiles.compute(people.series, world.scaffold.edges, 30, 5).values
+    values, covariates = cohort_edges(people)[:, fold.scaffold.edges], people.table[["age", "sex"]]
+    profiles = Profiles.compute(people.series, fold.scaffold.edges, 30, 5).values
     np.testing.assert_allclose(
-        world.nodes(values, covariates, profiles), alone.nodes(values, covariates, profiles), atol=1e-6
+        fold.nodes(values, covariates, profiles), alone.nodes(values, covariates, profiles), atol=1e-6
     )
 
 
-def test_training_reads_each_site_in_the_world_without_it(cohort):
-    worlds = worlds_of(cohort)
-    episodes = worlds.training()
+def test_training_reads_each_site_in_the_fold_without_it(cohort):
+    folds = folds_of(cohort)
+    episodes = folds.training()
     assert [len(episode) for episode in episodes] == [16] * 4
-    world = worlds.pathways(WORLD)
+    fold = folds.pathways(FOLD)
     people = cohort.select(["S02"])
-    profiles = Profiles.compute(people.series, world.scaffold.edges, 30, 5).values
-    expected = world.nodes(cohort_edges(people)[:, world.scaffold.edges], people.table[["age", "sex"]], profiles)
+    profiles = Profiles.compute(people.series, fold.scaffold.edges, 30, 5).values
+    expected = fold.nodes(cohort_edges(people)[:, fold.scaffold.edges], people.table[["age", "sex"]], profiles)
     np.testing.assert_array_equal(episodes[1].features.numpy(), expected)
     np.testing.assert_array_equal(episodes[1].labels.numpy(), people.labels)
 
 
 def test_training_for_an_inner_held_out_site_leaves_it_out_of_everything(cohort):
-    worlds = worlds_of(cohort)
-    episodes = worlds.training(WORLD)
+    folds = folds_of(cohort)
+    episodes = folds.training(FOLD)
     assert len(episodes) == 3
-    sizes = [len(worlds.scaffold(WORLD | {site})) for site in ("S01", "S03", "S04")]
+    sizes = [len(folds.scaffold(FOLD | {site})) for site in ("S01", "S03", "S04")]
     assert [len(episode.features) for episode in episodes] == sizes
 
 
+def test_of_many_sites_a_group_is_trained_on_in_the_fold_without_all_of_it(cohort, monkeypatch):
+    monkeypatch.setattr(site_folds, "MOST_GROUPS", 2)
+    folds = folds_of(cohort)
+    assert sorted(map(sorted, folds.groups)) == [["S01", "S03"], ["S02", "S04"]]
+    assert [len(episode) for episode in folds.training()] == [32, 32]
+    assert [len(episode.features) for episode in folds.training()] == [len(folds.scaffold(g)) for g in folds.groups]
+    assert [name for name, _ in folds.held_out()] == ["S01", "S02", "S03", "S04"]
+
+
+def test_of_many_sites_what_is_trained_without_one_uses_nothing_of_it(cohort, monkeypatch):
+    monkeypatch.setattr(site_folds, "MOST_GROUPS", 3)  # S04 joins the first of three groups
+    here = (cohort.table["site"] == "S04").to_numpy()
+    edges, y = cohort_edges(cohort).copy(), np.where(here, 1 - cohort.labels, cohort.labels)
+    edges[here] *= -1
+    honest, corrupted = folds_of(cohort), folds_of(cohort, edges, y)
+    episodes, same = honest.training(frozenset({"S04"})), corrupted.training(frozenset({"S04"}))
+    assert [len(episode) for episode in episodes] == [16, 16, 16]
+    for one, other in zip(episodes, same, strict=True):
+        np.testing.assert_array_equal(one.features.numpy(), other.features.numpy())
+        np.testing.assert_array_equal(one.labels.numpy(), other.labels.numpy())
+
+
 def test_held_out_sites_are_read_as_an_unseen_site_whatever_training_reads(cohort):
-    by_site = worlds_of(cohort, residual="site")
-    agnostic = worlds_of(cohort, residual="agnostic")
+    by_site = folds_of(cohort, residual="site")
+    agnostic = folds_of(cohort, residual="agnostic")
     for (name, one), (other_name, other) in zip(by_site.held_out(), agnostic.held_out(), strict=True):
         assert name == other_name
         np.testing.assert_array_equal(one.features.numpy(), other.features.numpy())
@@ -117,25 +140,25 @@ def test_held_out_sites_are_read_as_an_unseen_site_whatever_training_reads(cohor
 
 
 def test_joint_training_is_everybody_on_the_pathways_they_gave(cohort):
-    worlds = worlds_of(cohort, residual="site")
-    (episode,) = worlds.joint()
-    pathways = worlds.pathways()
+    folds = folds_of(cohort, residual="site")
+    (episode,) = folds.joint()
+    pathways = folds.pathways()
     residuals = site_residuals(cohort)[:, pathways.scaffold.edges]
-    expected = pathways.standardised(residuals, worlds.profiles.of(pathways.scaffold.edges))
+    expected = pathways.standardised(residuals, folds.profiles.of(pathways.scaffold.edges))
     np.testing.assert_allclose(episode.features.numpy(), expected, atol=1e-6)
     assert len(episode) == len(cohort)
 
 
 def test_a_site_of_one_class_is_no_episode_but_serves_deconfounding(cohort):
     y = np.where(cohort.table["site"] == "S03", 0, cohort.labels)
-    worlds = worlds_of(cohort, y=y)
-    assert worlds.sites == ["S01", "S02", "S04"]
-    assert len(worlds.training()) == 3
-    assert worlds.pathways().deconfounder.sites_ == ["S01", "S02", "S03", "S04"]
+    folds = folds_of(cohort, y=y)
+    assert folds.sites == ["S01", "S02", "S04"]
+    assert len(folds.training()) == 3
+    assert folds.pathways().deconfounder.sites_ == ["S01", "S02", "S03", "S04"]
 
 
-def test_worlds_that_would_keep_fewer_than_two_sites_do_not_exist(cohort):
-    three, two = (worlds_of(cohort.select(sites)) for sites in (["S01", "S02", "S03"], ["S01", "S02"]))
+def test_folds_that_would_keep_fewer_than_two_sites_do_not_exist(cohort):
+    three, two = (folds_of(cohort.select(sites)) for sites in (["S01", "S02", "S03"], ["S01", "S02"]))
     assert len(three.held_out()) == 3
     assert three.training(frozenset({"S01"})) == []
     assert two.held_out() == two.training() == []
@@ -143,7 +166,7 @@ def test_worlds_that_would_keep_fewer_than_two_sites_do_not_exist(cohort):
 
 
 def test_orientation_and_channels_follow_the_formulas(cohort):
-    oriented, literal = worlds_of(cohort).pathways(), worlds_of(cohort, orient=False).pathways()
+    oriented, literal = folds_of(cohort).pathways(), folds_of(cohort, orient=False).pathways()
     np.testing.assert_array_equal(oriented.orientation, oriented.scaffold.signs)
     np.testing.assert_array_equal(literal.orientation, 1)
     residual = np.random.default_rng(0).normal(size=(3, len(oriented.scaffold)))
@@ -157,20 +180,20 @@ def test_orientation_and_channels_follow_the_formulas(cohort):
 
 
 def test_what_a_person_lacks_stands_at_the_training_mean(cohort):
-    pathways = worlds_of(cohort).pathways()
+    pathways = folds_of(cohort).pathways()
     n = len(pathways.scaffold)
     nodes = pathways.standardised(np.full((1, n), np.nan), np.full((1, n, 2), np.nan))
     assert (nodes == 0).all()
 
 
 def test_channels_are_standardised_over_the_training_people(cohort):
-    worlds = worlds_of(cohort, residual="site")
-    z = worlds.joint()[0].features.numpy().astype(float)
-    complete = ~np.isnan(site_residuals(cohort)[:, worlds.scaffold().edges]).any(axis=0)
+    folds = folds_of(cohort, residual="site")
+    z = folds.joint()[0].features.numpy().astype(float)
+    complete = ~np.isnan(site_residuals(cohort)[:, folds.scaffold().edges]).any(axis=0)
     np.testing.assert_allclose(z[complete].std(axis=1), 1, atol=0.1)  # the static channel is scaled about its mean
     np.testing.assert_allclose(z[complete][..., 1:].mean(axis=1), 0, atol=1e-5)
 
 
 def test_covariates_may_be_absent(cohort):
     empty = pd.DataFrame(index=range(len(cohort)))
-    assert len(worlds_of(cohort, covariates=empty).training()) == 4
+    assert len(folds_of(cohort, covariates=empty).training()) == 4

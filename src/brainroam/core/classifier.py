@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from brainroam.core.training import Schedule
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
+MOST_ASKED = 9  # inner sites, in groups of ``trial_sites``, whether they gain from training
 
 
 class CoreClassifier(FrozenCore):
@@ -97,8 +98,8 @@ class CoreClassifier(FrozenCore):
         Hold out only so many training sites, drawn by the seed, to choose epochs and threshold; by default each once.
     trial_sites : int
         Of these, so many at a time are trained for, drawn by the seed: the first choose the epochs, the others are
-        asked whether they gain from them, until some do not, see `brainroam.core.early_stopping`. Without a skip
-        connection all of them are trained for at once.
+        asked whether they gain from them, until some do not or nine do, see `brainroam.core.early_stopping`. Without a
+        skip connection all of them are trained for at once.
     learning_rate, weight_decay, batch_size
         Of Adam.
     huber_k, huber_delta : float
@@ -123,7 +124,7 @@ class CoreClassifier(FrozenCore):
     calibration_ : Calibration
         Threshold and slope learned on inner held-out sites.
     inner_scores_ : ndarray of shape (n,)
-        Out-of-site logit of each training person, NaN where their site could not be held out.
+        Out-of-site logit of each training person, NaN where their site was not or could not be held out.
     chosen_ : dict
         Epochs and thresholds chosen, and the inner AUC of the choice.
     notes_ : list of str
@@ -304,7 +305,7 @@ class CoreClassifier(FrozenCore):
         if self._untrained(self._most_epochs()):
             folds = self._site_folds(evidence, cohort, tau_percentile, eta, ())
             return folds, self._no_epochs(folds, inner)
-        first, *further = self._groups(inner) if self._must_earn() else [inner]
+        first, *further = self._groups(inner)[: -(-MOST_ASKED // self.trial_sites)] if self._must_earn() else [inner]
         folds = self._site_folds(evidence, cohort, tau_percentile, eta, first)
         trials = self._trials(folds, first)
         if not trials:
@@ -397,7 +398,7 @@ class CoreClassifier(FrozenCore):
             scores = np.full(len(y), np.nan)
             for name, logits in choice.logits.items():
                 scores[site == name] = logits
-            alone = [name for name in self._drawn(folds.sites, self.inner_sites) if name not in choice.logits]
+            alone = [name for name in self._drawn(folds.sites, self.inner_sites) if not folds.can_hold_out(name)]
             if alone:
                 self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
         self.calibration_ = calibrate(scores, y, site)

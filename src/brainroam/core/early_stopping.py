@@ -8,7 +8,7 @@ errors of that gain over the sites, so that chance alone rarely trains a network
 better than at t = 0 nobody looks any further.
 
 Few sites are enough to see that training is not worth it. So t is chosen on a few of them, and the others are asked a
-few at a time whether they gain from t epochs (`confirm_epochs`). Each time the gain of all sites so far has to be
+few at a time whether they gain from t epochs (`confirm_epochs`), nine at most. Each time the gain of all has to be
 earned in this sense; the first time it is not, t = 0 is chosen and the sites that are left are not trained for.
 """
 

@@ -4,10 +4,12 @@ A fold is named by the training sites it leaves out, and holds the pathways that
 network is trained on the people of each site e, read on the pathways of the fold without e. To validate on site e, it
 is trained on the people of each other site e' on the pathways of the fold without e and e', and read on e in the fold
 without e. The fold that leaves no site out is used for unseen sites.
+
+Of more than `MOST_GROUPS` sites a few together stand for one in training: each fold needs pathways of its own, and
+finding them for every pair of many sites would take longer than the training.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +23,13 @@ from brainroam.errors import EmptyScaffoldError
 if TYPE_CHECKING:
     from brainroam.core.gate import PathwayGraph
 
+MOST_GROUPS = 10
 LeftOut = frozenset[str]
 NOBODY: LeftOut = frozenset()
 
 
 class SiteFolds:
-    """All folds that leave out at most two of the training sites.
+    """All folds that leave out a site, a site and a group of sites, or none.
 
     Parameters
     ----------
@@ -65,6 +68,7 @@ class SiteFolds:
         self.gates = gates
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
         self.evidence, self.sites, self._thresholds = evidence, evidence.sites, thresholds
+        self.groups = grouped(self.sites, evidence.site)
         self.profiles: Profiles | None = None
         self._scaffolds: dict[LeftOut, Scaffold] = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
         self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
@@ -85,6 +89,10 @@ class SiteFolds:
         """The scaffold of one fold."""
         return self._scaffolds[left_out]
 
+    def can_hold_out(self, site: str) -> bool:
+        """Whether the other sites have a scaffold."""
+        return frozenset({site}) in self._scaffolds
+
     def needed_edges(self) -> np.ndarray:
         """Every edge that is in the scaffold of some fold, ascending."""
         return edges_of(self._scaffolds.values())
@@ -103,11 +111,11 @@ class SiteFolds:
         return self._pathways[left_out]
 
     def training(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
-        """One episode per site that is not left out, each read in the fold without it."""
+        """One episode per group of sites, as far as they are not left out, each read in the fold without it."""
         return [
-            self._episode(left_out | {site}, [site], self.residual)
-            for site in self.sites
-            if site not in left_out and left_out | {site} in self._scaffolds
+            self._episode(left_out | group, sorted(group - left_out), self.residual)
+            for group in self.groups
+            if group - left_out and left_out | group in self._scaffolds
         ]
 
     def joint(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
@@ -119,9 +127,8 @@ class SiteFolds:
 
         ``static`` episodes have the static channel alone, in numpy: all that `LinearReading` looks at.
         """
-        folds = [(site, frozenset({site})) for site in (self.sites if sites is None else sites)]
-        known = [(site, fold) for site, fold in folds if fold in self._scaffolds]
-        return [(site, self._episode(fold, [site], "agnostic", static)) for site, fold in known]
+        known = [site for site in (self.sites if sites is None else sites) if self.can_hold_out(site)]
+        return [(site, self._episode(frozenset({site}), [site], "agnostic", static)) for site in known]
 
     def _episode(self, left_out: LeftOut, sites: Sequence[str], residual: str, static: bool = False) -> AnyEpisode:
         people = np.flatnonzero(np.isin(self.evidence.site, sites))
@@ -153,17 +160,33 @@ class SiteFolds:
         return placed(self.evidence.y[people].astype(np.float32), None if static else self.device)
 
     def _left_out(self, trained: Sequence[str]) -> Iterator[LeftOut]:
-        """Each site alone, and with each site to be trained without, where two sites with both classes remain.
+        """Each site alone, and each group alone and with a site to be trained without, where two sites remain.
 
         Only what is not known yet.
         """
-        alone = [frozenset({site}) for site in self.sites if len(self.sites) >= 3]
-        pairs = [frozenset(pair) for pair in combinations(self.sites, 2) if len(self.sites) >= 4]
-        wanted = [*alone, *(pair for pair in pairs if not pair.isdisjoint(trained))]
-        yield from (left_out for left_out in wanted if left_out not in self._scaffolds)
+        alone = [frozenset({site}) for site in self.sites]
+        both = [frozenset({site}) | group for site in trained for group in self.groups]
+        for left_out in dict.fromkeys([*alone, *self.groups, *both]):
+            if left_out not in self._scaffolds and len(set(self.sites) - left_out) >= 2:
+                yield left_out
 
     def _inside(self, left_out: LeftOut) -> list[str]:
         return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]
+
+
+def grouped(sites: Sequence[str], site: np.ndarray) -> list[LeftOut]:
+    """Each site alone; of many, `MOST_GROUPS` groups with about the same number of people.
+
+    >>> [len(group) for group in grouped([f"S{k}" for k in range(12)], np.repeat([f"S{k}" for k in range(12)], 5))]
+    [2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+    """
+    if len(sites) <= MOST_GROUPS:
+        return [frozenset({name}) for name in sites]
+    size = {name: int((site == name).sum()) for name in sites}
+    groups: list[list[str]] = [[] for _ in range(MOST_GROUPS)]
+    for name in sorted(sites, key=lambda name: (-size[name], name)):
+        min(groups, key=lambda group: sum(size[other] for other in group)).append(name)
+    return [frozenset(group) for group in groups]
 
 
 def placed(values: np.ndarray, device: str | None) -> Any:

@@ -115,8 +115,8 @@ class Shelf(dict):
     user may open.
 
     >>> shelf = Shelf(Path(tempfile.mkdtemp()))
-    >>> shelf["world"] = [1, 2]
-    >>> shelf["world"]
+    >>> shelf["fold"] = [1, 2]
+    >>> shelf["fold"]
     [1, 2]
     """
 
