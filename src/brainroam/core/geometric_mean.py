@@ -37,7 +37,7 @@ QUADRATIC = 0.05  # a Newton step from a mean logarithm with entries up to s lea
 PREDICTED = 3e-5  # largest entry that the solve for the mean of most participants may leave
 ROUGH = 0.3  # how far the mean of every eighth participant is brought down: their sampling error is larger
 SAMPLED = 80  # participants from whom the solve is preconditioned
-CHUNK = 32  # participants at a time: large enough for one matrix product, small enough for the cache
+CHUNK = 16  # participants at a time: large enough for one matrix product, small enough for the cache
 MAX_STEPS = 30
 FEW = 64  # below this many participants there is nothing to gain from a sample
 

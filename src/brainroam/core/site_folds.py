@@ -68,7 +68,7 @@ class SiteFolds:
         self.gates = gates
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
         self.evidence, self.sites, self._thresholds = evidence, evidence.sites, thresholds
-        self.groups = grouped(self.sites, evidence.site)
+        self.groups = [frozenset(group) for group in grouped(self.sites, evidence.site, MOST_GROUPS)]
         self.profiles: Profiles | None = None
         self._scaffolds: dict[LeftOut, Scaffold] = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
         self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
@@ -174,19 +174,20 @@ class SiteFolds:
         return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]
 
 
-def grouped(sites: Sequence[str], site: np.ndarray) -> list[LeftOut]:
-    """Each site alone; of many, `MOST_GROUPS` groups with about the same number of people.
+def grouped(sites: Sequence[str], site: np.ndarray, most: int) -> list[list[str]]:
+    """Each site alone; of more than ``most``, so many groups with about the same number of people.
 
-    >>> [len(group) for group in grouped([f"S{k}" for k in range(12)], np.repeat([f"S{k}" for k in range(12)], 5))]
-    [2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+    The largest site first, each into the group with the fewest people so far.
+
+    >>> grouped(["A", "B", "C"], np.array(["A", "A", "A", "B", "C"]), most=2)
+    [['A'], ['B', 'C']]
     """
-    if len(sites) <= MOST_GROUPS:
-        return [frozenset({name}) for name in sites]
-    size = {name: int((site == name).sum()) for name in sites}
-    groups: list[list[str]] = [[] for _ in range(MOST_GROUPS)]
-    for name in sorted(sites, key=lambda name: (-size[name], name)):
-        min(groups, key=lambda group: sum(size[other] for other in group)).append(name)
-    return [frozenset(group) for group in groups]
+    if len(sites) <= most:
+        return [[name] for name in sites]
+    groups: list[list[str]] = [[] for _ in range(most)]
+    for name in sorted(sites, key=lambda name: (-int((site == name).sum()), name)):
+        min(groups, key=lambda group: int(np.isin(site, group).sum())).append(name)
+    return groups
 
 
 def placed(values: np.ndarray, device: str | None) -> Any:

@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.auc import aucs
 from brainroam.core.calibration import Calibration, calibrate
+from brainroam.core.site_folds import grouped
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
@@ -170,21 +171,11 @@ def inner_folds(
         return
     if tuning == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
-    for left_out in _grouped(sites, site, len(sites) if groups is None else min(groups, len(sites))):
+    for left_out in grouped(sites, site, len(sites) if groups is None else groups):
         inside = np.isin(site, left_out)
         if len(set(y[~inside])) == 2:
             held_out = np.flatnonzero(inside)
             yield without_relatives(np.flatnonzero(~inside), held_out, codes), held_out
-
-
-def _grouped(sites: list[str], site: np.ndarray, n_groups: int) -> list[list[str]]:
-    """The largest site first, each into the group with the fewest people so far."""
-    if n_groups == len(sites):
-        return [[name] for name in sites]
-    groups: list[list[str]] = [[] for _ in range(n_groups)]
-    for name in sorted(sites, key=lambda name: (-int((site == name).sum()), name)):
-        min(groups, key=lambda group: int(np.isin(site, group).sum())).append(name)
-    return groups
 
 
 def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
