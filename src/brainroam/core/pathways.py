@@ -16,9 +16,9 @@ mean): the network begins as the ridge itself, and a gate that moves away from i
 the prior's gates, for which it was not solved, the ridge lost 1.9 points with CC200 (docs/results/abide20.md).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial, singledispatch
+from functools import cached_property, partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from brainroam.core.scaffold import (
     site_contrasts,
     sites_with_both_classes,
 )
+from brainroam.core.site_edges import zero_where_missing
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import group_codes
 from brainroam.data.stored_array import StoredArray
@@ -272,10 +273,9 @@ class Evidence:
             # A missing edge stands at its site's own fit: then products over people add up over sites (site_summary).
             return self.residuals_of(people, scaffold.edges, deconfounder, complete=True) * orientation
 
-        static = _Batches(read, self.batches(here))
-        spread = Moments.of(static).scale
-        columns = np.concatenate([np.nan_to_num(x / spread) for x in static])
-        weights = _skip_weights(columns, self.y[here], skip)
+        static, spread = _all_read(read, self.batches(here), len(scaffold))
+        static /= spread
+        weights = _skip_weights(zero_where_missing(static), self.y[here], skip)
         # r_site is centred site by site; a mean over people would only add noise
         centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
         if profiles is not None:
@@ -293,7 +293,7 @@ class Evidence:
         for name in sites:
             if name not in known:
                 read = partial(profiles.of, profiles.edges)
-                known[name] = Moments.of(_Batches(read, self.batches(self.site == name)))
+                known[name] = Moments.of(map(read, self.batches(self.site == name)))
         return Moments.joined([known[name] for name in sites])
 
     def _people_of(
@@ -348,14 +348,20 @@ def positions(people: np.ndarray) -> np.ndarray:
     return np.flatnonzero(people) if people.dtype == bool else people
 
 
-class _Batches:
-    """What is read of one batch of people after the other, as often as asked; a single batch is read once."""
-
-    def __init__(self, read: Callable[[np.ndarray], np.ndarray], batches: list[np.ndarray]) -> None:
-        self._read, self._n = lru_cache(maxsize=1)(lambda k: read(batches[k])), len(batches)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return map(self._read, range(self._n))
+def _all_read(
+    read: Callable[[np.ndarray], np.ndarray], batches: list[np.ndarray], width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is read of one batch of people after the other (n, width), and its spread over them."""
+    if len(batches) == 1:
+        values = read(batches[0])
+        return values, Moments.of([values]).scale
+    values, start, moments = np.empty((sum(map(len, batches)), width)), 0, []
+    for people in batches:
+        part = values[start : start + len(people)]
+        part[:] = read(people)
+        moments.append(Moments.of([part]))
+        start += len(people)
+    return values, Moments.joined(moments).scale
 
 
 def through_gates(weights: np.ndarray, gates: np.ndarray) -> np.ndarray:

@@ -43,14 +43,13 @@ class StoredArray(NDArrayOperatorsMixin):
         self.rows = np.arange(self._values.shape[0])
 
     @classmethod
-    def create(cls, path: Path, n_people: int, n_columns: int, wide: bool = False) -> "StoredArray":
-        """Open it, made if it is new; ``wide`` chunks hold all columns of a person, to read people in any order."""
+    def create(cls, path: Path, n_people: int, n_columns: int) -> "StoredArray":
+        """Open it, made if it is new."""
         zarr = extra("store", "zarr")
-        chunks = (1, max(n_columns, 1)) if wide else (PEOPLE, COLUMNS)
         group = zarr.open_group(path, mode="a", attributes={"batch": PEOPLE})
         settings = {"dtype": "f8", "fill_value": np.nan, "compressors": zarr.codecs.Crc32cCodec()}
         if "values" not in group:
-            group.create_array("values", shape=(n_people, n_columns), chunks=chunks, **settings)
+            group.create_array("values", shape=(n_people, n_columns), chunks=(PEOPLE, COLUMNS), **settings)
         if "written" not in group:
             group.create_array("written", shape=(-(-n_people // PEOPLE),), chunks=(1,), dtype="u1", fill_value=0)
         return cls(path)

@@ -155,9 +155,9 @@ class StoredCohort(Cohort):
         place = np.argsort(whole._order)
         return stored[place[rows]]
 
-    def stored(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray], wide: bool = False) -> StoredArray:
+    def stored(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> StoredArray:
         """The array of a feature of everybody, which need not be written yet."""
-        return StoredArray.create(self._path(key), len(self), compute([self.series[0]]).shape[1], wide)
+        return StoredArray.create(self._path(key), len(self), compute([self.series[0]]).shape[1])
 
     def write(self, stored: StoredArray, k: int, compute: Callable[[list[np.ndarray]], np.ndarray]) -> None:
         """Compute and write one batch of a feature."""

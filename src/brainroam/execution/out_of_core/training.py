@@ -24,7 +24,7 @@ from brainroam.data.groups import group_codes
 from brainroam.data.stored_array import StoredArray
 from brainroam.data.stored_cohort import StoredCohort
 
-AT_A_TIME = 32  # people read together
+AT_A_TIME = 128  # people read together; each time the slopes of their sites are pooled again
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
 # neighbours; contrasts and regressions of a site and edge.
 STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
@@ -65,7 +65,7 @@ class StoredEvidence(Evidence):
         if self._narrow is None:
             return self.edges[np.ix_(positions(people), edges)]
         known, scratch = self._narrow
-        return scratch.array[positions(people), np.searchsorted(known, edges)]
+        return scratch.read(positions(people), np.searchsorted(known, edges))
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people, a few at a time."""
@@ -84,13 +84,28 @@ class StoredEvidence(Evidence):
 
 
 class Scratch:
-    """Columns of the people of a cohort, a person in one piece, for as long as this object lives."""
+    """Columns of the people of a cohort in a file, a person in one piece, for as long as this object lives.
+
+    People are read in any order again and again, by this process alone: a plain file does that ten times as fast as
+    chunks of Zarr, whose checksums and shared writing nobody needs here.
+    """
 
     def __init__(self, cohort: StoredCohort, width: int, read: Callable[[np.ndarray], np.ndarray]) -> None:
         self._folder = tempfile.TemporaryDirectory(dir=cohort.folder, prefix="scratch-")
-        self.array = StoredArray.create(Path(self._folder.name) / "columns.zarr", len(cohort), width, wide=True)
-        for k in self.array.missing():
-            self.array.write(k, read(self.array.people(k)))
+        self._path, self._width = Path(self._folder.name) / "columns", width
+        with self._path.open("wb") as file:
+            for start in range(0, len(cohort), stored_cohort.BATCH):
+                people = np.arange(start, min(start + stored_cohort.BATCH, len(cohort)))
+                read(people).astype(float).tofile(file)
+
+    def read(self, people: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Some columns of some people."""
+        found = np.empty((len(people), len(columns)))
+        with self._path.open("rb") as file:
+            for row, person in zip(found, people.tolist(), strict=True):
+                file.seek(8 * self._width * person)
+                row[:] = np.fromfile(file, float, self._width)[columns]
+        return found
 
 
 @dataclass(frozen=True)
@@ -98,14 +113,14 @@ class StoredProfiles(Profiles):
     """Log profiles that are read from disk."""
 
     values: Scratch  # type: ignore[assignment]
+    n_people: int
 
     def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The values (n, len(edges), 2) of a subset of the edges."""
-        array = self.values.array
-        places = positions(np.arange(len(array))[people])
+        places = np.arange(self.n_people)[people]
         columns = np.searchsorted(self.edges, edges)
         both = np.stack([2 * columns, 2 * columns + 1], axis=1).ravel()
-        return array[places, both].reshape(len(places), -1, 2)
+        return self.values.read(places, both).reshape(len(places), -1, 2)
 
 
 class Shelf(dict):
@@ -162,4 +177,4 @@ def _(
         ]
         return np.stack(found)
 
-    return StoredProfiles(edges, Scratch(cohort, 2 * len(edges), read))
+    return StoredProfiles(edges, Scratch(cohort, 2 * len(edges), read), len(cohort))
