@@ -17,7 +17,7 @@ SHORTER = {
     "bench_engine": ["--repeats", "1"],
     "bench_fit": ["--people", "150", "--rois", "80"],
     "bench_memory": ["300", "200"],
-    "bench_scale": ["--people", "125,250,500", "--rois", "100"],
+    "bench_scale": ["--people", "125,250", "--rois", "100"],
 }
 
 start = time.perf_counter()

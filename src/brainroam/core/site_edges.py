@@ -18,7 +18,10 @@ means of site e, p_e = n1 n0 / (n1 + n0), and s the standard deviation of r over
 Without centring, r = x in training (the mean of the site where the edge is missing), and b_bar is the mean over people.
 """
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -53,7 +56,7 @@ class SiteEdges:
 
     def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:
         whole, self._rows = cohort.origin
-        self._labels, self._memory = cohort.labels, cohort.memory
+        self._labels, self._memory, self._folder = cohort.labels, cohort.memory, cohort.folder
         self.kind, self.centred, self._cache = kind, centred, cohort.cache
         self._values = cohort_edges(whole, *kind)
         self.n_edges = self._values.shape[1]
@@ -125,7 +128,7 @@ class SiteEdges:
 
     def residuals(self) -> "ResidualBlocks":
         """r of everybody, block after block of edges."""
-        return ResidualBlocks(self._blocks, self._residual_block, self._memory / 4)
+        return ResidualBlocks(self._blocks, self._residual_block, self._memory / 4, self._folder)
 
     def _residual_block(self, columns: slice) -> np.ndarray:
         """r of everybody (n, edges) in the order of the cohort, in single precision."""
@@ -187,25 +190,47 @@ class SiteEdges:
 
 
 class ResidualBlocks:
-    """Blocks of edges that are walked over again and again; as many as memory allows are computed once.
+    """Blocks of edges that are walked over again and again, each computed once.
+
+    As many as memory allows are kept there; with a ``folder`` the others are kept in a file below it, without one they
+    are computed every time.
 
     >>> blocks = ResidualBlocks([slice(0, 2), slice(2, 3)], lambda columns: np.zeros((4, 2), np.float32), 40)
     >>> [columns.start for columns, _ in blocks], [columns.start for columns, _ in blocks]
     ([0, 2], [0, 2])
     """
 
-    def __init__(self, columns: Sequence[slice], compute: Callable[[slice], np.ndarray], memory: float) -> None:
+    def __init__(
+        self,
+        columns: Sequence[slice],
+        compute: Callable[[slice], np.ndarray],
+        memory: float,
+        folder: Path | None = None,
+    ) -> None:
         self._columns, self._compute, self._memory = columns, compute, memory
+        # It is deleted with this object.
+        self._file = None if folder is None else tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         self._kept: dict[int, np.ndarray] = {}
+        self._filed: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def __iter__(self) -> Iterator[tuple[slice, np.ndarray]]:
         for columns in self._columns:
-            block = self._kept.get(columns.start)
-            if block is None:
-                block = self._compute(columns)
-                if sum(kept.nbytes for kept in self._kept.values()) + block.nbytes <= self._memory:
-                    self._kept[columns.start] = block
-            yield columns, block
+            yield columns, self._block(columns)
+
+    def _block(self, columns: slice) -> np.ndarray:
+        if columns.start in self._kept:
+            return self._kept[columns.start]
+        if self._file is not None and columns.start in self._filed:
+            place, shape = self._filed[columns.start]
+            self._file.seek(place)
+            return np.fromfile(self._file, np.float32, int(np.prod(shape))).reshape(shape)
+        block = self._compute(columns)
+        if sum(kept.nbytes for kept in self._kept.values()) + block.nbytes <= self._memory:
+            self._kept[columns.start] = block
+        elif self._file is not None:
+            self._filed[columns.start] = self._file.seek(0, os.SEEK_END), block.shape
+            block.tofile(self._file)
+        return block
 
 
 def zero_where_missing(values: np.ndarray) -> np.ndarray:

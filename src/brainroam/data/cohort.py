@@ -275,6 +275,7 @@ class Cohort:
 
     on_disk = False  # whether series and edges are too large for memory, see `brainroam.data.stored_cohort`
     memory = float("inf")  # bytes that a process may use for a cohort on disk
+    folder: Path | None = None  # where what does not fit into that is kept
 
     def batches(self) -> "Iterator[Cohort]":
         """These people, as many at a time as memory allows: at once."""

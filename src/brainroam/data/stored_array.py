@@ -17,7 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from brainroam.errors import ReaderError, UsageError
 from brainroam.utils.optional import extra
 
-PEOPLE, COLUMNS = 64, 1024  # in a chunk: half a megabyte
+PEOPLE, COLUMNS = 256, 1024  # in a chunk: two megabytes, since each chunk costs a millisecond whatever its size
 MOST_BYTES = 500e6  # to be read at once
 
 

@@ -75,6 +75,7 @@ class StoredCohort(Cohort):
     """
 
     on_disk = True
+    folder: Path
 
     def __init__(
         self,
