@@ -166,7 +166,7 @@ def _without_relatives(name: str, train: np.ndarray, test: np.ndarray, codes: np
     kept = without_relatives(train, test, codes)
     if not len(kept):
         raise DataError(
-            f"everybody else is of a group that is also at {name}: nobody is left to train on; mend 'group'"
+            f"everybody else is of a group that is also at {name}: no participants remain to train on; mend 'group'"
         )
     lost = len(train) - len(kept)
     note = left_out_note(lost, f"their group (family or person) is also at {name}, which is held out")
