@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 TOL = 1e-11  # of the residual, relative to the target
 MAX_STEPS = 500
-NARROW = 256  # edges at a time
+CACHED = 2**17  # numbers that are worked on at a time: a megabyte, which a core keeps beside it
 Blocks = Iterable[tuple[slice, np.ndarray]]
 
 
@@ -92,11 +92,12 @@ class _Problems:
 
     def _walk(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Some edges at a time, in double precision in one piece of memory that stays in the cache."""
-        room = np.empty((len(self.inside), NARROW))
+        width = max(CACHED // len(self.inside), 16)
+        room = np.empty((len(self.inside), width))
         for edges, block in self.blocks:
-            for start in range(0, block.shape[1], NARROW):
-                some = block[:, start : start + NARROW]
-                x = room if some.shape[1] == NARROW else np.empty(some.shape)
+            for start in range(0, block.shape[1], width):
+                some = block[:, start : start + width]
+                x = room if some.shape[1] == width else np.empty(some.shape)
                 np.copyto(x, some)
                 first = edges.start + start
                 yield slice(first, first + some.shape[1]), x
