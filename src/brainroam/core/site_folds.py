@@ -18,6 +18,7 @@ from brainroam.core.episodes import AnyEpisode, Episode, UnreadEpisode
 from brainroam.core.linegraph import prior_gates
 from brainroam.core.pathways import Evidence, Pathways, Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.data.site_groups import grouped
 from brainroam.errors import EmptyScaffoldError
 
 if TYPE_CHECKING:
@@ -172,22 +173,6 @@ class SiteFolds:
 
     def _inside(self, left_out: LeftOut) -> list[str]:
         return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]
-
-
-def grouped(sites: Sequence[str], site: np.ndarray, most: int) -> list[list[str]]:
-    """Each site alone; of more than ``most``, so many groups with about the same number of people.
-
-    The largest site first, each into the group with the fewest people so far.
-
-    >>> grouped(["A", "B", "C"], np.array(["A", "A", "A", "B", "C"]), most=2)
-    [['A'], ['B', 'C']]
-    """
-    if len(sites) <= most:
-        return [[name] for name in sites]
-    groups: list[list[str]] = [[] for _ in range(most)]
-    for name in sorted(sites, key=lambda name: (-int((site == name).sum()), name)):
-        min(groups, key=lambda group: int(np.isin(site, group).sum())).append(name)
-    return groups
 
 
 def placed(values: np.ndarray, device: str | None) -> Any:

@@ -25,9 +25,9 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.auc import aucs
 from brainroam.core.calibration import Calibration, calibrate
-from brainroam.core.site_folds import grouped
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
+from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.errors import DataError, unknown
 from brainroam.methods.base import Method, MethodInfo
