@@ -84,5 +84,7 @@ def test_one_person_scores_as_in_company(name):
     model = fitted(name, whole)
     together = model.score(test)
     alone = [model.score(test.subset([i]))[0] for i in range(len(test))]
-    assert np.allclose(alone, together, rtol=0, atol=1e-6 * np.abs(together).max())  # CORE computes in single precision
+    # CORE computes in single precision: sums of numbers about 1 are rounded differently by another processor.
+    size = max(np.abs(together).max(), 1.0 if name.startswith("core") else 0.0)
+    assert np.allclose(alone, together, rtol=0, atol=1e-6 * size)
     assert np.allclose(model.calibration_(np.array(alone)), model.probability(test), rtol=0, atol=1e-7)
