@@ -5,25 +5,21 @@
                                      [--engine local] [--work DIR] [--check] [--kill]
 
 For each number of people a synthetic store of twelve sites is written in a stream, then `brainroam loso` runs on it as
-a user would type it, and the memory of its largest process is measured. Seconds are processor
-time, so that what else runs on the machine does not count; wall time stands beside them. The exponent is that of
+a user would type it, and the most that all its processes held together is measured. Seconds are processor time of all
+of them, so that what else runs on the machine does not count; wall time stands beside them. The exponent is that of
 seconds against people, 1 where twice the people take twice the time. With --check the smallest study is done in memory
 too, and scores are compared; with --kill the largest is also killed after two runs and started again.
 """
 
 import argparse
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import Cost, command_cost
 
 from brainroam.data.store import write_store
 
@@ -61,29 +57,15 @@ def make_store(path: Path, n_people: int, n_rois: int, n_volumes: int, seed: int
     return write_store(path, table, people())
 
 
-def loso(store: Path, out: Path, method: str, options: argparse.Namespace, kill_after: int | None = None) -> dict:
-    """Run the study as typed, within ``--memory`` or, with None, in memory; processor and wall seconds, peak memory."""
-    code = "from brainroam.cli import main; main()"
-    command = [sys.executable, "-c", code, "loso", str(store), "--methods", method, "--out", str(out)]
+def loso(store: Path, out: Path, method: str, options: argparse.Namespace, kill_after: int | None = None) -> Cost:
+    """Run the study as typed, within ``--memory`` or, with None, in memory; kill it after some runs if asked."""
+    command = ["loso", str(store), "--methods", method, "--out", str(out), "--quiet"]
     command += ["--jobs", str(options.jobs), "--engine", options.engine, "--tuning", options.tuning]
     command += ["--memory", options.memory] if options.memory else []
     command += ["--held-out", options.held_out] if options.held_out else []
-    start = time.perf_counter()
-    with tempfile.TemporaryFile() as errors:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
-        ended = 0
-        while not ended:
-            if kill_after is not None and len(list(out.glob("runs/*.json"))) >= kill_after:
-                process.send_signal(signal.SIGKILL)
-            time.sleep(0.2)
-            ended, status, used = os.wait4(process.pid, os.WNOHANG)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode and kill_after is None:
-            errors.seek(0)
-            raise SystemExit(errors.read().decode())
-    seconds = used.ru_utime + used.ru_stime  # of all its processes; the memory is that of the largest
-    return {"cpu": seconds, "wall": time.perf_counter() - start, "peak_mb": used.ru_maxrss / 1000}
+    if kill_after is None:
+        return command_cost(command)
+    return command_cost(command, kill_when=lambda: len(list(out.glob("runs/*.json"))) >= kill_after)
 
 
 def scores(out: Path) -> pd.DataFrame:
@@ -120,13 +102,13 @@ def main() -> None:
                     stores[n] = make_store(scratch / f"{n}.zarr", n, options.rois, options.volumes)
                 out = scratch / f"{method}-{n}"
                 cost = loso(stores[n], out, method, options)
-                costs.append(cost["cpu"])
-                line = f"{method:>16} {n:7d} {cost['cpu']:8.1f} {cost['wall']:8.1f} {cost['peak_mb']:8.0f}"
+                costs.append(cost.processor)
+                line = f"{method:>16} {n:7d} {cost.processor:8.1f} {cost.wall:8.1f} {cost.megabytes:8.0f}"
                 if options.check and n == options.people[0]:
                     other = scratch / f"{method}-{n}-in-memory"
                     cost = loso(stores[n], other, method, in_memory)
                     gap = np.abs(scores(out)["score"].to_numpy() - scores(other)["score"].to_numpy()).max()
-                    line += f"   in memory {cost['cpu']:.1f} s, {cost['peak_mb']:.0f} MB, scores differ by {gap:.1e}"
+                    line += f"   in memory {cost.processor:.1f} s, {cost.megabytes:.0f} MB, scores differ by {gap:.1e}"
                 print(line, flush=True)
             if options.kill:
                 torn = scratch / f"{method}-torn"
@@ -134,7 +116,9 @@ def main() -> None:
                 again = loso(stores[n], torn, method, options)
                 same = scores(torn)["score"].equals(scores(out)["score"])
                 words = "equal" if same else "DIFFERENT"
-                print(f"{method:>16} killed after 2 runs, went on for {again['cpu']:.1f} s; scores {words}", flush=True)
+                print(
+                    f"{method:>16} killed after 2 runs, went on for {again.processor:.1f} s; scores {words}", flush=True
+                )
             if len(costs) > 1:
                 exponent = np.polyfit(np.log(options.people), np.log(costs), 1)[0]
                 print(f"{method:>16} exponent of processor seconds against people: {exponent:.2f}", flush=True)

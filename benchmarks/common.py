@@ -113,8 +113,13 @@ class Cost(NamedTuple):
         return f"{self.wall:8.1f} s, {self.processor:8.1f} s of processor time, peak {self.megabytes:6.0f} MB"
 
 
-def command_cost(arguments: Sequence[str], source: Path | None = None) -> Cost:
-    """Run `brainroam` as typed, of the checkout whose ``src`` is ``source`` if given; stop where it fails."""
+def command_cost(
+    arguments: Sequence[str], source: Path | None = None, kill_when: Callable[[], bool] | None = None
+) -> Cost:
+    """Run `brainroam` as typed, of the checkout whose ``src`` is ``source`` if given; stop where it fails.
+
+    With ``kill_when`` it is killed as soon as that says so.
+    """
     program = [sys.executable, "-c", "from brainroam.cli import main; main()", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if source is not None:
@@ -125,9 +130,11 @@ def command_cost(arguments: Sequence[str], source: Path | None = None) -> Cost:
             tree = processes_of(process.pid)
             used |= tree
             peak = max(peak, megabytes_of(tree))
+            if kill_when is not None and kill_when():
+                process.kill()
             time.sleep(0.2)
     wall = time.perf_counter() - start
-    if process.returncode:
+    if process.returncode and kill_when is None:
         raise SystemExit(f"brainroam {' '.join(arguments)} failed with {process.returncode}")
     return Cost(wall, sum(used.values()), peak)
 

@@ -351,7 +351,10 @@ def positions(people: np.ndarray) -> np.ndarray:
 def _all_read(
     read: Callable[[np.ndarray], np.ndarray], batches: list[np.ndarray], width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What is read of one batch of people after the other (n, width), and its spread over them."""
+    """What is read of one batch of people after the other (n, width), and its spread over them.
+
+    Several batches are filled into one array: put side by side afterwards they would take the memory twice.
+    """
     if len(batches) == 1:
         values = read(batches[0])
         return values, Moments.of([values]).scale
