@@ -63,8 +63,8 @@ def test_a_nuisance_that_is_zero_or_given_twice_changes_nothing():
     np.testing.assert_allclose(x.T @ twice, x.T @ once, atol=1e-8)
 
 
-@pytest.mark.parametrize("shape", [(30, 12), (12, 30)])
-def test_ridge_weights_are_the_same_by_people_and_by_features(shape):
+@pytest.mark.parametrize("shape", [(30, 12), (12, 30), (1002, 1001), (1001, 1300)])
+def test_ridge_weights_are_the_same_by_people_by_features_and_by_iterations(shape):
     rng = np.random.default_rng(1)
     x, target = rng.normal(size=shape), rng.normal(size=shape[0])
     size = np.mean(np.sum(x**2, axis=1))

@@ -12,7 +12,7 @@ With ``L_i = U_i diag(l_i) U_i'``, moving G along S changes the mean logarithm b
 so ``H[S] = g`` is a Newton step. H is near a multiple of the identity (its coefficients lie between 1 and about 2), and
 a few conjugate-gradient steps solve it in the eigenbases that g has needed anyway, stored in single precision: an error
 of 1e-7 in H costs nothing. Convergence is quadratic: from the mean of every eighth participant three
-eigendecompositions each reach a mean logarithm below 1e-10.
+eigendecompositions each reach a mean logarithm below 1e-10. A round that cannot be the last is in single precision.
 
 Near the mean (`near_enough`) the logarithms follow the last step S to first order, so that the last
 eigendecompositions serve the mean and the features:
@@ -53,14 +53,16 @@ class Logarithms:
     mean: np.ndarray  # (P, P): g, of all participants
 
     @classmethod
-    def at(cls, matrices: np.ndarray, whitening: np.ndarray, keep_values: bool = False, every: int = 1) -> Self:
+    def at(
+        cls, matrices: np.ndarray, whitening: np.ndarray, keep_values: bool = False, every: int = 1, rough: bool = False
+    ) -> Self:
         """One eigendecomposition per participant at the reference with ``whitening = G^-1/2``."""
         n, p = matrices.shape[:2]
         bases, coefficients = np.empty((2, -(-n // every), p, p), "f4")
         logs, mean = np.empty((n, p)), np.zeros((p, p))
         values = np.empty((n if keep_values else 0, p, p))
         for rows in _chunks(n):
-            roots, vectors = np.linalg.eigh(whitening @ (matrices[rows] @ whitening))
+            roots, vectors = _eigenpairs(matrices[rows], whitening, rough)
             bad = np.flatnonzero(~(roots > 0).all(axis=1))
             if len(bad):
                 who = (rows.start + bad[:5]).tolist()
@@ -69,7 +71,7 @@ class Logarithms:
             vectors = np.ascontiguousarray(vectors.transpose(0, 2, 1))
             some = slice(rows.start // every, rows.stop // every)  # a chunk is a multiple of `every`
             bases[some], coefficients[some] = vectors[::every], coth_coefficients(roots[::every])
-            scaled = vectors * logs[rows, :, None]
+            scaled = vectors * logs[rows, :, None].astype(vectors.dtype)
             if keep_values:
                 np.matmul(vectors.transpose(0, 2, 1), scaled, out=values[rows])
                 mean += values[rows].sum(axis=0)
@@ -146,13 +148,14 @@ def coth_coefficients(roots: np.ndarray) -> np.ndarray:
     [[1.0, 1.313], [1.313, 1.0]]
     """
     half = np.log(roots) / 2
-    total, gap = roots[:, :, None] + roots[:, None, :], roots[:, :, None] - roots[:, None, :]
-    near = np.abs(gap) < 1e-6 * total  # there 1, as at d = 0
+    change = half[:, :, None] - half[:, None, :]
+    gap = roots[:, :, None] - roots[:, None, :]
+    near = np.abs(change) < 1e-6  # there 1, as at d = 0
     np.copyto(gap, 1, where=near)
-    total *= half[:, :, None] - half[:, None, :]
-    total /= gap
-    np.copyto(total, 1, where=near)
-    return total.astype("f4")
+    change /= gap
+    change *= roots[:, :, None] + roots[:, None, :]
+    np.copyto(change, 1, where=near)
+    return change.astype("f4")
 
 
 def geometric_mean(matrices: np.ndarray, start: np.ndarray | None = None, tol: float = TOL) -> np.ndarray:
@@ -189,20 +192,23 @@ class NearMean:
     ) -> Self:
         """From a start as near as that one eigendecomposition per participant suffices."""
         limit, reference, last = near_enough(tol), start, np.inf
+        many, expected = len(matrices) > 4 * FEW, np.inf if start is None else 0.0  # size at the reference
         if reference is None:
             few = len(matrices) < FEW
             reference = arithmetic_harmonic_mean(matrices) if few else geometric_mean(matrices[::8], tol=ROUGH)
         for k in range(MAX_STEPS):
-            far_off = start is None and k == 0  # then H of every fourth participant will do
-            every = 4 if far_off and len(matrices) > 4 * FEW else 1
-            found = cls._at(matrices, reference, keep_values and not far_off, every)
+            near = expected <= limit
+            rough = many and not near  # of a few participants, rounding would not average out
+            every = 4 if rough and k == 0 else 1  # so far off, H of every fourth participant will do
+            found = cls._at(matrices, reference, keep_values and near, every, rough)
             size = found.here.size
-            if size < limit and every == 1 and len(found.here.values) == keep_values * len(matrices):
+            if size < limit and not rough and (near or not keep_values):
                 return found
             if size > last:  # too far for Newton; the gradient over the largest coefficient always descends
-                step = found.here.mean / found.here.coefficients.max()
+                step, expected = found.here.mean / found.here.coefficients.max(), np.inf
             else:
-                step = found.here.newton_step(max(QUADRATIC * size**2, limit / 4))
+                expected = max(QUADRATIC * size**2, limit / 4)
+                step = found.here.newton_step(expected)
             reference, last = found.moved(step), size
         warnings.warn(
             f"the geometric mean of {len(matrices)} covariances did not converge: the largest entry of the mean "
@@ -214,9 +220,9 @@ class NearMean:
         return found
 
     @classmethod
-    def _at(cls, matrices: np.ndarray, reference: np.ndarray, keep_values: bool, every: int) -> Self:
+    def _at(cls, matrices: np.ndarray, reference: np.ndarray, keep_values: bool, every: int, rough: bool) -> Self:
         root, whitening = roots(reference)
-        return cls(root, whitening, Logarithms.at(matrices, whitening, keep_values, every))
+        return cls(root, whitening, Logarithms.at(matrices, whitening, keep_values, every, rough))
 
     def moved(self, step: np.ndarray) -> np.ndarray:
         """The reference after a step."""
@@ -294,6 +300,16 @@ def roots(matrix: np.ndarray) -> Pair:
     if not values[0] > 0:
         raise DataError("the mean covariance is not positive definite; no tangent space exists")
     return (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
+
+
+def _eigenpairs(matrices: np.ndarray, whitening: np.ndarray, rough: bool) -> Pair:
+    """Eigenvalues and eigenvectors of whitened matrices, in single precision where that will do and suffices."""
+    if rough:
+        single = whitening.astype("f4")
+        values, vectors = np.linalg.eigh(single @ (matrices.astype("f4") @ single))
+        if (values > 0).all():  # nearly singular ones need all digits
+            return values.astype(float), vectors
+    return np.linalg.eigh(whitening @ (matrices @ whitening))
 
 
 def _chunks(n: int) -> Iterator[slice]:

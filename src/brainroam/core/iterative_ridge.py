@@ -7,21 +7,18 @@ variables, H the centring over its people and G = F'C the directions of the feat
     P = I - G (G'G)^+ G',        (H F P F' H + p I) a = H t,        w = P F' a
 
 which is what `brainroam.core.ridge.DualRidge` finds from F F'. Here every iteration walks over the edges once, for all
-problems; the Krylov space of a problem does not depend on p, so that one walk serves all its penalties (B. Jegerlehner,
-hep-lat/9612014). A study then grows with its people, not with their square, and nothing of that size is held.
+problems and all their penalties (`brainroam.core.conjugate_gradients`). A study then grows with its people, not with
+their square, and nothing of that size is held.
 
 R is taken in single precision, since edges are known to fewer digits; all sums are in double precision.
 """
 
-import warnings
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-TOL = 1e-11  # of the residual, relative to the target
-MAX_STEPS = 500
-CACHED = 2**17  # numbers that are worked on at a time: a megabyte, which a core keeps beside it
+from brainroam.core.conjugate_gradients import CACHED, solved
+
 Blocks = Iterable[tuple[slice, np.ndarray]]
 
 
@@ -55,7 +52,7 @@ def iterative_ridge(
     True
     """
     problems = _Problems(blocks, people, scales, nuisance)
-    return problems.weights(_solved(problems, problems.centred(target[:, None]), penalties))
+    return problems.weights(solved(problems, problems.centred(target[:, None]), penalties))
 
 
 class _Problems:
@@ -113,43 +110,3 @@ class _Problems:
     def _along(self, values: np.ndarray) -> np.ndarray:
         """(G'G)^+ G'F' times values (n, q, c): how far they move with each nuisance variable (k, q, c)."""
         return np.einsum("ckl,nlc,nqc->kqc", self.inverse, self.moved, values)
-
-
-def _solved(matrix: _Problems, target: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    """(matrix + penalty I)^-1 target of every penalty (n, q, c), by conjugate gradients with shifts.
-
-    The smallest penalty p is iterated; for another one, p + shift, residuals stay parallel to those of the first, with
-    the ratio ``ratio``.
-    """
-    base = penalties.min(axis=0)
-    shift = penalties - base
-    solution = np.zeros((len(target), *penalties.shape))
-    residual = target.copy()
-    direction, directions = target.copy(), np.repeat(target[:, None], len(penalties), axis=1)
-    size = goal = (residual**2).sum(axis=0)
-    before = ratio = np.ones_like(penalties)
-    last, growth = np.ones_like(base), np.zeros_like(base)
-    for _ in range(MAX_STEPS):
-        going_on = size > TOL**2 * goal
-        if not going_on.any():
-            return solution
-        image = matrix @ direction + base * direction
-        length = going_on * _divided(size, (direction * image).sum(axis=0))  # 0 for problems that are solved
-        new = _divided(ratio * before * last, length * growth * (before - ratio) + before * last * (1 + shift * length))
-        step = _divided(length * new, ratio)
-        solution += step * directions
-        residual -= length * image
-        last = np.where(going_on, length, last)
-        size, growth = (residual**2).sum(axis=0), going_on * _divided((residual**2).sum(axis=0), size)
-        direction = residual + growth * direction
-        directions = new * residual[:, None] + growth * _divided(new, ratio) ** 2 * directions
-        before, ratio = ratio, new
-    warnings.warn(
-        f"a ridge did not converge in {MAX_STEPS} steps; use larger penalties", ConvergenceWarning, stacklevel=2
-    )
-    return solution
-
-
-def _divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """The quotient; 0 once a problem is solved exactly and nothing is left to divide by."""
-    return np.divide(above, below, out=np.zeros(np.broadcast_shapes(above.shape, below.shape)), where=below != 0)
