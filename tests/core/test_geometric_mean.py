@@ -25,7 +25,7 @@ def mean_logarithm(matrices, reference):
     return np.mean([spectral(whitening @ c @ whitening, np.log) for c in matrices], axis=0)
 
 
-@pytest.mark.parametrize(("n", "p", "spread"), [(1, 5, 0.4), (2, 8, 1.0), (40, 12, 0.4), (200, 12, 0.8), (70, 30, 0.3)])
+@pytest.mark.parametrize(("n", "p", "spread"), [(1, 5, 0.4), (2, 8, 1.0), (40, 12, 0.4), (300, 12, 0.8), (70, 30, 0.3)])
 def test_the_mean_logarithm_vanishes(n, p, spread):
     matrices = people(n, p, spread=spread)
     assert np.abs(mean_logarithm(matrices, gm.geometric_mean(matrices))).max() < 1e-10
@@ -35,6 +35,16 @@ def test_three_rounds_of_eigendecompositions_suffice(monkeypatch):
     matrices, rounds, at = people(300, 10), [], gm.Logarithms.at
     monkeypatch.setattr(gm.Logarithms, "at", lambda m, *k: rounds.append(len(m)) or at(m, *k))
     gm.geometric_mean(matrices)
+    assert rounds.count(300) <= 3
+
+
+@pytest.mark.parametrize("thin", [1e-2, 1e-4, 1e-6])
+def test_nearly_singular_participants_cost_no_more_rounds(thin, monkeypatch):
+    matrices, squeeze = people(300, 6), np.diag([thin, 1, 1, 1, 1, 1])
+    matrices[::5] = squeeze @ matrices[::5] @ squeeze
+    rounds, at = [], gm.Logarithms.at
+    monkeypatch.setattr(gm.Logarithms, "at", lambda m, *k: rounds.append(len(m)) or at(m, *k))
+    assert np.abs(mean_logarithm(matrices, gm.geometric_mean(matrices))).max() < 1e-8
     assert rounds.count(300) <= 3
 
 

@@ -39,6 +39,7 @@ ROUGH = 0.3  # how far the mean of every eighth participant is brought down: the
 SAMPLED = 80  # participants from whom the solve is preconditioned
 CHUNK = 16  # participants at a time: large enough for one matrix product, small enough for the cache
 MAX_STEPS = 30
+SINGLE = 1e-5  # smallest share of the largest eigenvalue that single precision knows well enough
 FEW = 64  # below this many participants there is nothing to gain from a sample
 
 
@@ -307,7 +308,7 @@ def _eigenpairs(matrices: np.ndarray, whitening: np.ndarray, rough: bool) -> Pai
     if rough:
         single = whitening.astype("f4")
         values, vectors = np.linalg.eigh(single @ (matrices.astype("f4") @ single))
-        if (values > 0).all():  # nearly singular ones need all digits
+        if (values[:, 0] > SINGLE * values[:, -1]).all():  # nearly singular ones need all digits
             return values.astype(float), vectors
     return np.linalg.eigh(whitening @ (matrices @ whitening))
 
