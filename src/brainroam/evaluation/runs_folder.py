@@ -151,8 +151,9 @@ class RunsFolder:
             (self.path / "superseded").mkdir(exist_ok=True)
             file.replace(self.path / "superseded" / file.name)
         if finished:
+            makers = _makers(spec.version for spec in finished)
             warnings.warn(
-                f"{len(finished)} finished runs were made by {_makers(finished)}; they are done again by this version, "
+                f"{len(finished)} finished runs were made by {makers}; they are done again by this version, "
                 f"the old ones are in {self.path / 'superseded'}",
                 stacklevel=4,
             )
@@ -284,18 +285,20 @@ def _read_plan(file: Path) -> tuple[str, list[RunSpec]]:
 def mixed_versions(specs: Iterable[RunSpec]) -> str:
     """In words, that runs to be compared were made by different code, or that nobody knows by which; else nothing."""
     specs = list(specs)
-    if any(not spec.version for spec in specs):
-        return f"runs were made by {_makers(specs)}; the command that made them does them again"
-    packages = {package_of(spec.version) for spec in specs}
+    versions = {spec.version for spec in specs}
+    packages = {package_of(version) for version in versions}
+    if "" in versions:
+        return f"runs were made by {_makers(versions)}; the command that made them does them again"
     if len(packages) > 1 or len({(spec.name, spec.version) for spec in specs}) > len({spec.name for spec in specs}):
-        return f"runs were made by {_makers(specs)}: differences between methods may be differences of code"
+        makers = _makers(packages if len(packages) > 1 else versions)
+        return f"runs were made by {makers}: differences between methods may be differences of code"
     return ""
 
 
-def _makers(specs: Iterable[RunSpec]) -> str:
-    """Which versions made these runs."""
-    versions = sorted({spec.version for spec in specs})
-    return listed([f"brainroam {name}" if name else "a brainroam that did not record its version" for name in versions])
+def _makers(versions: Iterable[str]) -> str:
+    """Versions that made some runs, in words."""
+    names = sorted(set(versions))
+    return listed([f"brainroam {name}" if name else "a brainroam that did not record its version" for name in names])
 
 
 def _describe(cohort: Cohort) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from brainroam import __version__
+from brainroam.evaluation.code_version import package_of
 from brainroam.report.build import Chapter
 from brainroam.report.page import render
 from brainroam.report.paper.cohort import cohort
@@ -81,7 +82,7 @@ def _provenance(data: PaperData) -> list[str]:
     runs = data.results.records if data.results else ()
     tuning = sorted({spec.tuning for spec, _ in runs})
     seeds = sorted({spec.seed for spec, _ in runs})
-    versions = sorted({spec.version for spec, _ in runs})
+    versions = sorted({package_of(spec.version) for spec, _ in runs})
     missing = sorted({line.partition(" at ")[0] for line in (*data.study["missing"], *data.study["failed"])})
     lines = [
         "Commands: " + "; ".join(data.study["commands"]) + "." if data.study["commands"] else "No runs yet.",
