@@ -18,6 +18,7 @@ import pandas as pd
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Evidence, Profiles, evidence_of, positions, profiles_of
+from brainroam.core.ridge import LARGE
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.data import stored_cohort
 from brainroam.data.groups import group_codes
@@ -54,7 +55,7 @@ class StoredEvidence(Evidence):
     def require_memory(self, n_nodes: int, width: int) -> None:
         """Refuse more pathways than can be trained on within the memory."""
         n_people = len(self.y)
-        solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes) ** 2)
+        solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes, LARGE) ** 2)
         neighbours = 4 * n_nodes**2 / self._cohort.n_rois
         training = STEP_BYTES * width * n_nodes + NEIGHBOUR_BYTES * neighbours
         what = f"training on {n_nodes} pathways of {n_people} people (or give a higher tau_percentile)"
