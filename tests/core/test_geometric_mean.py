@@ -25,7 +25,9 @@ def mean_logarithm(matrices, reference):
     return np.mean([spectral(whitening @ c @ whitening, np.log) for c in matrices], axis=0)
 
 
-@pytest.mark.parametrize(("n", "p", "spread"), [(1, 5, 0.4), (2, 8, 1.0), (40, 12, 0.4), (300, 12, 0.8), (70, 30, 0.3)])
+@pytest.mark.parametrize(
+    ("n", "p", "spread"), [(1, 5, 0.4), (2, 8, 1.0), (40, 12, 0.4), (200, 12, 0.8), (300, 12, 0.8), (70, 30, 0.3)]
+)
 def test_the_mean_logarithm_vanishes(n, p, spread):
     matrices = people(n, p, spread=spread)
     assert np.abs(mean_logarithm(matrices, gm.geometric_mean(matrices))).max() < 1e-10

@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_refused(store, tmp_path):
     with pytest.raises(UsageError, match="unknown covariate 'iq'"):
         find_scaffold(StoredCohort(store, tmp_path), Settings(covariates=("iq",)))
     with pytest.raises(DataError, match="at least two sites"):
-        find_scaffold(StoredCohort(store, tmp_path, sites=["S04"]), Settings())
+        find_scaffold(StoredCohort(store, tmp_path, sites=["S04"]))
 
 
 def run(*arguments):

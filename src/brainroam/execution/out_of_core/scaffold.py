@@ -42,7 +42,7 @@ class Settings:
 
 def find_scaffold(
     cohort: StoredCohort,
-    settings: Settings,
+    settings: Settings = Settings(),
     jobs: int = 1,
     engine: "str | engines.Engine" = "local",
     progress: bool = False,
@@ -53,7 +53,7 @@ def find_scaffold(
     >>> from brainroam.data.store import write_store
     >>> folder, made = Path(tempfile.mkdtemp()), brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
     >>> cohort = StoredCohort(write_store(folder / "cohort.zarr", made.table, made.series), folder / "work")
-    >>> find_scaffold(cohort, Settings())[1].contrast.shape
+    >>> find_scaffold(cohort)[1].contrast.shape
     (3, 45)
     """
     kind, covariates = EdgeKind(settings.kind, settings.shrinkage, settings.robust), settings.covariates

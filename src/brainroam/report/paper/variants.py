@@ -123,7 +123,8 @@ def _trained(epochs: list[int]) -> str:
 
 def _best(data: PaperData, names: Mapping[str, str], published: str) -> str:
     """The best point of a sweep, beside the one that the paper chose."""
-    aucs = {what: 100 * data.summary("loso").loc[name, "auc"] for what, name in names.items()}
+    table = data.summary("loso")
+    aucs = {what: 100 * table.loc[name, "auc"] for what, name in names.items()}
     best = max(aucs, key=lambda what: aucs[what])
     said = (
         f"Ours: the largest mean AUC is at {best} ({aucs[best]:.1f}); over all {len(aucs)} points the means lie "
@@ -134,7 +135,7 @@ def _best(data: PaperData, names: Mapping[str, str], published: str) -> str:
     found = data.paired([names[best], names[published]], names[published]).loc[names[best]]
     return (
         f"{said} That is {100 * found['difference']:.1f} points above the paper's {published} (95 % interval "
-        f"{100 * found['low']:.1f} to {100 * found['high']:.1f}), and the best of {len(aucs)} is above by chance alone."
+        f"{100 * found['low']:.1f} to {100 * found['high']:.1f}); by chance too, the best of {len(aucs)} lies above it."
     )
 
 
