@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -190,6 +191,18 @@ def test_a_worker_killed_while_it_starts_is_one_line(monkeypatch, tmp_path):
     result = run(*STUDY, "--out", tmp_path, "--engine", "dask", "--jobs", 2)
     assert result.exit_code == 1 and "start the command again, with fewer jobs" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_cluster_without_workers_is_named_while_it_is_waited_for(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(dask_engine, "PATIENCE", 0.2)
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL"
+    ) as empty:
+        threading.Timer(2, empty.scale, [1]).start()
+        with pytest.warns(UserWarning, match="no Dask worker has been there") as told:
+            assert list(engine.map(divide, [2], 1, engine=Dask(scheduler=empty.scheduler_address))) == [(2, 0.5)]
+    assert len([warning for warning in told if "no Dask worker" in str(warning.message)]) == 1
 
 
 def test_nobody_answers(monkeypatch):

@@ -13,6 +13,8 @@ import pickle
 import signal
 import tempfile
 import threading
+import time
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +41,7 @@ CLUSTERS = {
 MEMORY = {f"distributed.worker.memory.{step}": False for step in ("target", "spill", "pause")}
 # The scheduler's own retries would count against every task a dead worker had been given; ours know the culprit.
 SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "60s", **MEMORY}
+LOOKING, PATIENCE = 10.0, 60.0  # seconds: how often to look for workers, and how long to wait without a word
 LOOPBACK = "127.0.0.1"  # whoever reaches a scheduler or its page can run code as its user, and is asked for no password
 PROLOGUE = [
     *(f"export {library}_NUM_THREADS=1" for library in ("OMP", "OPENBLAS", "MKL")),
@@ -241,7 +244,7 @@ def _outcomes(
             start(suspects.popleft())
         if not running:
             return
-        future = next(completed)
+        future = _next_done(client, completed)
         number = running.pop(future.key)
         if future.status == "cancelled" or future.status == "lost":
             raise BrainroamError("the Dask scheduler went away; finished work is kept: start the command again")
@@ -257,6 +260,37 @@ def _outcomes(
         else:
             yield tasks[number], Failure(f"{type(error).__name__}: {error}")
         future.release()
+
+
+def _next_done(client: Any, completed: Any) -> Any:
+    """The next future that is done; where there is no worker at all, it is said once what is waited for."""
+    while not completed.has_ready():
+        if _any_workers(client):
+            _wait(completed, LOOKING)
+            continue
+        _wait(completed, PATIENCE)
+        if not completed.has_ready() and not _any_workers(client):
+            warnings.warn(
+                f"no Dask worker has been there for {PATIENCE:.0f} seconds; waiting for one. Finished work is kept: if "
+                "none comes, stop with Ctrl-C, see to the workers, and start the command again",
+                stacklevel=2,
+            )
+            return next(completed)
+    return next(completed)
+
+
+def _any_workers(client: Any) -> bool:
+    try:
+        return bool(client.nthreads())
+    except OSError:  # the scheduler does not answer; Dask tells by itself, through the futures, when it gives up
+        return True
+
+
+def _wait(completed: Any, seconds: float) -> None:
+    """Until a future is done, at most so long."""
+    until = time.monotonic() + seconds
+    while not completed.has_ready() and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 def _last_words(deaths: int) -> str:
