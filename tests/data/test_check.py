@@ -7,7 +7,9 @@ import pytest
 
 from brainroam.data.check import check_cohort, find_duplicates
 from brainroam.data.cohort import Cohort
+from brainroam.data.condition_columns import within_sites
 from brainroam.data.loading import load_cohort
+from brainroam.data.prepare import with_covariates
 from brainroam.data.synthetic import make_cohort
 
 
@@ -258,6 +260,55 @@ def test_what_is_a_covariate_already_is_not_advised_as_one():
     advised = [found(cohort.using(names), "label-by-age")[0].remedy for names in (["sex"], ["age", "sex"])]
     assert "use it as a covariate (--covariates)" in advised[0]
     assert "use it" not in advised[1] and "brainroam compare" in advised[1]
+
+
+def symptoms(cohort, rng):
+    return 15 * cohort.table["label"] + rng.normal(3, 2, len(cohort))
+
+
+def medication(cohort, rng):
+    taken = (cohort.table["label"] == 1) & (rng.random(len(cohort)) < 0.9)
+    return np.where(taken, "SSRI", "no drug")
+
+
+def symptoms_of_cases(cohort, rng):
+    return np.where(cohort.table["label"] == 1, rng.normal(20, 3, len(cohort)), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [(symptoms, "AUC 1.00"), (medication, "tells cases"), (symptoms_of_cases, "100% of the cases and 0% of the")],
+)
+def test_a_covariate_that_measures_the_condition_is_named_by_every_command(cohort, column, words):
+    known = with_columns(cohort, measure=column(cohort, np.random.default_rng(0)))
+    assert not found(known, "covariate-of-condition")  # a column that is not used harms nobody
+    with pytest.warns(UserWarning, match="no confound.*leave it out of the covariates"):
+        used = with_covariates(known, ["age", "measure"])
+    (finding,) = found(used, "covariate-of-condition")
+    assert "'measure'" in finding.message and words in finding.message
+    assert not found(used, "label-by-measure")  # said once
+
+
+def test_a_covariate_that_differs_between_classes_is_a_question_and_one_that_does_not_is_none(cohort):
+    rng = np.random.default_rng(0)
+    iq = 100 + rng.normal(0, 10, len(cohort))
+    used = with_covariates(with_columns(cohort, iq=iq - 9 * cohort.table["label"], height=iq), ["age", "iq", "height"])
+    (finding,) = found(used, "label-by-iq")
+    assert "iq is lower in cases" in finding.message and "part of the condition" in finding.remedy
+    assert not found(used, "label-by-height") and not found(used, "covariate-of-condition")
+
+
+def test_within_sites_is_the_auc_of_pairs_of_the_same_site(cohort):
+    rng = np.random.default_rng(3)
+    table = cohort.table.assign(value=rng.integers(0, 9, len(cohort)).astype(float))
+    won = pairs = 0.0
+    for _, part in table.groupby("site"):
+        for a in part.loc[part["label"] == 1, "value"]:
+            for b in part.loc[part["label"] == 0, "value"]:
+                won, pairs = won + (a > b) + (a == b) / 2, pairs + 1
+    assert within_sites(table["label"], table["value"], table["site"]) == pytest.approx(
+        max(won / pairs, 1 - won / pairs)
+    )
 
 
 def test_the_shortcut_is_seen_before_it_costs_anything():

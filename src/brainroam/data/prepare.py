@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.condition_columns import REMEDY, of_the_condition
 from brainroam.data.covariate_columns import as_text
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import USUAL
@@ -148,7 +149,10 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
             raise unknown(f"kind of the covariate {name!r}:", kind, KINDS)
         columns[name] = _column(cohort, name, kind)
     converted = pd.DataFrame(columns)
-    return (cohort.with_columns(converted) if columns else cohort).using(kinds)
+    prepared = (cohort.with_columns(converted) if columns else cohort).using(kinds)
+    for reason in of_the_condition(prepared.table, prepared.covariate_names).values():
+        warnings.warn(f"covariate {reason}; {REMEDY}", stacklevel=2)
+    return prepared
 
 
 def kind_of(values: pd.Series) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 from scipy import stats
 
 from brainroam.data.check.report import Finding
+from brainroam.data.condition_columns import REMEDY, of_the_condition
 from brainroam.data.covariate_columns import levels_of
 from brainroam.errors import DataError, counted, listed
 
@@ -109,10 +110,11 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
 
 
 def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:
-    """Whether age, sex, motion or scan length tell cases from controls; ``used`` are the covariates of the study."""
+    """Whether age, sex, motion, scan length or further covariates of the study (``used``) tell cases from controls."""
+    measures = [*CONTRASTS, *_further_numbers(table, used)]
     parts = [(None, table, MIN_D_COHORT), *((str(s), part, MIN_D_SITE) for s, part in table.groupby("site"))]
-    for name in CONTRASTS:
-        for site, part, least in parts:
+    for name in measures:
+        for site, part, least in parts if name in CONTRASTS else parts[:1]:
             cases, controls = (part.loc[part["label"] == y, name].dropna().to_numpy() for y in (1, 0))
             if min(len(cases), len(controls)) < 2 or np.ptp(np.concatenate([cases, controls])) == 0:
                 continue
@@ -122,16 +124,39 @@ def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterat
             else:  # one value per class: the permutation test, two of whose arrangements are as extreme
                 d, p = np.copysign(np.inf, gap), 2 / comb(len(cases) + len(controls), len(cases))
             if p < MAX_P and abs(d) >= least:
-                means = f"{NAMES[name]} {cases.mean():.{DIGITS[name]}f} against {controls.mean():.{DIGITS[name]}f}"
+                digits = f".{DIGITS[name]}f" if name in DIGITS else ".4g"
+                means = f"{NAMES.get(name, 'mean')} {cases.mean():{digits}} against {controls.mean():{digits}}"
                 size = f"d = {d:.2f}" if spread > 0 else "no overlap"
-                message = f"{CONTRASTS[name][int(d < 0)]}: {means}, {size}, {_p_text(p)}"
-                remedy = (
-                    f"a model can learn {NOUNS[name]} instead of the condition; it is a covariate of this study, and "
-                    "`brainroam compare` says how far each method's scores follow it all the same"
-                    if name in used
-                    else REMEDIES[name]
-                )
-                yield Finding("warning", f"label-by-{name}", message, remedy, site)
+                contrast = CONTRASTS.get(name, (f"{name} is higher in cases", f"{name} is lower in cases"))[int(d < 0)]
+                message = f"{contrast}: {means}, {size}, {_p_text(p)}"
+                yield Finding("warning", f"label-by-{name}", message, _remedy(name, used), site)
+
+
+def _further_numbers(table: pd.DataFrame, used: Sequence[str]) -> list[str]:
+    """Covariates of the study that are numbers, other than the usual ones and those that measure the condition."""
+    others = [name for name in used if name not in CONTRASTS and pd.api.types.is_numeric_dtype(table[name])]
+    told = of_the_condition(table, others)
+    return [name for name in others if name not in told]
+
+
+def _remedy(name: str, used: Sequence[str]) -> str:
+    if name not in CONTRASTS:
+        return (
+            f"if {name} is part of the condition, removing it removes part of what is to be found: leave it out of the "
+            "covariates; if it is a nuisance, keep it"
+        )
+    if name in used:
+        return (
+            f"a model can learn {NOUNS[name]} instead of the condition; it is a covariate of this study, and "
+            "`brainroam compare` says how far each method's scores follow it all the same"
+        )
+    return REMEDIES[name]
+
+
+def covariates_of_the_condition(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Finding]:
+    """Covariates of the study that measure what is to be found."""
+    for reason in of_the_condition(table, used).values():
+        yield Finding("warning", "covariate-of-condition", reason, REMEDY)
 
 
 def _p_text(p: float) -> str:
