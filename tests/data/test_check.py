@@ -262,6 +262,31 @@ def test_what_is_a_covariate_already_is_not_advised_as_one():
     assert "use it" not in advised[1] and "brainroam compare" in advised[1]
 
 
+@pytest.mark.parametrize("sites", [2, 4])
+def test_a_site_whose_regions_are_in_another_order_is_seen(cohort, sites):
+    part = cohort.select(cohort.sites[:sites])
+    rows = np.flatnonzero(part.table["site"] == "S02")
+    order = np.random.default_rng(0).permutation(part.n_rois)
+    shuffled = with_series(part, {i: part.series[i][:, order] for i in rows})
+    assert not found(part, "unlike-site")
+    assert "S02" in [finding.site for finding in found(shuffled, "unlike-site")]
+    assert len(found(shuffled, "unlike-site")) == (2 if sites == 2 else 1)  # of two, either may be the wrong one
+
+
+def test_noise_is_unlike_noise_and_nobody_is_blamed(cohort):
+    rng = np.random.default_rng(0)
+    assert not found(with_series(cohort, {i: rng.normal(size=(60, 20)) for i in range(len(cohort))}), "unlike-site")
+
+
+def test_sites_of_one_class_each_cannot_be_used(cohort):
+    report = check_cohort(with_columns(cohort, site=np.where(cohort.table["label"] == 1, "clinic", "campus")))
+    assert not report.usable
+    (error,) = [finding for finding in report.findings if finding.severity == "error"]
+    assert error.code == "no-contrast" and "none of the 2 sites" in error.message
+    by_person = check_cohort(with_columns(cohort, site=cohort.table["subject"]))
+    assert [finding.code for finding in by_person.findings] == ["no-contrast"]
+
+
 def symptoms(cohort, rng):
     return 15 * cohort.table["label"] + rng.normal(3, 2, len(cohort))
 

@@ -21,6 +21,7 @@ LOST_TO_MOTION = 0.02  # AUC that goes with motion
 TITLES = {
     "identical-people": "One person is in the data twice",
     "alike-people": "Two records look like one person",
+    "unlike-site": "Regions of a site are probably in another order",
     "covariate-of-condition": "A covariate measures the condition itself",
     "label-by-n_timepoints": "Scan length differs between cases and controls",
     "label-by-mean_fd": "Motion differs between cases and controls",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.check import groups, labels, series
+from brainroam.data.check import groups, labels, series, site_pattern
 from brainroam.data.check.duplicates import Duplicate, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
 from brainroam.data.cohort import Cohort
@@ -50,6 +50,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
         series.all_alike(cohort),
+        site_pattern.unlike_sites(cohort),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),

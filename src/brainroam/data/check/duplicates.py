@@ -64,13 +64,13 @@ def find_duplicates(cohort: Cohort) -> list[Duplicate]:
     with_signal = np.flatnonzero(~cohort.missing_rois.all(axis=1))  # empty scans are all alike, but no copies
     pairs = _groups_to_pairs([digests[i] for i in with_signal])
     found = [Duplicate(subjects[with_signal[i]], subjects[with_signal[j]], "identical", 1.0) for i, j in pairs]
-    for i, j, similarity in _alike(_correlations(cohort)):
+    for i, j, similarity in _alike(correlations(cohort)):
         if digests[i] != digests[j]:
             found.append(Duplicate(subjects[i], subjects[j], "alike", similarity))
     return found
 
 
-def _correlations(cohort: Cohort) -> np.ndarray:
+def correlations(cohort: Cohort) -> np.ndarray:
     """Some or all correlations (n, k) of everybody, in single precision; NaN where a region has no signal."""
     u, v = np.triu_indices(cohort.n_rois, 1)
     width = min(len(u), max(MIN_EDGES, int(PROFILE_BYTES / (4 * len(cohort)))))

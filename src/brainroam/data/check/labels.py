@@ -54,6 +54,15 @@ def unusable(table: pd.DataFrame) -> Iterator[Finding]:
         which = "cases" if label.iloc[0] == 1 else "controls"
         message = f"all {len(label)} labelled people are {which}"
         yield Finding("error", "one-class", message, "check the label codes: both classes are needed")
+    elif table["site"].nunique() > 1 and not _with_both_classes(table):
+        message = f"none of the {table['site'].nunique()} sites has both cases and controls: site and condition are one"
+        remedy = "check the column of sites; without controls scanned like the cases, nothing can be learned"
+        yield Finding("error", "no-contrast", message, remedy)
+
+
+def _with_both_classes(table: pd.DataFrame) -> list[str]:
+    classes = table.dropna(subset="label").groupby("site")["label"].nunique()
+    return list(classes.index[classes > 1])
 
 
 def unlabelled(table: pd.DataFrame) -> Iterator[Finding]:
@@ -74,7 +83,9 @@ def listed_twice(excluded: pd.DataFrame) -> Iterator[Finding]:
 
 
 def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
-    """Sites that are small or lopsided."""
+    """Sites that are small or lopsided; where all have one class, that was said of the cohort."""
+    if not _with_both_classes(table):
+        return
     for site, label in table.groupby("site")["label"]:
         cases, controls = int((label == 1).sum()), int((label == 0).sum())
         fewer, message = min(cases, controls), f"{cases} cases and {controls} controls"
