@@ -17,9 +17,9 @@ MIN_PEOPLE, MIN_PER_CLASS = 10, 5
 MIN_MINORITY = 0.3
 COVARIATES = ("age", "sex", "mean_fd")
 PLAUSIBLE: dict[str, tuple[Callable[[pd.Series], pd.Series], str]] = {
-    "age": (lambda x: (x > 0) & (x < 120), "give years, and leave unknown ages empty"),
+    "age": (lambda x: (x > 0) & (x < 105), "give years, not months, and leave unknown ages empty"),
     "sex": (lambda x: x.isin([0, 1]), "code 1 = male, 0 = female, and leave unknown sex empty"),
-    "mean_fd": (lambda x: x >= 0, "give millimetres, and leave unknown motion empty"),
+    "mean_fd": (lambda x: (x >= 0) & (x < 10), "give millimetres, and leave unknown motion empty"),
     "tr": (lambda x: (x > 0) & (x < 20), "give seconds"),
 }
 # Confounding is reported when it is both certain and large enough to be learned instead of the condition.
