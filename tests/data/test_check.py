@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import brainroam
 from brainroam.data.check import check_cohort, find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import within_sites
@@ -312,6 +313,14 @@ def test_a_covariate_that_measures_the_condition_is_named_by_every_command(cohor
     (finding,) = found(used, "covariate-of-condition")
     assert "'measure'" in finding.message and words in finding.message
     assert not found(used, "label-by-measure")  # said once
+
+
+@pytest.mark.parametrize("model", [brainroam.CoreClassifier(max_epochs=1), brainroam.ChampionClassifier()])
+def test_a_measure_of_the_condition_is_named_in_python_too(cohort, model):
+    table = cohort.table
+    covariates = table[["age"]].assign(hamd=symptoms(cohort, np.random.default_rng(0)))
+    with pytest.warns(UserWarning, match="'hamd' tells cases from controls"):
+        model.fit(cohort.series, table["label"], site=table["site"], covariates=covariates)
 
 
 def test_a_covariate_that_differs_between_classes_is_a_question_and_one_that_does_not_is_none(cohort):

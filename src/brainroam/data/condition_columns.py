@@ -8,7 +8,8 @@ tells cases from controls of the same site,
 or by being known for one class only, as symptom scores often are.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,12 @@ def of_the_condition(table: pd.DataFrame, covariates: Sequence[str]) -> dict[str
         return {}
     reasons = {name: _reason(table, name) for name in covariates if name not in USUAL}
     return {name: reason for name, reason in reasons.items() if reason}
+
+
+def warn_of_the_condition(table: pd.DataFrame, covariates: Iterable[Hashable]) -> None:
+    """A warning for each of these covariates that seems to measure the condition."""
+    for reason in of_the_condition(table, [str(name) for name in covariates]).values():
+        warnings.warn(f"covariate {reason}; {REMEDY}", stacklevel=3)
 
 
 def _reason(table: pd.DataFrame, name: str) -> str:

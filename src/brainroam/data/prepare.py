@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.condition_columns import REMEDY, of_the_condition
+from brainroam.data.condition_columns import warn_of_the_condition
 from brainroam.data.covariate_columns import as_text
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import USUAL
@@ -150,8 +150,7 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
         columns[name] = _column(cohort, name, kind)
     converted = pd.DataFrame(columns)
     prepared = (cohort.with_columns(converted) if columns else cohort).using(kinds)
-    for reason in of_the_condition(prepared.table, prepared.covariate_names).values():
-        warnings.warn(f"covariate {reason}; {REMEDY}", stacklevel=2)
+    warn_of_the_condition(prepared.table, prepared.covariate_names)
     return prepared
 
 
