@@ -50,6 +50,33 @@ def messy(root, n_rois=12, transpose=False, table="Copy of subjects FINAL v2.xls
     return cohort
 
 
+@pytest.mark.parametrize(
+    ("place", "template"),
+    [
+        ("data/{site}/{number}_ts.csv", "data/{site}/{participant_id}_ts.csv"),
+        ("{site}/func/{number}.csv", "{site}/func/{participant_id}.csv"),
+        ("ts/{site}_{number}.csv", "ts/{site}_{participant_id}.csv"),
+    ],
+)
+def test_ids_that_begin_anew_at_every_site_are_told_apart_by_path(tmp_path, place, template):
+    cohort = make_cohort(n_sites=3, n_per_site=10, n_rois=8, seed=1)
+    rows = []
+    for x, person in zip(cohort.series, cohort.table.itertuples(), strict=True):
+        number = person.subject[-2:]
+        file = tmp_path / "study" / place.format(site=person.site, number=number)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savetxt(file, x, delimiter=",")
+        rows.append((number, person.site, "HC" if person.label == 0 else "MDD", round(person.age, 1)))
+    table = pd.DataFrame(rows, columns=["id", "site", "diagnosis", "age"])
+    table.to_csv(tmp_path / "study" / "people.csv", index=False)
+    done = run("init", tmp_path / "study", "--out", tmp_path / "study.yaml")
+    assert done.exit_code == 0 and "30 people of 3 sites" in done.output, done.output
+    assert yaml.safe_load((tmp_path / "study.yaml").read_text())["options"]["template"] == template
+    read = brainroam.load_cohort(tmp_path / "study.yaml")
+    np.testing.assert_allclose(read.series[12], cohort.series[12])
+    assert read.table["subject"][12] == "S02_03" and read.table["label"].tolist() == cohort.labels.tolist()
+
+
 def test_a_messy_folder_becomes_a_report_in_two_commands(tmp_path, monkeypatch):
     cohort = messy(tmp_path / "my data")
     monkeypatch.chdir(tmp_path)

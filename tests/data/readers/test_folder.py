@@ -330,3 +330,50 @@ def test_ids_that_differ_only_in_zeros_are_kept_apart(tmp_path, write, signal):
     assert cohort.table["subject"].tolist() == ["7", "07"]
     np.testing.assert_array_equal(cohort.series[1], signal(1))
     assert cohort.excluded["subject"].tolist() == ["007.npy"]
+
+
+@pytest.fixture
+def numbered_anew(tmp_path, signal):
+    """Three sites that each number their people from 1; the site is in a folder's and, once more, in a file's name."""
+    people = [
+        (site, i, ["HC", "MDD"][(i + k) % 2], 20 + 7 * k + i) for k, site in enumerate("ABC") for i in range(1, 5)
+    ]
+    table = pd.DataFrame(people, columns=["site", "id", "dx", "age"])
+    table.assign(site="Site " + table["site"]).to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "flat").mkdir()
+    for k, (site, name, *_) in enumerate(people):
+        (folder := tmp_path / "in" / f"site_{site.lower()}").mkdir(parents=True, exist_ok=True)
+        np.save(folder / f"{name}.npy", signal(k))
+        np.save(tmp_path / "flat" / f"site{site}_{name}.npy", signal(k))
+    return tmp_path
+
+
+def read_numbered(root, template):
+    return load_cohort(root, "folder", participants=root / "people.csv", template=template)
+
+
+@pytest.mark.parametrize("template", ["in/{site}/{participant_id}.npy", "flat/{site}_{participant_id}.npy"])
+def test_ids_that_begin_anew_at_every_site(numbered_anew, signal, template):
+    cohort = read_numbered(numbered_anew, template)
+    assert cohort.table["subject"].tolist()[:5] == ["Site A_1", "Site A_2", "Site A_3", "Site A_4", "Site B_1"]
+    assert cohort.table["age"].tolist()[:5] == [21, 22, 23, 24, 28]
+    assert sorted(set(cohort.table["site"])) == ["Site A", "Site B", "Site C"] and "group" not in cohort.table
+    for k, x in enumerate(cohort.series):
+        np.testing.assert_array_equal(x, signal(k))
+
+
+def test_ids_that_begin_anew_need_a_site_in_the_path(numbered_anew):
+    with pytest.raises(ReaderError, match=r"begin anew.*1 is somebody else at each of Site A, Site B.*\{site\}"):
+        read_numbered(numbered_anew, "**/{participant_id}.npy")
+
+
+def test_who_travelled_is_one_person_on_one_side_of_every_split(numbered_anew):
+    table = pd.read_csv(numbered_anew / "people.csv")
+    table["age"], table["dx"] = 30 + table["id"], np.where(table["id"] % 2, "HC", "MDD")
+    table.iloc[:-1].to_csv(
+        numbered_anew / "people.csv", index=False
+    )  # the fourth was at two sites, the others at three
+    cohort = read_numbered(numbered_anew, "in/{site}/{participant_id}.npy")
+    assert len(cohort) == 11
+    assert cohort.table.set_index("subject").loc["Site B_2", "group"] == "2"
+    assert cohort.table.groupby("group").size().to_dict() == {"1": 3, "2": 3, "3": 3, "4": 2}

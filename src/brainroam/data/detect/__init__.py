@@ -56,8 +56,10 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
         files = [file.relative_to(data).as_posix() for file in series_files(data)]
         people = look_at_people(data, files, guess)
         if people is not None and reader == "folder" and guess.options.get("subject_col") in people:
-            ids = [name for name in codes(people[guess.options["subject_col"]]) if name]
-            look_at_series(data, ids, guess)
+            ids = codes(people[guess.options["subject_col"]])
+            site_col = guess.options.get("site_col")
+            sites = codes(people[site_col])[ids != ""].tolist() if site_col in people else []
+            look_at_series(data, ids[ids != ""].tolist(), sites, guess)
     return guess
 
 

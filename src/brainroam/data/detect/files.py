@@ -8,6 +8,7 @@ from pathlib import Path
 from brainroam.data.atlas import SHIPPED
 from brainroam.data.classes import is_control
 from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.names import canonical
 from brainroam.data.readers.locate import ID, SITE, match_template, unpadded
 from brainroam.data.readers.repeats import starred
 from brainroam.data.readers.series import read_series, suffix_of
@@ -29,8 +30,8 @@ def series_files(folder: Path) -> list[Path]:
     return [file for file in files_below(folder) if suffix_of(file) and "desc-confounds" not in file.name]
 
 
-def look_at_series(folder: Path, ids: list[str], guess: Guess) -> None:
-    """Add ``template``, ``transpose`` and the atlas to a guess."""
+def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess) -> None:
+    """Add ``template``, ``transpose`` and the atlas to a guess; ``sites`` are of the ids, where a column tells them."""
     if "template" not in guess.options:
         given = guess.options["participants"]
         tables = {Path(table).resolve() for table in ([given] if isinstance(given, str) else given)}
@@ -43,7 +44,7 @@ def look_at_series(folder: Path, ids: list[str], guess: Guess) -> None:
             text = f"Where below {folder} is the series of a person{seen}? Write {ID} in place of the id"
             guess.questions.append(Question("template", text))
             return
-        guess.options["template"] = template
+        guess.options["template"] = _telling_sites(folder, template, ids, sites) or template
     scans = match_template(folder, str(guess.options["template"]), ids)
     found = [scans[name][0].path for name in ids if name in scans]
     _look_for_sites([path.relative_to(folder).parts for path in found], guess)
@@ -52,22 +53,51 @@ def look_at_series(folder: Path, ids: list[str], guess: Guess) -> None:
     _look_at_shapes([person.values.shape for person in series], named, guess)
 
 
+def _telling_sites(folder: Path, template: str, ids: list[str], sites: list[str]) -> str | None:
+    """The template with the site in it, where ids begin anew at every site and paths tell which."""
+    wanted = {(canonical(site), unpadded(name)) for site, name in zip(sites, ids, strict=False)}
+    if len(set(ids)) > NEARLY_ALL * len(wanted):
+        return None
+    scans = match_template(folder, template, ids)
+    places = [scan.path.relative_to(folder).parts for name in set(ids) for scan in scans.get(name, ())]
+    levels = _levels(places) if template.startswith("**/") else []
+    folders = [_with_site_at(levels, k) + template.removeprefix("**/") for k in range(len(levels))]
+    names = [template.replace(f"*{ID}", f"{SITE}{mark}{ID}", 1) for mark in "_-"]
+    for candidate in [*folders, *names]:
+        if SITE in candidate:
+            scans = match_template(folder, candidate, ids)
+            told = {(canonical(scan.site), unpadded(name)) for name, found in scans.items() for scan in found}
+            if len(wanted & told) >= NEARLY_ALL * len(wanted):
+                return candidate
+    return None
+
+
 def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
     """Where no column tells the site: a level of folders of which each holds several people."""
     open_ = [question for question in guess.questions if question.option == "site_col"]
-    depths = {len(parts) for parts in places}
-    if not open_ or len(depths) != 1 or not str(guess.options["template"]).startswith("**/"):
+    if not open_ or not str(guess.options["template"]).startswith("**/"):
         return
-    levels = list(zip(*places, strict=True))[:-1]
+    levels = _levels(places)
     sites = [k for k, names in enumerate(levels) if 1 < len(set(names)) <= len(names) / 2]
     if len(sites) == 1 and not _no_places(names := sorted(set(levels[sites[0]]))):
-        above = "".join(
-            f"{SITE}/" if k == sites[0] else f"{names[0]}/" if len(set(names)) == 1 else "*/"
-            for k, names in enumerate(levels)
-        )
-        guess.options["template"] = above + str(guess.options["template"]).removeprefix("**/")
+        guess.options["template"] = _with_site_at(levels, sites[0]) + str(guess.options["template"]).removeprefix("**/")
         guess.remarks["template"] = f"the folder's name is the site: {listed(names)}"
         guess.questions.remove(open_[0])
+
+
+def _levels(places: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The names of folders at each depth, for every file; none where files lie at several depths."""
+    return list(zip(*places, strict=True))[:-1] if len({len(parts) for parts in places}) == 1 else []
+
+
+def _with_site_at(levels: list[tuple[str, ...]], depth: int) -> str:
+    """The folders of a template, of which one is the site.
+
+    >>> _with_site_at([("ts", "ts"), ("Oslo", "Rome"), ("p1", "p2")], 1)
+    'ts/{site}/*/'
+    """
+    names = [f"{level[0]}/" if len(set(level)) == 1 else "*/" for level in levels]
+    return "".join([*names[:depth], f"{SITE}/", *names[depth + 1 :]])
 
 
 def _no_places(names: list[str]) -> bool:

@@ -28,6 +28,7 @@ WORDS = {
 WORDS["site"] |= {"zentrum", "standort", "klinik", "recruited", "recruitment", "city", "university", "facility"}
 WORDS["label"] |= {"diagnose", "gruppe", "groupe"}
 MIN_IDS = 0.5
+UNIQUE = 0.9  # of a column of ids
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
 
 
@@ -155,9 +156,18 @@ def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
     for place, name in enumerate(map(str, table.columns)):
         named = bool(_words(name) & WORDS[role])
         share = _share_with_file(table[name], files) if role == "subject" else 0.0
-        if (named or share > 0.5) and _holds(table[name], role):
+        if (named or share > 0.5) and (_holds(table[name], role) or (role == "subject" and _ids_of_sites(table, name))):
             scored.append((-round(share, 2), usual.get(name.lower(), len(usual)), not named, place, name))
     return [name for *_, name in sorted(scored)]
+
+
+def _ids_of_sites(table: pd.DataFrame, name: str) -> bool:
+    """Whether a column holds ids that begin anew at every site: with a column of sites it tells people apart."""
+    sites = [str(other) for other in table.columns if other != name and _words(str(other)) & WORDS["site"]]
+    return any(
+        _holds(table[site], "site") and len(table[[site, name]].drop_duplicates()) > UNIQUE * len(table)
+        for site in sites
+    )
 
 
 def _holds(values: pd.Series, role: str) -> bool:
@@ -165,7 +175,7 @@ def _holds(values: pd.Series, role: str) -> bool:
     known = values[~is_empty(values)]
     distinct = known.nunique()
     if role == "subject":
-        return len(known) > 0 and distinct > 0.9 * len(values)
+        return len(known) > 0 and distinct > UNIQUE * len(values)
     if role == "age":
         plain = known.str.removesuffix("+").str.replace(",", ".")
         return len(known) > 0 and pd.to_numeric(plain, errors="coerce").notna().mean() > 0.9

@@ -27,6 +27,7 @@ from brainroam.data.readers.participants_table import (
 )
 from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, choose, rows_of_scans
 from brainroam.data.readers.series import suffix_of
+from brainroam.data.readers.site_numbering import at_several_sites, named_with_site, refuse_numbered_by_site
 from brainroam.data.readers.tables import nearest
 from brainroam.data.readers.walk import files_below
 from brainroam.errors import ReaderError
@@ -61,8 +62,12 @@ def read(
     else:
         sources = find_participants(path, participants)
         table = read_participants(sources, columns, request.require_label, files.tells_site)
+    if not files.tells_site:
+        refuse_numbered_by_site(table, sources[0])
     found = files.find(path, set(table["subject"]), [source for source in sources if source.is_file()])
-    if files.tells_site:
+    if files.tells_site and at_several_sites(table).any():
+        table, found = named_with_site(table, found)
+    elif files.tells_site:
         table["site"] = [next((scan.site for scan in found.get(name, ())), "") for name in table["subject"]]
     chosen = choose(found, repeats)
     return files.cohort(Participants(rows_of_scans(table, chosen), request, sources[0]), chosen)
