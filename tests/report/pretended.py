@@ -29,8 +29,8 @@ def hostile_cohort():
     return renamed.exclude(left_out, ["scanned <twice> 3 times", "scanned <twice> 4 times"])
 
 
-def pretend(path, cohort, methods, protocol="loso", seeds=1, shift=1.0, **folding):
-    """Runs with drawn scores: the files are as the runner writes them, without the waiting."""
+def pretend(path, cohort, methods, protocol="loso", seeds=1, shift=1.0, swapped=(), **folding):
+    """Runs with drawn scores, the wrong way round at ``swapped`` sites: files as of the runner, without the waiting."""
     rng = np.random.default_rng(0)
     folder = RunsFolder.of(path, cohort)
     tasks = list(
@@ -39,7 +39,8 @@ def pretend(path, cohort, methods, protocol="loso", seeds=1, shift=1.0, **foldin
     folder.plan([task.spec for task in tasks])
     for task in tasks:
         people = cohort.subset(task.fold.test)
-        score = rng.normal(size=len(people)) + shift * people.labels
+        effect = np.where(people.table["site"].isin(swapped), -shift, shift)
+        score = rng.normal(size=len(people)) + effect * people.labels
         probability = 1 / (1 + np.exp(-score))
         predictions = {"subject": people.table["subject"].tolist(), "label": people.labels, "score": score,
                        "probability": probability}  # fmt: skip

@@ -217,6 +217,15 @@ def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path
     assert "averaged within each site first" in text_of(page, "methods")
 
 
+def test_a_site_whose_codes_were_swapped_is_doubted_first(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
+    runs = pretend(tmp_path / "runs", cohort, ["fc-ridge"], shift=2.0, swapped=["S04"])
+    page = brainroam.report(runs, tmp_path / "report.html").read_text()
+    assert "Scores are reversed at S04" in page and "cases and controls are swapped there" in page
+    fair = pretend(tmp_path / "fair", cohort, ["fc-ridge"], shift=2.0)
+    assert "Scores are reversed" not in brainroam.report(fair, tmp_path / "fair.html").read_text()
+
+
 def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["majority"], tuning="fast", sites=["S01"], out=tmp_path / "runs")

@@ -14,6 +14,7 @@ from brainroam.report.tables import span
 
 MOST = 3
 FOLLOWS_MOTION = 0.2  # correlation of score and motion within site and class
+WORKS = 0.6  # mean AUC from which a site below chance is no chance
 SAME = 0.005  # AUC that nobody would notice
 LOST_TO_MOTION = 0.02  # AUC that goes with motion
 
@@ -21,7 +22,7 @@ LOST_TO_MOTION = 0.02  # AUC that goes with motion
 TITLES = {
     "identical-people": "One person is in the data twice",
     "alike-people": "Two records look like one person",
-    "unlike-site": "Regions of a site are probably in another order",
+    "unlike-site": "Regions are probably in another order",
     "covariate-of-condition": "A covariate measures the condition itself",
     "label-by-n_timepoints": "Scan length differs between cases and controls",
     "label-by-mean_fd": "Motion differs between cases and controls",
@@ -112,6 +113,14 @@ def _from_runs(data: ReportData) -> Iterator[Worry]:
         title = f"At {len(lost)} of {len(sites)} {data.unit}s guessing cannot be ruled out"
         text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
         yield Worry(7 if len(lost) < len(sites) / 2 else 4, title, text, "sites")
+    below = sites[sites["high"] < 0.5]
+    if len(below) and data.summary.mean >= WORKS:
+        worst = below.iloc[-1]
+        text = (
+            f"AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])}) where the mean is {data.summary.mean:.2f}: "
+            "look whether the codes of cases and controls are swapped there"
+        )
+        yield Worry(1.5, f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
     if data.references and data.summary.mean < data.references[PLAIN] + SAME:
         text = f"mean AUC {data.summary.mean:.3f} against {data.references[PLAIN]:.3f} of plain ridge"
         yield Worry(3.5, "No better than plain ridge on connectivity", text, "comparison")
