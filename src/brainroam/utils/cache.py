@@ -70,8 +70,9 @@ class Cache:
         return self._keep(key, result)
 
     def _kept(self, key: bytes) -> Any:
-        self._results.move_to_end(key)
-        return self._results[key][0]
+        result, size = self._results.pop(key)
+        self._size -= size
+        return self._keep(key, result)  # weighed again: some results grow while they are used
 
     def _keep(self, key: bytes, result: Any) -> Any:
         self._results[key] = result, size_of(result)
