@@ -375,7 +375,16 @@ def test_missing_covariates_of_people_sites_and_everybody(cohort):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("age", -9999), ("age", 0), ("age", 110), ("sex", 2), ("mean_fd", -1), ("mean_fd", 95), ("tr", 2000)],
+    [
+        ("age", -9999),
+        ("age", 0),
+        ("age", 110),
+        ("age", 180),
+        ("sex", 2),
+        ("mean_fd", -1),
+        ("mean_fd", 95),
+        ("tr", 2000),
+    ],
 )
 def test_codes_read_as_numbers_are_reported(cohort, name, value):
     table = cohort.table

@@ -217,7 +217,7 @@ def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path
     assert "averaged within each site first" in text_of(page, "methods")
 
 
-def test_a_site_whose_codes_were_swapped_is_doubted_first(tmp_path):
+def test_a_site_whose_codes_were_swapped_is_doubted(tmp_path):
     cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
     runs = pretend(tmp_path / "runs", cohort, ["fc-ridge"], shift=2.0, swapped=["S04"])
     page = brainroam.report(runs, tmp_path / "report.html").read_text()

@@ -370,9 +370,8 @@ def test_ids_that_begin_anew_need_a_site_in_the_path(numbered_anew):
 def test_who_travelled_is_one_person_on_one_side_of_every_split(numbered_anew):
     table = pd.read_csv(numbered_anew / "people.csv")
     table["age"], table["dx"] = 30 + table["id"], np.where(table["id"] % 2, "HC", "MDD")
-    table.iloc[:-1].to_csv(
-        numbered_anew / "people.csv", index=False
-    )  # the fourth was at two sites, the others at three
+    # The fourth was at two sites, the others at three.
+    table.iloc[:-1].to_csv(numbered_anew / "people.csv", index=False)
     cohort = read_numbered(numbered_anew, "in/{site}/{participant_id}.npy")
     assert len(cohort) == 11
     assert cohort.table.set_index("subject").loc["Site B_2", "group"] == "2"

@@ -57,7 +57,6 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.class_balance(table),
         labels.label_by_site(table),
         labels.label_by_covariates(table, cohort.covariate_names),
-        labels.covariates_of_the_condition(table, cohort.covariate_names),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names),
         labels.unknown_tr(table),

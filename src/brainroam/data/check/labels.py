@@ -122,9 +122,12 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
 
 def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:
     """Whether age, sex, motion, scan length or further covariates of the study (``used``) tell cases from controls."""
-    measures = [*CONTRASTS, *_further_numbers(table, used)]
+    told = of_the_condition(table, used)
+    for reason in told.values():
+        yield Finding("warning", "covariate-of-condition", reason, REMEDY)
+    numbers = [name for name in used if pd.api.types.is_numeric_dtype(table[name]) and name not in told]
     parts = [(None, table, MIN_D_COHORT), *((str(s), part, MIN_D_SITE) for s, part in table.groupby("site"))]
-    for name in measures:
+    for name in dict.fromkeys([*CONTRASTS, *numbers]):
         for site, part, least in parts if name in CONTRASTS else parts[:1]:
             cases, controls = (part.loc[part["label"] == y, name].dropna().to_numpy() for y in (1, 0))
             if min(len(cases), len(controls)) < 2 or np.ptp(np.concatenate([cases, controls])) == 0:
@@ -143,13 +146,6 @@ def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterat
                 yield Finding("warning", f"label-by-{name}", message, _remedy(name, used), site)
 
 
-def _further_numbers(table: pd.DataFrame, used: Sequence[str]) -> list[str]:
-    """Covariates of the study that are numbers, other than the usual ones and those that measure the condition."""
-    others = [name for name in used if name not in CONTRASTS and pd.api.types.is_numeric_dtype(table[name])]
-    told = of_the_condition(table, others)
-    return [name for name in others if name not in told]
-
-
 def _remedy(name: str, used: Sequence[str]) -> str:
     if name not in CONTRASTS:
         return (
@@ -162,12 +158,6 @@ def _remedy(name: str, used: Sequence[str]) -> str:
             "`brainroam compare` says how far each method's scores follow it all the same"
         )
     return REMEDIES[name]
-
-
-def covariates_of_the_condition(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Finding]:
-    """Covariates of the study that measure what is to be found."""
-    for reason in of_the_condition(table, used).values():
-        yield Finding("warning", "covariate-of-condition", reason, REMEDY)
 
 
 def _p_text(p: float) -> str:
