@@ -10,13 +10,14 @@ RUNTIME := $(VENV)/.installed-runtime
 # Whatever the machine says: hundreds of processes of demo and tests would each compile what they import.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test tests-front tests-back lint docs bench versions clean
+.PHONY: demo paper test tests-front tests-back lint docs bench versions clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   see it work on an embedded cohort (about a minute after installation)"
 	@echo "make test   lint, type check, layer contract, docs, tests"
 	@echo "make docs   build the documentation into site/, warnings are errors"
+	@echo "make paper DATA=ABIDE_pcp OUT=paper ARGS='--atlas aal'  every table and figure of the CORE paper (hours)"
 	@echo "make bench  speed, as ratios against named competitors"
 	@echo "make versions  a study with every supported Python, newest and lowest dependencies (needs uv and a package index)"
 
@@ -50,6 +51,10 @@ test: $(STAMP)
 
 tests-front tests-back: tests-%: $(STAMP)
 	$(BIN)/python -m pytest -q --end=$* --ledger=$(LEDGER)
+
+# OUT is a folder; what is finished in it is kept. ARGS are further options, see: python -m reproduction --help
+paper: $(RUNTIME)
+	$(BIN)/python -m reproduction $(DATA) --out $(OUT) $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

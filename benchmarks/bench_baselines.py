@@ -12,8 +12,9 @@ the process grew by at its peak. Ratios are to the first method listed, CORE.
 import argparse
 from pathlib import Path
 
+from reproduction.cost import costs
+
 from brainroam import Cohort, load_cohort, make_cohort
-from brainroam.evaluation.paper.cost import costs
 
 
 def people(data: Path | None) -> Cohort:

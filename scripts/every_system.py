@@ -11,9 +11,10 @@ the first; then on the effect they are made for with labels permuted within each
 import argparse
 from pathlib import Path
 
+from reproduction.parts import SYSTEMS
+
 import brainroam
 from brainroam.audit.shuffle import permuted_within_site
-from brainroam.evaluation.paper.parts import SYSTEMS
 
 SIZE = {"n_sites": 4, "n_per_site": 40, "n_rois": 20, "seed": 0, "volatility": 0.0}
 CONNECTIVITY, RHYTHM = "connectivity", "rhythm"

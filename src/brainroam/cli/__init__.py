@@ -8,6 +8,8 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
@@ -24,7 +26,6 @@ from brainroam.cli import (
     federation,
     init,
     model,
-    paper,
     plan,
     report,
     run,
@@ -53,28 +54,33 @@ INTERRUPTED = "interrupted; finished work is kept"
 
 
 class _Commands(TyperGroup):
-    """The one place where errors and warnings written for people become a line on stderr, and errors an exit code."""
-
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        try:
-            with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *_: _say(f"warning: {message}", "yellow")
-                return super().invoke(ctx)
-        except BrainroamError as error:
-            if verbose():
-                traceback.print_exc()
-            _say(f"error: {error}", "red")
-            raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # whoever read our output has seen enough
-            if verbose():
-                traceback.print_exc()
-            _say(f"error: {error.filename or 'a file'}: {error.strerror or error}", "red")
-            raise typer.Exit(1) from error
-        except KeyboardInterrupt as error:
-            _say(INTERRUPTED, "red")
-            raise typer.Exit(130) from error
+        with errors_in_words():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def errors_in_words() -> Iterator[None]:
+    """The one place where errors and warnings written for people become a line on stderr, and errors an exit code."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: _say(f"warning: {message}", "yellow")
+            yield
+    except BrainroamError as error:
+        if verbose():
+            traceback.print_exc()
+        _say(f"error: {error}", "red")
+        raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # whoever read our output has seen enough
+        if verbose():
+            traceback.print_exc()
+        _say(f"error: {error.filename or 'a file'}: {error.strerror or error}", "red")
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as error:
+        _say(INTERRUPTED, "red")
+        raise typer.Exit(130) from error
 
 
 def _say(message: str, style: str) -> None:
@@ -118,7 +124,6 @@ PANELS = {
         study.sweep,
         study.compare,
         report.report,
-        paper.paper,
         plan.plan,
         study.methods,
     ),
@@ -139,7 +144,7 @@ def main() -> None:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
         app(args=bids_app.routed(sys.argv[1:]), prog_name="brainroam")
-    except KeyboardInterrupt:  # before or after a command; `_Commands` tells the same during one
+    except KeyboardInterrupt:  # before or after a command; `errors_in_words` tells the same during one
         _interrupted()
     except Exception as error:
         if _began_with_ctrl_c(error):

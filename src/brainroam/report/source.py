@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 READING = ("--reader", "--atlas", "--sites", "--preset", "--max-missing-rois", "--option")
-READERS_OF_DATA = ("loso", "cv", "ablate", "sweep", "paper", "run", "audit", "check")
+READERS_OF_DATA = ("loso", "cv", "ablate", "sweep", "run", "audit", "check")
 
 
 def data_words(commands: Sequence[str]) -> list[str]:

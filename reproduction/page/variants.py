@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 
 from brainroam.errors import listed
 from brainroam.report.figures import BLUE, GREY, INK, canvas
-from brainroam.report.paper.content import Block, Listing, Part
-from brainroam.report.paper.data import PaperData
-from brainroam.report.paper.published import CLAIMS
 from brainroam.report.section import Drawing
 from brainroam.report.sections.sensitivity import curve, window_map
 from brainroam.report.tables import Column, fixed, interval, p_value
+from reproduction.page.content import Block, Listing, Part
+from reproduction.page.data import PaperData
+from reproduction.page.published import CLAIMS
 
 UNTRAINED = "not trained in any fold: the linear reading alone"
 

@@ -8,10 +8,10 @@ import pandas as pd
 from brainroam.report.brain.figures import connectome_drawing
 from brainroam.report.brain.study_explanations import held_out, runs_of
 from brainroam.report.explanation import Explanation
-from brainroam.report.paper.content import Block, Listing, Part
-from brainroam.report.paper.data import PaperData
-from brainroam.report.paper.published import EDGES, wide
 from brainroam.report.tables import Column, fixed
+from reproduction.page.content import Block, Listing, Part
+from reproduction.page.data import PaperData
+from reproduction.page.published import EDGES, wide
 
 QUANTITIES = {"d_com": ("|d_com|", 4), "mean_gate": ("Gate", 3), "nu": ("nu", 2), "kappa": ("kappa", 2)}
 

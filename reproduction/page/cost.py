@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from brainroam.evaluation.paper.parts import SYSTEMS
-from brainroam.report.paper.content import Listing, Part
-from brainroam.report.paper.data import PaperData
-from brainroam.report.paper.published import MEMORY, SECONDS, wide
 from brainroam.report.tables import Column, fixed
+from reproduction.page.content import Listing, Part
+from reproduction.page.data import PaperData
+from reproduction.page.published import MEMORY, SECONDS, wide
+from reproduction.parts import SYSTEMS
 
 STATED = (
     "The paper: O(N T P² + N M + N R W M_S + epochs L N M_S N_m D) for N people, P regions, T volumes, M_S pathways."

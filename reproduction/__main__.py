@@ -1,10 +1,11 @@
-"""The command that runs the paper on one dataset."""
+"""`python -m reproduction DATA --out DIR`: run the paper on one dataset, as `make paper` does."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from brainroam.cli import errors_in_words
 from brainroam.cli.options import DataSource, takes_data
 from brainroam.cli.scale import Jobs
 from brainroam.cli.study import Seeds, Tuning
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from brainroam.data.study_file import Study
 
 
+app = typer.Typer(rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
 @takes_data
 def paper(
     source: DataSource,
@@ -45,31 +50,32 @@ def paper(
     published numbers. Everything takes hours to days: stop it whenever you like, the same command goes on where it
     stopped, and --parts and --methods choose.
 
-    [bold]Example:[/bold] brainroam paper ABIDE_pcp --atlas aal --out paper --tuning fast --parts dataset,loso --jobs 2
+    [bold]Example:[/bold] python -m reproduction ABIDE_pcp --atlas aal --out paper --tuning fast --parts dataset,loso
     """
-    if not page_only:
-        plan, reader = as_published(source.plan)
-        cohort = plan.load()
-        from brainroam.evaluation.paper.parts import PARTS
-        from brainroam.evaluation.paper.study import run_paper
+    with errors_in_words():
+        if not page_only:
+            plan, reader = as_published(source.plan)
+            cohort = plan.load()
+            from reproduction.parts import PARTS
+            from reproduction.study import run_paper
 
-        chosen = [name.strip() for name in parts.split(",") if name.strip()] if parts else PARTS
-        run_paper(
-            cohort,
-            out,
-            chosen,
-            split_names(methods) if methods else None,
-            epochs,
-            seeds or 1,
-            tuning or "default",
-            jobs or 1,
-            progress=not quiet(),
-            reader=reader,
-        )
-    from brainroam.report.paper import paper_page
+            chosen = [name.strip() for name in parts.split(",") if name.strip()] if parts else PARTS
+            run_paper(
+                cohort,
+                out,
+                chosen,
+                split_names(methods) if methods else None,
+                epochs,
+                seeds or 1,
+                tuning or "default",
+                jobs or 1,
+                progress=not quiet(),
+                reader=reader,
+            )
+        from reproduction.page import paper_page
 
-    for path in paper_page(out):
-        typer.echo(f"page: {path}")
+        for path in paper_page(out):
+            typer.echo(f"page: {path}")
 
 
 def as_published(plan: "Study") -> tuple["Study", str | None]:
@@ -93,3 +99,7 @@ def as_published(plan: "Study") -> tuple["Study", str | None]:
         return plan, None
     everybody = {} if "max_missing_rois" in plan.model_fields_set else {"max_missing_rois": 1.0}
     return plan.model_copy(update={"preset": "paper", **everybody}), reader
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m reproduction")

@@ -1,9 +1,9 @@
 """What an epoch costs is measured of the process that trains, not of the one that asks."""
 
 import numpy as np
+from reproduction.cost import costs
 
 from brainroam import make_cohort
-from brainroam.evaluation.paper.cost import costs
 
 
 def test_memory_is_that_of_the_training_whatever_the_caller_holds():

@@ -1,19 +1,18 @@
-"""`brainroam paper` as typed: on made-up people, and on small trees of the paper's five datasets."""
+"""`python -m reproduction` as typed: on made-up people, and on small trees of the paper's five datasets."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from reproduction.__main__ import app
 from scipy.io import savemat
 from typer.testing import CliRunner
-
-from brainroam.cli import app
 
 SMALL = ("--option", "n_sites=4", "--option", "n_per_site=12", "--option", "n_rois=8")
 BASE = "baseline_year_1_arm_1"
 
 
 def run(*arguments):
-    result = CliRunner().invoke(app, ["paper", *(str(a) for a in arguments)])
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
     assert result.exit_code == 0, result.output
     return result
 
@@ -63,7 +62,7 @@ def test_the_same_command_does_nothing_twice(study):
 
 
 def test_an_unknown_part_is_answered_with_the_nearest(tmp_path):
-    result = CliRunner().invoke(app, ["paper", "synthetic", *SMALL, "--parts", "ablatoin", "--out", str(tmp_path)])
+    result = CliRunner().invoke(app, ["synthetic", *SMALL, "--parts", "ablatoin", "--out", str(tmp_path)])
     assert result.exit_code == 2 and "did you mean 'ablation'?" in result.output
 
 

@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from brainroam.report.figures import BLUE, GREEN, GREY, VERMILION, canvas
-from brainroam.report.paper.content import Block, Part
-from brainroam.report.paper.data import PaperData
 from brainroam.report.section import Drawing
+from reproduction.page.content import Block, Part
+from reproduction.page.data import PaperData
 
 COLOURS = (VERMILION, BLUE, GREEN)
 BINS = np.array([0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, np.inf])

@@ -1,5 +1,5 @@
 """The page of the paper: its tables and figures in its order, published numbers beside ours, as HTML and markdown."""
 
-from brainroam.report.paper.build import paper_page
+from reproduction.page.build import paper_page
 
 __all__ = ["paper_page"]

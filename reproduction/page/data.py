@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.evaluation.paper.datasets import DATASETS, Dataset
-from brainroam.evaluation.paper.parts import Paper
-from brainroam.evaluation.paper.study import configuration, measured
 from brainroam.evaluation.runner import Results, load_runs
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.stats.compare import compare_methods, summarise
 from brainroam.report.data import ReportData
+from reproduction.datasets import DATASETS, Dataset
+from reproduction.parts import Paper
+from reproduction.study import configuration, measured
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,12 @@ from typing import Any
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import RunsError, unknown
-from brainroam.evaluation.paper.datasets import dataset_of
-from brainroam.evaluation.paper.parts import EPOCHS, PARTS, SYSTEMS, Paper
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.utils.files import read_checksummed, write_checksummed
+from reproduction.datasets import dataset_of
+from reproduction.parts import EPOCHS, PARTS, SYSTEMS, Paper
 
 CONFIGURATION = "paper.json"
 
@@ -45,7 +45,7 @@ def run_paper(
     out : path
         The folder of the study.
     parts : sequence of str
-        See `brainroam.evaluation.paper.parts.PARTS`; they are computed in that order whatever the order here.
+        See `reproduction.parts.PARTS`; they are computed in that order whatever the order here.
     systems : sequence of str, optional
         Methods of the tables, see `Paper`.
     epochs : int
@@ -109,7 +109,7 @@ def _measured(folder: Path, part: str, cohort: Cohort, paper: Paper) -> None:
 def _propositions(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if done:
         return
-    from brainroam.evaluation.paper.propositions import margin_recovery, pooling_bias, spread_in
+    from reproduction.propositions import margin_recovery, pooling_bias, spread_in
 
     table = cohort.table
     bias = pooling_bias(cohort.covariates(), table["site"].to_numpy(dtype=str), cohort.labels)
@@ -119,14 +119,14 @@ def _propositions(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterato
 def _complexity(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if done:
         return
-    from brainroam.evaluation.paper.complexity import exponents
+    from reproduction.complexity import exponents
 
     yield {"exponents": exponents().to_dict("list")}
 
 
 def _cost(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Method by method, so that it can be stopped and resumed."""
-    from brainroam.evaluation.paper.cost import costs
+    from reproduction.cost import costs
 
     rows = list(done.get("costs", []))
     known = {row["method"] for row in rows}

@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from pretended import pretend
+from reproduction.datasets import DATASETS
+from reproduction.page import paper_page
+from reproduction.page.content import Listing
+from reproduction.page.published import difference, published, wide
+from reproduction.page.variants import UNTRAINED, _trained
+from reproduction.parts import PARTS, SYSTEMS, Paper
+from reproduction.study import run_paper
 
 import brainroam
-from brainroam.evaluation.paper.datasets import DATASETS
-from brainroam.evaluation.paper.parts import PARTS, SYSTEMS, Paper
-from brainroam.evaluation.paper.study import run_paper
-from brainroam.report.paper import paper_page
-from brainroam.report.paper.content import Listing
-from brainroam.report.paper.published import difference, published, wide
-from brainroam.report.paper.variants import UNTRAINED, _trained
 from brainroam.report.tables import Column
 from brainroam.utils.files import write_checksummed
 

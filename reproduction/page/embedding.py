@@ -2,10 +2,10 @@
 
 from brainroam.report.brain.embedding import draw_maps, neighbourhood, t_sne
 from brainroam.report.brain.study_explanations import embeddings
-from brainroam.report.paper.content import Part
-from brainroam.report.paper.data import PaperData
-from brainroam.report.paper.published import CLAIMS
 from brainroam.report.section import Drawing
+from reproduction.page.content import Part
+from reproduction.page.data import PaperData
+from reproduction.page.published import CLAIMS
 
 CAPTION = (
     "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that held "

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.evaluation.paper.parts import LITERAL, NETWORK, REFERENCES, SYSTEMS
 from brainroam.methods.naming import parse_name
-from brainroam.report.paper.content import Block, Listing, Part
-from brainroam.report.paper.data import PaperData
-from brainroam.report.paper.published import IN_DISTRIBUTION, OUT_OF_DISTRIBUTION, difference, wide
 from brainroam.report.tables import NOTHING, Column, fixed, interval
+from reproduction.page.content import Block, Listing, Part
+from reproduction.page.data import PaperData
+from reproduction.page.published import IN_DISTRIBUTION, OUT_OF_DISTRIBUTION, difference, wide
+from reproduction.parts import LITERAL, NETWORK, REFERENCES, SYSTEMS
 
 PROXIES = ("cepg-proxy", "agmgc-proxy")
 NO_TEST_SITE = (

@@ -9,17 +9,17 @@ from brainroam import __version__
 from brainroam.evaluation.code_version import package_of
 from brainroam.report.build import Chapter
 from brainroam.report.page import render
-from brainroam.report.paper.cohort import cohort
-from brainroam.report.paper.content import Part
-from brainroam.report.paper.cost import complexity, cost
-from brainroam.report.paper.data import PaperData, read_paper
-from brainroam.report.paper.edges import site_edges, top_edges
-from brainroam.report.paper.embedding import embedding
-from brainroam.report.paper.propositions import propositions
-from brainroam.report.paper.systems import in_distribution, leave_one_site_out
-from brainroam.report.paper.variants import ablation, budgets, deviations, windows
 from brainroam.report.section import Section
 from brainroam.utils.files import write_text
+from reproduction.page.cohort import cohort
+from reproduction.page.content import Part
+from reproduction.page.cost import complexity, cost
+from reproduction.page.data import PaperData, read_paper
+from reproduction.page.edges import site_edges, top_edges
+from reproduction.page.embedding import embedding
+from reproduction.page.propositions import propositions
+from reproduction.page.systems import in_distribution, leave_one_site_out
+from reproduction.page.variants import ablation, budgets, deviations, windows
 
 Maker = Callable[[PaperData], Part]
 FIGURES = "paper-figures"

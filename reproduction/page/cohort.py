@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from brainroam.report.paper.content import Block, Listing, Part
-from brainroam.report.paper.data import PaperData
-from brainroam.report.paper.published import COHORTS, wide
 from brainroam.report.tables import Column
+from reproduction.page.content import Block, Listing, Part
+from reproduction.page.data import PaperData
+from reproduction.page.published import COHORTS, wide
 
 TABLES = {"abide": 3, "rest-meta-mdd": 4, "srpbs": 5, "abcd": 6}
 MEASURES = ("n", "n_cases", "age_mean", "n_male", "volumes")
