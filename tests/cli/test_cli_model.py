@@ -77,7 +77,7 @@ def test_the_model_says_what_it_is(place):
         "sites": ["S01", "S02", "S03", "S04"],
         "sketch": sketch(Cohort.load(place / "train.npz")),
     }
-    assert header["calibration"].keys() == {"threshold", "slope"}
+    assert header["calibration"].keys() == {"threshold", "slope", "intercept", "prevalence"}
     assert header["notice"].startswith("Personal data: ")
 
 
@@ -101,12 +101,12 @@ def test_people_without_a_label_are_predicted(place):
     assert "11 people" in said(result)
     assert "7 of 12 regions" in said(result)  # who was left out, and why
     table = pd.read_csv(place / "predictions.csv", keep_default_na=False)
-    columns = ["subject", "site", "protocol", "probability", "predicted", "set_80", "imputed", "flags"]
+    columns = ["subject", "site", "protocol", "probability", "prevalence", "predicted", "set_80", "imputed", "flags"]
     assert table.columns.tolist() == columns
     assert (table["protocol"] == "strict").all() and table["set_80"].isin(["case", "control", "either"]).all()
     assert table.loc[0, "subject"] == "'=HYPERLINK('evil')"
     assert table["imputed"].tolist() == ["", "age"] + [""] * 9
-    assert ((table["probability"] >= 0.5) == table["predicted"]).all()
+    assert table["probability"][table["predicted"] == 1].min() > table["probability"][table["predicted"] == 0].max()
 
 
 def test_controls_of_the_new_site_move_its_threshold_and_get_no_row(place, tmp_path):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
 
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.errors import DataError
@@ -21,18 +21,55 @@ def test_the_threshold_is_the_middle_of_the_class_means_averaged_over_sites():
     assert calibrate(score, y, site).threshold == pytest.approx(np.mean(middles))
 
 
-def test_the_slope_minimises_the_log_loss_with_two_virtual_people():
-    score, y, site = scores()
-    found = calibrate(score, y, site)
-    spread = score.std()
+@pytest.mark.parametrize("prevalence", [None, 0.1])
+def test_with_much_evidence_it_is_the_logistic_regression_of_the_prevalence(prevalence):
+    score, y, site = scores(sizes=((1000, 3000),) * 20)
+    found = calibrate(score, y, site, prevalence=prevalence)
+    share = 0.75 if prevalence is None else prevalence
+    weight = np.where(y == 1, share / 0.75, (1 - share) / 0.25)
+    known = LogisticRegression(C=1e9, tol=1e-10).fit(score[:, None], y, weight)
+    assert found.slope == pytest.approx(known.coef_[0, 0], rel=0.01)
+    np.testing.assert_allclose(found(score), known.predict_proba(score[:, None])[:, 1], atol=0.003)
 
-    def loss(parameters):
-        slope = np.exp(parameters[0])
-        margin = np.append((2 * y - 1) * (score - found.threshold), [-spread, -spread])
-        return np.logaddexp(0, -slope * margin).sum()
 
-    best = minimize(loss, [0.0], method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
-    assert found.slope == pytest.approx(np.exp(best.x[0]), rel=1e-3)
+@pytest.mark.parametrize("prevalence", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("n_sites", [6, 12])
+def test_probabilities_hold_at_new_sites_and_are_never_worse_than_the_share_of_cases(n_sites, prevalence):
+    """Sites of 30 people at levels of their own; new sites alike. Means over 60 worlds of each effect."""
+    rng = np.random.default_rng([n_sites, round(100 * prevalence)])
+
+    def people(n_sites, n_per_site, gap):
+        site = np.repeat(np.arange(n_sites), n_per_site)
+        y = (rng.random(len(site)) < prevalence).astype(int)
+        return gap * y + 0.5 * rng.normal(size=n_sites)[site] + rng.normal(size=len(site)), y, site
+
+    for gap in (0.0, 0.5, 1.0, 2.0):
+        means, worth = [], []
+        for _ in range(60):
+            found = calibrate(*people(n_sites, 30, gap))
+            score, y, _ = people(4000, 1, gap)
+            p = found(score)
+            means.append(p.mean() - y.mean())
+            worth.append(((p - y) ** 2).mean() - ((found.prevalence - y) ** 2).mean())
+        assert abs(np.mean(means)) < 0.03
+        assert np.mean(worth) < 2e-4
+
+
+def test_a_stated_prevalence_is_kept_whatever_the_training_share():
+    rng = np.random.default_rng(0)
+    y = rng.random(200_000) < 0.1
+    for sizes in (((300, 300),) * 12, ((500, 100),) * 12):
+        p = calibrate(*scores(sizes=sizes))(rng.normal(size=len(y)) + y, prevalence=0.1)
+        assert p.mean() == pytest.approx(0.1, abs=0.01)
+        assert ((p - y) ** 2).mean() < 0.09
+
+
+def test_few_sites_that_disagree_leave_everybody_near_the_prevalence_in_order():
+    score, y, site = scores(sizes=((10, 10),) * 3)
+    found = calibrate(np.where(site == "S0", score, -score), y, site)
+    p = found(np.array([-1.0, 0.0, 1.0]))
+    assert (np.diff(p) > 0).all()
+    assert p == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize("gap", [50.0, 0.0, -5.0])
@@ -54,14 +91,15 @@ def test_people_without_a_score_and_sites_with_one_class_are_left_out():
     spoilt = score.copy()
     spoilt[[0, 20]] = np.nan
     known = np.isfinite(spoilt)
-    assert calibrate(spoilt, y, site) == calibrate(score[known], y[known], site[known])
+    assert calibrate(spoilt, y, site) == calibrate(score[known], y[known], site[known], prevalence=y.mean())
     two = site != "S2"
     assert calibrate(score, y, site).threshold == calibrate(score[two], y[two], site[two]).threshold
 
 
-def test_the_decision_is_at_one_half_and_far_scores_do_not_overflow():
-    calibration = Calibration(threshold=2.0, slope=3.0)
-    np.testing.assert_allclose(calibration(np.array([2.0])), 0.5)
+def test_the_decision_ignores_the_prevalence_and_far_scores_do_not_overflow():
+    calibration = Calibration(threshold=2.0, slope=3.0, intercept=-1.0, prevalence=0.2)
+    assert calibration.decide(np.array([1.9, 2.0])).tolist() == [0, 1]
+    assert calibration(np.array([2.0]))[0] < 0.5
     far = calibration(np.array([-1e300, 1e300]))
     assert 0 < far[0] < 1e-20
     assert far[1] == pytest.approx(1)

@@ -106,7 +106,7 @@ def test_scores_follow_from_predictions_and_threshold(cohort):
     people = results.predictions[results.predictions["site"] == first["site"]]
     called = people["score"] >= first["threshold"]
     assert first["acc"] == (called == people["label"]).mean()
-    assert (called == (people["probability"] >= 0.5)).all()
+    assert (called == (people["predicted"] == 1)).all()
     assert first["n_cases"] == people["label"].sum()
 
 

@@ -168,7 +168,7 @@ def test_names_that_cannot_be_read(text):
 @example(["\r", "'\r", "a\rb", '"', "=1,2"])
 def test_names_of_sites_survive_the_table_and_are_no_formulas(tmp_path_factory, sites):
     path = tmp_path_factory.getbasetemp() / "scores.csv"
-    row = ("core", "loso", "", 0, 5, 2, *[0.1 + 0.2] * 8, None, "full", "{}")
+    row = ("core", "loso", "", 0, 5, 2, *[0.1 + 0.2] * 8, None, 0.5, "full", "{}")
     rows = [(*row[:2], site, *row[3:]) for site in sites]
     path.write_text(csv_lines([SCORES, *rows]), encoding="utf-8", newline="")
     assert read_table(path)["site"].tolist() == sites
@@ -178,7 +178,7 @@ def test_names_of_sites_survive_the_table_and_are_no_formulas(tmp_path_factory, 
 
 def test_the_table_on_disk_equals_the_one_in_memory(tmp_path):
     rows = [
-        ("core", "loso", site, site, 0, 5, 2, *[value] * 8, 0.1, "full", "{}")
+        ("core", "loso", site, site, 0, 5, 2, *[value] * 8, 0.1, 0.5, "full", "{}")
         for site, value in [("01", None), ("NA", 1 / 3)]
     ]
     (tmp_path / "scores.csv").write_text(csv_lines([SCORES, *rows]))

@@ -49,6 +49,7 @@ def pretend(path, cohort, methods, protocol="loso", seeds=1, shift=1.0, swapped=
             "predictions": predictions,
             "metrics": site_metrics(people.labels, score, 0.5, probability),
             "threshold": 0.5,
+            "prevalence": 0.5,
             "configuration": {},
             "seconds": 0.1,
             "versions": {"brainroam": brainroam.__version__, "python": "3"},

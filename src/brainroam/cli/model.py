@@ -3,9 +3,10 @@
 import warnings
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.scale import Jobs, Memory, load_or_open, work_beside
@@ -54,6 +55,7 @@ def fit(
         raise UsageError("--jobs shares out the work of --memory; a fit in memory runs on one core")
     cohort = load_or_open(source, work_beside(out), memory)
     from brainroam.cli.show import show_excluded
+    from brainroam.evaluation.external import foretold
     from brainroam.execution.out_of_core import StoredCohort, discard_work, write_edges
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
@@ -71,13 +73,18 @@ def fit(
     start = perf_counter()
     if isinstance(cohort, StoredCohort):
         write_edges(cohort, info.make(**fixed).edge_kinds, jobs or 1, progress=not quiet())
-    path = save_method(out, _fitted(selected, cohort, seed), cohort, seed)
+    _fitted(selected, cohort, seed)
+    path = save_method(out, selected, cohort, seed, foretold(selected.inner_sites_))
     for note in selected.notes_:
         typer.echo(f"note: {note}")
     if cohort.on_disk:
         discard_work(work_beside(out))
     people = f"{len(cohort)} people of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
+    share = selected.calibration_.prevalence
+    typer.echo(
+        f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."
+    )
     typer.echo(
         "The model is personal data: with it and a scan one can tell who was trained on, and their diagnosis. Share it "
         "as you would share the data (docs/security.md)."
@@ -100,14 +107,23 @@ def predict(
         float | None,
         typer.Option(help="Demand prediction sets of this level: 80, 90 or 95 %.", min=1, max=99.9, metavar="PERCENT"),
     ] = None,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of cases where you are: 0.1 for 10 %. By default that of the training people.", metavar="SHARE"
+        ),
+    ] = None,
     memory: Memory = None,
 ) -> None:
     """Predict for people of any site, labelled or not.
 
-    Writes for each person the probability of the condition; the class, by the threshold learned on held-out training
-    sites; sets of classes that hold the truth for 80 and 90 % of people at a new site ("either": the model does not
+    Writes for each person the probability of the condition where a share --prevalence of people are cases; the class,
+    by the threshold learned on held-out training sites, which treats both classes alike and ignores the prevalence;
+    sets of classes that hold the truth for 80 and 90 % of people at a new site ("either": the model does not
     decide); which covariates were missing and replaced by the training mean; and how the person differs from those
     trained on. The column protocol says what was used of the new site: nothing (strict), or as --controls or --adapt.
+    Where diagnoses are known this is external validation: it prints AUC with its interval, balanced accuracy and
+    calibration by site, and whether the AUC is as the training sites foretold.
 
     [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --controls ours.txt --out predictions.csv
     """
@@ -130,7 +146,7 @@ def predict(
     if level is not None:
         method.sets_.require(round(level / 100, 6))
     known = list(listed_people(controls, "controls")) if controls is not None else []
-    table = predictions(method, cohort, method.familiarity_, known, adapt)
+    table = predictions(method, cohort, method.familiarity_, known, adapt, prevalence)
     if cohort.on_disk:
         from brainroam.execution.out_of_core import discard_work
 
@@ -141,6 +157,10 @@ def predict(
     unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
     people = counted(len(table), "person", "people")
     typer.echo(f"{people}, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}")
+    share = float(table["prevalence"].iloc[0])
+    whose = "as among the training people" if prevalence is None else "as stated"
+    typer.echo(f"Probabilities hold where {share:.1%} of people are cases, {whose}.")
+    _show_validation(table, header)
 
 
 @takes_data
@@ -188,6 +208,20 @@ def _fitted(selected: "Selected", cohort: "Cohort", seed: int) -> "Selected":
             raise
         settings = ", ".join(f"{name}={as_typed(value)}" for name, value in selected.fixed.items())
         raise UsageError(f"{selected.info.name} cannot work with {settings}: {error}") from error
+
+
+def _show_validation(table: "pd.DataFrame", header: dict[str, Any]) -> None:
+    """Print what the predictions are worth where diagnoses are known; nothing where none is."""
+    from brainroam.cli.show_study import validation_table
+    from brainroam.evaluation.external import agreement, validate
+
+    sites = validate(table)
+    if sites.empty:
+        return
+    typer.echo(f"External validation, {counted(int(sites['n'].sum()), 'person', 'people')} with a known diagnosis:")
+    Console(highlight=False).print(validation_table(sites))
+    for sentence in agreement(sites, header["foretold"]):
+        typer.echo(sentence)
 
 
 def _save(table: "pd.DataFrame", path: Path) -> Path:

@@ -71,6 +71,22 @@ def _adaptation_table(means: "pd.DataFrame") -> Table:
     return table
 
 
+def validation_table(sites: "pd.DataFrame") -> Table:
+    """What predictions are worth at each site with known diagnoses (`brainroam.evaluation.external.validate`)."""
+    table = _table("site", "people", "AUC", "interval", "BAC", "mean\nprobability", "share\nof cases", "slope", "Brier")
+
+    def shown(value: float, digits: int = 2) -> str:
+        return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+    for row in sites.itertuples():
+        span = "-" if math.isnan(row.low) else f"{row.low:.2f}-{row.high:.2f}"
+        levels = shown(row.mean_probability), shown(row.share), shown(row.calibration_slope), shown(row.brier, 3)
+        table.add_row(Text(visible(row.site)), str(row.n), shown(row.auc), span, shown(row.balanced_acc), *levels)
+    table.caption = "95 % intervals; BAC balanced accuracy; slope of calibration, 1 is perfect, less is too extreme"
+    table.caption_justify = "left"
+    return table
+
+
 def show_comparison(comparison: Comparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
     if json:

@@ -1,57 +1,179 @@
-"""Decision threshold and probability, learned on scores of people whose site was held out.
+"""Decision and probability, learned on scores of people whose site was held out.
 
-    p(score) = 1 / (1 + exp(-slope (score - threshold)))
+The decision is ``score >= threshold``. The threshold is the midpoint of the class means, averaged over sites: it treats
+both classes alike and does not move with their shares at any site.
 
-so that p >= 0.5 is the decision. The threshold is the midpoint of the class means, averaged over sites: it does not
-move with the class balance of any site. The slope minimises the log loss given that threshold, with one virtual person
-of each class one spread on the wrong side, which keeps it finite.
+The probability holds where a share pi0 of the people are cases, by default the share among the training people:
+
+    logit p(score) = intercept + slope (score - threshold)
+
+At another prevalence pi the same score is seen among other shares of cases and controls (Bayes), so
+
+    logit p(score; pi) = logit p(score) + logit(pi) - logit(pi0)
+
+Intercept and slope are a logistic regression with weights that give the cases the share pi0. Two virtual people, a case
+one spread below the threshold and a control one above, keep the slope finite. Few sites tell little about the slope at
+the next one, so it is shrunk (van Houwelingen and le Cessie 1990, with the variance v of the slope between sites):
+
+    slope <- slope max(0, 1 - 2 v / slope^2)
+
+and the intercept is found again, such that the mean probability is pi0. Without evidence everybody gets pi0, up to a
+slope that keeps the order of people.
+
+References
+----------
+van Houwelingen and le Cessie (1990), Predictive value of statistical models, Statistics in Medicine 9(11), 1303-1325.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, logit
 
-from brainroam.errors import DataError
+from brainroam.errors import DataError, UsageError
+
+LEAST_SLOPE = 1e-3  # per spread of the scores
+FAR = 50.0  # log odds beyond this are held there
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A frozen threshold and slope; calling it turns scores into probabilities of the condition."""
+    """A frozen decision and probability; calling it turns scores into probabilities of the condition.
+
+    Attributes
+    ----------
+    threshold : float
+        A score of at least this is called a case.
+    slope : float
+    intercept : float
+        Log odds of the condition at the threshold.
+    prevalence : float
+        The share of cases for which they hold.
+
+    Examples
+    --------
+    >>> calibration = Calibration(threshold=2.0, slope=1.0, intercept=0.0, prevalence=0.5)
+    >>> calibration(np.array([2.0])).round(3).tolist(), calibration(np.array([2.0]), prevalence=0.1).round(3).tolist()
+    ([0.5], [0.1])
+    """
 
     threshold: float
     slope: float
+    intercept: float
+    prevalence: float
 
-    def __call__(self, score: np.ndarray) -> np.ndarray:
-        """Probability of the condition."""
-        return 1 / (1 + np.exp(-np.clip(self.slope * (score - self.threshold), -50, 50)))
+    def __call__(self, score: np.ndarray, prevalence: float | None = None) -> np.ndarray:
+        """Probability of the condition where ``prevalence`` of the people have it; by default as in training."""
+        odds = self.intercept + self.slope * (np.asarray(score) - self.threshold)
+        p = expit(np.clip(odds, -FAR, FAR))
+        return p if prevalence is None else to_prevalence(p, self.prevalence, prevalence)
+
+    def decide(self, score: np.ndarray) -> np.ndarray:
+        """1 for people who are called cases, 0 for the others, whatever the prevalence."""
+        return (np.asarray(score) >= self.threshold).astype(int)
 
 
-def calibrate(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> Calibration:
-    """Learn the threshold and the slope; people without a score (NaN) are left out.
+def to_prevalence(probability: np.ndarray, held: float | np.ndarray, prevalence: float) -> np.ndarray:
+    """Probabilities that held where the share of cases was ``held``, for another prevalence.
 
-    >>> calibrate(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0, 0, 1, 1]), np.array(["A"] * 4)).threshold
-    1.5
+    >>> to_prevalence(np.array([0.5, 0.9]), held=0.5, prevalence=0.1).round(3).tolist()
+    [0.1, 0.5]
     """
+    if not 0 < prevalence < 1:
+        raise UsageError(f"a prevalence is a share between 0 and 1, such as 0.1 for 10 %; not {prevalence:g}")
+    return expit(logit(probability) + logit(prevalence) - logit(held))
+
+
+def calibrate(
+    score: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    count: np.ndarray | None = None,
+    prevalence: float | None = None,
+) -> Calibration:
+    """Learn decision and probability from scores by fits without the person's site.
+
+    Parameters
+    ----------
+    score : ndarray of shape (n,)
+        NaN for people without one: they only count for the prevalence.
+    y, site : ndarray of shape (n,)
+    count : ndarray of shape (n,), optional
+        How many people each score stands for, by default one.
+    prevalence : float, optional
+        The share of cases for which probabilities hold, by default that of these people.
+
+    Examples
+    --------
+    >>> found = calibrate(np.array([0.0, 2.0, 1.0, 3.0, 1.0, 3.0]), np.array([0, 0, 0, 0, 1, 1]), np.array(["A"] * 6))
+    >>> found.threshold, round(found.prevalence, 3)
+    (1.75, 0.333)
+    """
+    y, site = np.asarray(y), np.asarray(site)
+    count = np.ones(len(score)) if count is None else count
+    prevalence = float(np.average(y, weights=count)) if prevalence is None else prevalence
     known = np.isfinite(score)
-    score, y, site = score[known], np.asarray(y)[known], np.asarray(site)[known]
-    classes = [(score[(site == name) & (y == 1)], score[(site == name) & (y == 0)]) for name in np.unique(site)]
-    middles = [(cases.mean() + controls.mean()) / 2 for cases, controls in classes if len(cases) and len(controls)]
+    score, y, site, count = score[known], y[known], site[known], count[known]
+    threshold = _threshold(score, y, site, count)
+    spread = float(np.sqrt(np.cov(score, aweights=count, ddof=0))) or 1.0
+    x = (score - threshold) / spread
+    share = np.average(y, weights=count)
+    weight = np.where(y == 1, prevalence / share, (1 - prevalence) / (1 - share))
+    slope = max(_shrunken_slope(x, y, site, count, weight, prevalence), LEAST_SLOPE)
+    total = count * weight
+
+    def excess(intercept: float) -> float:
+        return float(total @ (expit(intercept + slope * x) - prevalence))
+
+    return Calibration(threshold, slope / spread, float(brentq(excess, -FAR, FAR, xtol=1e-12)), prevalence)
+
+
+def _threshold(score: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray) -> float:
+    """Midpoint of the class means, averaged over the sites with both classes."""
+    middles = []
+    for name in np.unique(site):
+        classes = [(site == name) & (y == label) for label in (0, 1)]
+        if all(here.any() for here in classes):
+            middles.append(np.mean([np.average(score[here], weights=count[here]) for here in classes]))
     if not middles:
         raise DataError("no held-out training site has both classes, so no threshold can be learned")
-    return calibrate_counted(float(np.mean(middles)), float(np.std(score)), score, y, np.ones(len(score)))
+    return float(np.mean(middles))
 
 
-def calibrate_counted(
-    threshold: float, spread: float, score: np.ndarray, y: np.ndarray, count: np.ndarray
-) -> Calibration:
-    """Learn the slope given the threshold and the spread of all scores; each score stands for so many people."""
-    spread = spread or 1.0
-    margin = (2 * y - 1) * (score - threshold) / spread
+def _shrunken_slope(
+    x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray, weight: np.ndarray, prevalence: float
+) -> float:
+    """Slope of the weighted logistic regression with virtual people, times max(0, 1 - 2 v / slope^2)."""
+    design = np.column_stack([np.ones_like(x), x])
+    virtual, labels = np.array([[1.0, -1.0], [1.0, 1.0]]), np.array([1.0, 0.0])
+    everybody, truth = np.concatenate([design, virtual]), np.concatenate([y, labels])
+    total = np.concatenate([count * weight, [2 * prevalence, 2 * (1 - prevalence)]])
+    beta, information = fit_logistic(everybody, truth, total)
+    if beta[1] <= 0:
+        return 0.0
+    person = design * (weight * (y - expit(design @ beta)))[:, None]
+    names = np.unique(site)
+    sums = np.array([count[site == name] @ person[site == name] for name in names])
+    by_person, by_site = (person * count[:, None]).T @ person, sums.T @ sums * len(names) / max(len(names) - 1, 1)
+    inverse = np.linalg.inv(information)
+    variance = max(float((inverse @ scatter @ inverse)[1, 1]) for scatter in (by_person, by_site))
+    return float(beta[1] * max(0.0, 1 - 2 * variance / beta[1] ** 2))
 
-    def loss(log_slope: float) -> float:
-        slope = np.exp(log_slope)
-        return float(count @ np.logaddexp(0, -slope * margin) + 2 * np.logaddexp(0, slope))
 
-    best = minimize_scalar(loss, bounds=(-6, 4), method="bounded")
-    return Calibration(threshold, float(np.exp(best.x)) / spread)
+def fit_logistic(design: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of a weighted logistic regression, and the matrix of second derivatives there."""
+
+    def loss(beta: np.ndarray) -> float:
+        return float(weight @ np.logaddexp(0, (1 - 2 * y) * (design @ beta)))
+
+    def gradient(beta: np.ndarray) -> np.ndarray:
+        return design.T @ (weight * (expit(design @ beta) - y))
+
+    def hessian(beta: np.ndarray) -> np.ndarray:
+        p = expit(design @ beta)
+        return (design * (weight * p * (1 - p))[:, None]).T @ design
+
+    start = np.zeros(design.shape[1])
+    fit = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-8})
+    return fit.x, hessian(fit.x)

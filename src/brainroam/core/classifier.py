@@ -123,7 +123,7 @@ class CoreClassifier(FrozenCore):
         Steps 1 to 5 as learned from all training sites.
     network_ : GatedNetwork, or LinearReading of the skip connection where no epoch was worth it
     calibration_ : Calibration
-        Threshold and slope learned on inner held-out sites.
+        Decision and probability, learned on inner held-out sites.
     inner_scores_ : ndarray of shape (n,)
         Out-of-site logit of each training person, NaN where their site was not or could not be held out.
     chosen_ : dict

@@ -72,15 +72,20 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
         people = self._episode(series, covariates, tr)
         return predict_logits(self.network_, people)
 
-    def predict_proba(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
-        """Calibrated probabilities (n, 2) of control and condition, for people of any site."""
-        logit = self.decision_function(series, covariates, tr)
-        p = self.calibration_(logit)
+    def predict_proba(
+        self, series: Series, covariates: Covariates = None, tr: Times = None, *, prevalence: float | None = None
+    ) -> np.ndarray:
+        """Calibrated probabilities (n, 2) of control and condition, for people of any site.
+
+        They hold where ``prevalence`` of the people have the condition, by default the share among the training people
+        (``calibration_.prevalence``). `predict` does not depend on it.
+        """
+        p = self.calibration_(self.decision_function(series, covariates, tr), prevalence)
         return np.column_stack([1 - p, p])
 
     def predict(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
-        """The class of each person, at the threshold learned on inner held-out sites."""
-        return self.classes_[(self.predict_proba(series, covariates, tr)[:, 1] >= 0.5).astype(int)]
+        """The class of each person, at the threshold learned on inner held-out sites, which treats classes alike."""
+        return self.classes_[self.calibration_.decide(self.decision_function(series, covariates, tr))]
 
     def gates(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""

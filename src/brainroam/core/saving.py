@@ -6,6 +6,7 @@ tells who was one of them, and with which diagnosis (docs/security.md). A model 
 """
 
 import json
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
     weights = {f"network.{name}": as_array(value) for name, value in learned.items()}
     return {
         "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
-        "calibration": np.array([clf.calibration_.threshold, clf.calibration_.slope]),
+        "calibration": np.array(astuple(clf.calibration_)),
         **clf.pathways_.state(),
         **weights,
     }
@@ -87,7 +88,7 @@ def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, cha
     """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
     every, nodes = (len(edge_pairs(n_rois)),), (state["scaffold.edges"].size,)
     shapes = {
-        "calibration": (2,),
+        "calibration": (4,),
         "scaffold.edges": nodes,
         "scaffold.contrast": (n_sites, *every),
         **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),

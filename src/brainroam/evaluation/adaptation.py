@@ -50,7 +50,8 @@ def adapted(
         One row per method, ``adaptation``, site and seed: ``n_used`` of the site, people scored, and of these
         ``auc``, ``balanced_acc``, ``sensitivity``, ``specificity``, ``brier`` (mean of both classes, so that their
         share does not move it) and ``level_off``: by how much the mean probability, both classes counting alike, is off
-        one half. The same with ``strict_`` before the name: the same people at the threshold of the training sites.
+        one half. Probabilities are those for a prevalence of one half. The same with ``strict_`` before the name: the
+        same people at the threshold of the training sites.
 
     Examples
     --------
@@ -116,8 +117,8 @@ def _of_run(
 ) -> Iterator[dict[str, Any]]:
     known, people = result["next_site"], result["predictions"]
     label, score = np.array(people["label"]), np.array(people["score"], dtype=float)
-    calibration = Calibration(result["threshold"], known["slope"])
-    shifts = {name: SiteShift(*values) for name, values in known["shifts"].items()}
+    calibration = Calibration(**known["calibration"])
+    shifts = {name: SiteShift.of_row(values) for name, values in known["shifts"].items()}
 
     def row(name: str, used: int, tries: list[dict[str, float]]) -> dict[str, Any]:
         means = pd.DataFrame(tries).mean().to_dict()
@@ -148,24 +149,25 @@ def _metrics(
     found: dict[str, float] = {"n": len(y), "n_cases": int(y.sum())}
     order = auc(y, s)  # the same people are moved by the same shift
     for prefix, moved in (("", s - shift), ("strict_", s)):
-        measured = {"auc": order, **balanced_metrics(y, strict(moved))}
+        measured = {"auc": order, **balanced_metrics(y, strict(moved, prevalence=0.5), strict.decide(moved))}
         found |= {f"{prefix}{name}": measured[name] for name in MEASURED}
     return found
 
 
-def balanced_metrics(label: np.ndarray, probability: np.ndarray) -> dict[str, float]:
+def balanced_metrics(label: np.ndarray, probability: np.ndarray, called: np.ndarray) -> dict[str, float]:
     """What does not move with the share of cases, both classes counting alike; NaN when a class is absent.
 
-    ``balanced_acc``, ``sensitivity``, ``specificity``, ``brier`` and ``level_off``, by how much the mean probability is
-    off one half.
+    ``balanced_acc``, ``sensitivity``, ``specificity`` of the people called cases (1) or not (0), and of probabilities
+    for a prevalence of one half ``brier`` and ``level_off``, by how much the mean probability is off one half.
 
-    >>> balanced_metrics(np.array([0, 0, 0, 1]), np.array([0.2, 0.2, 0.8, 0.6]))["level_off"]
+    >>> probability = np.array([0.2, 0.2, 0.8, 0.6])
+    >>> balanced_metrics(np.array([0, 0, 0, 1]), probability, probability >= 0.5)["level_off"]
     0.0
     """
     cases, controls = probability[label == 1], probability[label == 0]
     if not (len(cases) and len(controls)):
         return dict.fromkeys(MEASURED[1:], float("nan"))
-    sensitivity, specificity = float((cases >= 0.5).mean()), float((controls < 0.5).mean())
+    sensitivity, specificity = float(np.mean(called[label == 1])), 1 - float(np.mean(called[label == 0]))
     return {
         "balanced_acc": (sensitivity + specificity) / 2,
         "sensitivity": sensitivity,

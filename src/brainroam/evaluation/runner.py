@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from platform import python_version
@@ -47,7 +47,8 @@ class Results:
         same as ``site`` unless a fold holds several), ``seed``, the metrics of `metrics.site_metrics`, ``threshold``,
         ``tuning`` and the chosen ``configuration`` as JSON.
     predictions : DataFrame
-        One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability``.
+        One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability`` (where the share of
+        cases is that of the training people, column ``prevalence`` of the scores) and ``predicted`` class.
     study : dict
         The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``, ``participants``), the ``commands``, and in
         words the runs that are ``missing`` and ``failed``.
@@ -258,9 +259,10 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             },
             "metrics": {name: metrics(site == name) for name in np.unique(site)} if several else metrics(slice(None)),
             "threshold": threshold,
+            "prevalence": model.calibration_.prevalence,
             "next_site": {
-                "slope": model.calibration_.slope,
-                "shifts": {name: [shift.centre, shift.ratio] for name, shift in model.shifts_.items()},
+                "calibration": asdict(model.calibration_),
+                "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
                 "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
                 "n_sites": model.sets_.n_sites,
             },

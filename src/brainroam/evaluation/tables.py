@@ -21,15 +21,15 @@ from brainroam.evaluation.stats.metrics import METRICS
 
 KEY = ("method", "protocol", "site", "fold", "seed")
 MEASURED = ("n", "n_cases", *METRICS)
-SCORES = (*KEY, *MEASURED, "threshold", "tuning", "configuration")
-PREDICTIONS = (*KEY, "subject", "label", "score", "probability")
+SCORES = (*KEY, *MEASURED, "threshold", "prevalence", "tuning", "configuration")
+PREDICTIONS = (*KEY, "subject", "label", "score", "probability", "predicted")
 TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configuration", "subject"), str)
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``scores.csv``, by site."""
     chosen = json.dumps(result["configuration"], sort_keys=True)
-    measured = (result["threshold"], spec.tuning, chosen)
+    measured = (result["threshold"], result["prevalence"], spec.tuning, chosen)
     return [
         (spec.name, spec.protocol, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *measured)
         for site, found in sorted(metrics_by_site(spec, result).items())
@@ -40,7 +40,8 @@ def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``predictions.csv``, by site and subject."""
     people = result["predictions"]
     sites = people.get("site", [spec.fold] * len(people["subject"]))
-    columns = [people[name] for name in PREDICTIONS[len(KEY) :]]
+    predicted = [int(score >= result["threshold"]) for score in people["score"]]
+    columns = [*(people[name] for name in PREDICTIONS[len(KEY) : -1]), predicted]
     return sorted(
         (spec.name, spec.protocol, site, spec.fold, spec.seed, *row) for site, *row in zip(sites, *columns, strict=True)
     )

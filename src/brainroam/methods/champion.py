@@ -130,7 +130,7 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
     classes_ : ndarray
     champion_ : Champion
     calibration_ : Calibration
-        Threshold and slope learned on inner held-out sites.
+        Decision and probability, learned on inner held-out sites.
 
     Examples
     --------
@@ -177,14 +177,20 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
         check_is_fitted(self)
         return self.champion_.score(anonymous_cohort(series))
 
-    def predict_proba(self, series: Sequence[np.ndarray], *, covariates: object = None) -> np.ndarray:
-        """Calibrated probabilities (n, 2) of control and condition, for people of any site."""
-        p = self.calibration_(self.decision_function(series))
+    def predict_proba(
+        self, series: Sequence[np.ndarray], *, covariates: object = None, prevalence: float | None = None
+    ) -> np.ndarray:
+        """Calibrated probabilities (n, 2) of control and condition, for people of any site.
+
+        They hold where ``prevalence`` of the people have the condition, by default the share among the training people
+        (``calibration_.prevalence``). `predict` does not depend on it.
+        """
+        p = self.calibration_(self.decision_function(series), prevalence)
         return np.column_stack([1 - p, p])
 
     def predict(self, series: Sequence[np.ndarray], *, covariates: object = None) -> np.ndarray:
-        """The class of each person, at the threshold learned on inner held-out sites."""
-        return self.classes_[(self.predict_proba(series)[:, 1] >= 0.5).astype(int)]
+        """The class of each person, at the threshold learned on inner held-out sites, which treats classes alike."""
+        return self.classes_[self.calibration_.decide(self.decision_function(series))]
 
 
 def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Fitted scikit-learn classifiers of this package on disk, and back."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def save_model(estimator: Any, path: str | Path, atlas: Atlas | None = None) -> 
         "kind": CHAMPION,
         "covariates": list(estimator.champion_.covariates),
         "classes": estimator.classes_.tolist(),
-        "calibration": {"threshold": estimator.calibration_.threshold, "slope": estimator.calibration_.slope},
+        "calibration": asdict(estimator.calibration_),
     }
     if atlas is not None:
         header["atlas"] = model_files.describe_atlas(atlas.name, atlas.labels)

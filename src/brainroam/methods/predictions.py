@@ -1,5 +1,6 @@
 """The table that ``brainroam predict`` writes: one row per person, with how it was made and how far to trust it."""
 
+import warnings
 from collections.abc import Collection
 
 import numpy as np
@@ -11,6 +12,8 @@ from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.site_shift import STRICT, UNLABELLED, protocol_name
 from brainroam.methods.tuning import Selected
 
+ONE_SIDED, LEAST_PEOPLE = 0.1, 10  # of at least so many people of a site at most this share is called case, or control
+
 
 def predictions(
     method: Selected,
@@ -18,8 +21,9 @@ def predictions(
     familiarity: Familiarity | None = None,
     controls: Collection[str] = (),
     adapt: str = STRICT,
+    prevalence: float | None = None,
 ) -> pd.DataFrame:
-    """Predict for people of any site.
+    """Predict for people of any site; warns of sites whose scores or predictions are unlike those of training sites.
 
     Parameters
     ----------
@@ -32,11 +36,14 @@ def predictions(
         Subjects of ``cohort`` who are known controls: they move the threshold of their site and get no row.
     adapt : {"strict", "unlabelled"}
         ``unlabelled`` moves the threshold of each site by the scores of all its people.
+    prevalence : float, optional
+        The share of cases for which the probabilities hold, by default that of the training people.
 
     Returns
     -------
     DataFrame
-        ``subject``, ``site``, ``protocol`` (how the site's threshold was found), ``probability``, ``predicted``, a
+        ``subject``, ``site``, ``label`` where somebody's is known, ``protocol`` (how the site's threshold was found),
+        ``probability``, the ``prevalence`` it holds for, the ``predicted`` class (which does not depend on it), a
         column ``set_80``, ``set_90`` for each level that can be promised (empty where the threshold was moved: the
         promise is for the strict protocol), ``imputed`` covariates and ``flags``.
 
@@ -54,7 +61,7 @@ def predictions(
         raise UsageError(f"adapt is {STRICT} or {UNLABELLED}, not {adapt!r}; controls are named one by one")
     if adapt == UNLABELLED and len(controls):
         raise UsageError("controls of the new site and adapt=unlabelled are two ways to move a threshold: choose one")
-    people = cohort.table[["subject", "site"]]
+    people = cohort.table[["subject", "site", *(["label"] if cohort.table["label"].notna().any() else [])]]
     known = people["subject"].isin(list(controls)).to_numpy()
     absent = sorted(set(controls) - {*people["subject"], *cohort.excluded["subject"]})
     if absent:
@@ -70,8 +77,14 @@ def predictions(
         elif (here & known).any():
             shift[here] = method.shifts_["controls"](score[here & known])
             protocol[here] = protocol_name(int((here & known).sum()))
-    table = people.assign(protocol=protocol, probability=method.calibration_(score - shift))
-    table["predicted"] = (table["probability"] >= 0.5).astype(int)
+    calibration, moved = method.calibration_, score - shift
+    table = people.assign(
+        protocol=protocol,
+        probability=calibration(moved, prevalence),
+        prevalence=calibration.prevalence if prevalence is None else prevalence,
+        predicted=calibration.decide(moved),
+    )
+    _warn_of_sites(table[~known], score[~known], method)
     for level in method.sets_.limits:
         table[f"set_{100 * level:g}"] = np.where(protocol == STRICT, method.sets_(score, level), "")
     missing = method.missing_covariates(cohort)
@@ -80,3 +93,30 @@ def predictions(
         "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
     )
     return table[~known].reset_index(drop=True)
+
+
+def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: Selected) -> None:
+    """Warn of each site where nearly all or nearly none are predicted cases, or whose scores lie far from others."""
+    site = table["site"].to_numpy()
+    for name in np.unique(site):
+        here = site == name
+        n, cases = int(here.sum()), int(table["predicted"].to_numpy()[here].sum())
+        one_sided = n >= LEAST_PEOPLE and min(cases, n - cases) <= ONE_SIDED * n
+        strict = table["protocol"].to_numpy()[here][0] == STRICT
+        far = strict and method.shifts_[UNLABELLED].is_far(score[here])
+        if not (one_sided or far):
+            continue
+        seen = f"{cases} of {n} people are predicted to have the condition"
+        if far:
+            seen += ", and its scores lie far from those of the training sites"
+        share = method.calibration_.prevalence
+        advice = (
+            f"name controls of the site (--controls), or use --adapt unlabelled if about {share:.0%} of its people are "
+            "cases, as in training; or use only the order of its people, which neither changes"
+            if strict
+            else "use only the order of its people, or check how its scans were made"
+        )
+        warnings.warn(
+            f"site {name}: {seen}. Unless that is so, its class and probability are not to be trusted: {advice}",
+            stacklevel=3,
+        )

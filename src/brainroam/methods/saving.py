@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ from brainroam.utils.model_files import describe_atlas, load_model, require_atla
 KIND = "method"
 
 
-def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 0) -> Path:
+def save_method(
+    path: str | Path, method: Selected, cohort: Cohort, seed: int = 0, foretold: dict[str, float] | None = None
+) -> Path:
     """Write a method that was fitted on this cohort with this seed as a model folder.
+
+    ``foretold`` is what its inner held-out sites say of the AUC at a next site (`brainroam.evaluation.external`).
 
     >>> import tempfile, brainroam
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8)
@@ -38,7 +43,8 @@ def save_method(path: str | Path, method: Selected, cohort: Cohort, seed: int = 
         "configuration": method.configuration_,
         "seed": seed,
         "notes": list(method.notes_),
-        "calibration": {"threshold": method.calibration_.threshold, "slope": method.calibration_.slope},
+        "calibration": asdict(method.calibration_),
+        "foretold": foretold or {},
         "training": {
             "manifest_hash": cohort.manifest_hash,
             "n_people": len(cohort),

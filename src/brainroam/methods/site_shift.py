@@ -16,9 +16,11 @@ Protocols: ``strict`` takes nothing from the new site, ``controls-20`` took twen
 training sites: where half of them are patients and the new site is a clinic, its shift is wrong.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import t
 
 STRICT, UNLABELLED = "strict", "unlabelled"
 ADAPTATIONS = (STRICT, "controls", UNLABELLED)
@@ -44,10 +46,25 @@ class SiteShift:
         c, the mean of the sites' means.
     ratio : float
         1 / k: between over within; 0 where the sites do not differ more than chance.
+    within : float
+        Variance of people's scores about their site's mean.
+    error : float
+        Variance of c.
+    n_sites : int
+        How many sites said so.
     """
 
     centre: float
     ratio: float
+    within: float = 0.0
+    error: float = 0.0
+    n_sites: int = 0
+
+    @classmethod
+    def of_row(cls, row: Sequence[float]) -> "SiteShift":
+        """From its fields in order, as they stand in a file."""
+        centre, ratio, within, error, n_sites = map(float, row)
+        return cls(centre, ratio, within, error, int(n_sites))
 
     def __call__(self, score: np.ndarray) -> float:
         """The shift of a site that these people are of; 0 for nobody.
@@ -57,6 +74,21 @@ class SiteShift:
         """
         trust = len(score) * self.ratio
         return float(trust / (1 + trust) * (np.mean(score) - self.centre)) if len(score) else 0.0
+
+    def is_far(self, score: np.ndarray, level: float = 0.99) -> bool:
+        """Whether the mean score of these people of one site lies where a share ``level`` of sites does not.
+
+        The mean of n people of a next site is t distributed about c, with E - 1 degrees of freedom and the variance
+        between + within / n + error. False where fewer than three sites, or nobody, say anything.
+
+        >>> levels = SiteShift(centre=0.0, ratio=0.1, within=1.0, error=0.02, n_sites=10)
+        >>> levels.is_far(np.full(20, 0.5)), levels.is_far(np.full(20, 2.0))
+        (False, True)
+        """
+        if self.n_sites < MIN_SITES or not len(score) or self.within <= 0:
+            return False
+        variance = self.within * (self.ratio + 1 / len(score)) + self.error
+        return bool(abs(np.mean(score) - self.centre) > t.ppf((1 + level) / 2, self.n_sites - 1) * np.sqrt(variance))
 
 
 def learn_shift(score: np.ndarray, site: np.ndarray, who: np.ndarray) -> SiteShift:
@@ -91,6 +123,6 @@ def shift_of_moments(counts: np.ndarray, means: np.ndarray, squares: np.ndarray)
     freedom = counts.sum() - len(counts)
     if len(counts) < MIN_SITES or freedom < 1:
         return SiteShift(centre, 0.0)
-    within = float(sum(squares) / freedom)
-    between = float(means.var(ddof=1) - within * (1 / counts).mean())
-    return SiteShift(centre, max(between, 0.0) / within if within > 0 else 0.0)
+    within, scatter = float(sum(squares) / freedom), float(means.var(ddof=1))
+    between = max(scatter - within * float((1 / counts).mean()), 0.0)
+    return SiteShift(centre, between / within if within > 0 else 0.0, within, scatter / len(counts), len(counts))

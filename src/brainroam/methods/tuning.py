@@ -15,6 +15,7 @@ within half a point at twenty sites of ABIDE) for a fraction of the work.
 """
 
 from collections.abc import Iterator
+from dataclasses import astuple
 from itertools import product
 from typing import Any, Self, get_args
 
@@ -23,7 +24,7 @@ import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.auc import aucs
+from brainroam.core.auc import auc, aucs
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
@@ -57,6 +58,8 @@ class Selected(Method):
     shifts_ : dict of str to SiteShift
         How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there.
     sets_ : PredictionSets
+    inner_sites_ : DataFrame
+        ``site``, ``n_cases``, ``n_controls`` and ``auc`` of the inner sites; not of a model that was loaded.
     familiarity_ : Familiarity or None
         What the training people were like; of a model that was loaded.
     """
@@ -86,6 +89,7 @@ class Selected(Method):
         who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
         self.shifts_ = {name: learn_shift(self.inner_scores_, site, people) for name, people in who.items()}
         self.sets_ = calibrate_sets(self.inner_scores_, y, site)
+        self.inner_sites_ = _inner_sites(self.inner_scores_, y, site)
         self.notes_ += list(self.model_.notes_)
         return self
 
@@ -94,20 +98,20 @@ class Selected(Method):
         """Scores of the refitted model."""
         return np.concatenate([self.model_.score(people) for people in cohort.batches()])
 
-    def probability(self, cohort: Cohort) -> np.ndarray:
-        """Calibrated probabilities; at least 0.5 means the condition."""
-        return self.calibration_(self.score(cohort))
+    def probability(self, cohort: Cohort, prevalence: float | None = None) -> np.ndarray:
+        """Calibrated probabilities where ``prevalence`` of the people are cases; by default as in training."""
+        return self.calibration_(self.score(cohort), prevalence)
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Those of the refitted model."""
         return self.model_.missing_covariates(cohort)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The model's state, and threshold and slope."""
+        """The model's state, and what was learned on inner held-out sites."""
         limits = [self.sets_.limits.get(level, (np.nan, np.nan)) for level in LEVELS]
         learned = {
-            "calibration": np.array([self.calibration_.threshold, self.calibration_.slope]),
-            "shifts": np.array([(shift.centre, shift.ratio) for shift in self.shifts_.values()]),
+            "calibration": np.array(astuple(self.calibration_)),
+            "shifts": np.array([astuple(shift) for shift in self.shifts_.values()]),
             "sets": np.array([(self.sets_.n_sites, np.nan), *limits], dtype=float),
         }
         return {**{f"model.{name}": value for name, value in self.model_.state().items()}, **learned}
@@ -121,9 +125,9 @@ class Selected(Method):
 
     def _load_next_site(self, state: dict[str, np.ndarray]) -> None:
         """What is known of new sites; a model of an older version knows nothing."""
-        shifts = state.get("shifts", np.zeros((2, 2)))
+        shifts = state.get("shifts", np.zeros((2, 5)))
         names = ("controls", UNLABELLED)
-        self.shifts_ = {name: SiteShift(*map(float, row)) for name, row in zip(names, shifts, strict=True)}
+        self.shifts_ = {name: SiteShift.of_row(row) for name, row in zip(names, shifts, strict=True)}
         sets = state.get("sets", np.full((1 + len(LEVELS), 2), np.nan))
         limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
         known = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
@@ -191,6 +195,17 @@ def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tupl
     for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
         if len(set(y[held_out])) == 2:  # large groups may leave a fold with one class, which has no AUC
             yield train, held_out
+
+
+def _inner_sites(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> pd.DataFrame:
+    """The AUC of the out-of-site scores at each inner site with both classes."""
+    people = pd.DataFrame({"site": site, "label": y, "score": score}).dropna(subset="score")
+    rows = [
+        (name, int(here["label"].sum()), int((1 - here["label"]).sum()), auc(here["label"], here["score"]))
+        for name, here in people.groupby("site")
+        if here["label"].nunique() == 2
+    ]
+    return pd.DataFrame(rows, columns=["site", "n_cases", "n_controls", "auc"])
 
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:

@@ -24,9 +24,11 @@ from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import site_intervals
+from brainroam.evaluation.tables import KEY
 from brainroam.report.source import data_words, study_name
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
+OF_PERSON = ("label", "score", "probability", "prevalence", "predicted")
 PLAIN = "fc-ridge"  # the reference a new method has to beat
 
 #: Anything a display can be made from.
@@ -173,13 +175,14 @@ class ReportData:
 
     @cached_property
     def people(self) -> pd.DataFrame:
-        """Held-out people of the method of the report, one row each: site, subject, label, score, probability.
+        """Held-out people of the method of the report, one row each, averaged over seeds.
 
-        Scores and probabilities are averaged over seeds.
+        Site, subject, label, score, probability, the prevalence it holds for, and the predicted class.
         """
         rows = self.results.predictions
         rows = rows[(rows["method"] == self.method) & (rows["protocol"] == self.protocol)]
-        return rows.groupby(["site", "subject"])[["label", "score", "probability"]].mean().reset_index()
+        rows = rows.merge(self.results.scores[[*KEY, "prevalence"]], on=list(KEY))
+        return rows.groupby(["site", "subject"])[list(OF_PERSON)].mean().reset_index()
 
     @cached_property
     def participants(self) -> pd.DataFrame:

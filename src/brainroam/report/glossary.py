@@ -13,6 +13,7 @@ MEANING = {
     "and class.",
     "balanced_acc": "Mean of sensitivity and specificity, at the threshold learned on the training sites: 0.5 is "
     "guessing, whatever the share of cases.",
+    "brier_constant": "Brier score of giving everybody the share of cases as probability: a model should lie below it.",
     "brier": "Mean squared difference between predicted probability and what was the case: 0 is perfect, 0.25 is "
     "saying 50 % to everybody.",
     "calibration_intercept": "0 is perfect; below 0 too many cases are predicted, above 0 too few.",
@@ -36,6 +37,7 @@ MEANING = {
     "mean_probability": "Mean predicted probability of the condition.",
     "mean_size_of_contribution": "Mean over held-out people of how much the pathway moved the logit, either way.",
     "motion_alone": "AUC of head motion alone: a logistic model of the other sites that never sees the brain.",
+    "npv": "Share of people without the condition among those not predicted to have it (negative predictive value).",
     "n": "People.",
     "n_cases": "People with the condition.",
     "n_controls": "People without the condition.",
@@ -44,6 +46,8 @@ MEANING = {
     "p": "Two-sided p of the mean difference, with the site as the unit.",
     "p_holm": "The same, corrected for the number of comparisons in this table (Holm).",
     "pi": "Stability: the share of resamples of the training sites in which the edge is selected again.",
+    "ppv": "Share of people with the condition among those predicted to have it (positive predictive value).",
+    "prevalence": "Share of people with the condition.",
     "r_motion": "Correlation of score and log motion within site and class: 0 means that the score does not follow "
     "motion.",
     "right": "Of the people for whom one class is named, the share with the right one.",

@@ -44,6 +44,7 @@ def make_cohort(
     rhythm: float = 0.0,
     subtypes: int = 1,
     shortcut: float = 0.0,
+    prevalence: float = 0.5,
     all_male_sites: int = 0,
     outliers: int = 0,
     constant_rois: int = 0,
@@ -71,6 +72,8 @@ def make_cohort(
     shortcut : float
         Cases are this many standard deviations of age older than controls at every site but the last, where they are
         as much younger. Age changes edges at all sites, so a model that takes age for diagnosis falls at the last.
+    prevalence : float
+        Share of cases; that of each site is drawn between 0.8 and 1.2 times it.
     all_male_sites : int
         How many sites (the first ones) have men only.
     outliers, constant_rois, missing_covariates : int
@@ -98,6 +101,8 @@ def make_cohort(
         raise UsageError(f"subtypes must be between 1 and a quarter of the regions ({n_rois // 4}), got {subtypes}")
     if not 0 <= rhythm <= 1.1:
         raise UsageError(f"rhythm must be between 0 and 1.1, got {rhythm:g}")
+    if not 0 < prevalence <= 0.8:
+        raise UsageError(f"prevalence must be above 0 and at most 0.8, got {prevalence:g}")
     if not 0 <= all_male_sites <= n_sites or min(defects) < 0 or sum(defects) > n_sites * n_per_site:
         raise UsageError("all_male_sites and the people with defects must be between none and all of the cohort")
     # One stream for each step: asking for more of one thing leaves the others as they were.
@@ -109,7 +114,7 @@ def make_cohort(
     intercept, coef = _nuisance(of_edges, n_sites, n_rois)
     scanners = [draw_scanner(of_scans) for _ in range(n_sites)]
     age_gap = np.append(np.full(n_sites - 1, shortcut), -shortcut)
-    table = _people(of_people, scanners, n_per_site, age_gap, all_male_sites)
+    table = _people(of_people, scanners, n_per_site, age_gap, all_male_sites, prevalence)
     label, covariates = table["label"].to_numpy(), table[list(COVARIATES)].to_numpy()
     mean, std = covariates.mean(axis=0), covariates.std(axis=0)
     standardised = (covariates - mean) / np.where(std > 0, std, 1)
@@ -202,12 +207,17 @@ def _nuisance(rng: np.random.Generator, n_sites: int, n_rois: int) -> tuple[np.n
 
 
 def _people(
-    rng: np.random.Generator, scanners: list[Scanner], n_per_site: int, age_gap: np.ndarray, all_male_sites: int
+    rng: np.random.Generator,
+    scanners: list[Scanner],
+    n_per_site: int,
+    age_gap: np.ndarray,
+    all_male_sites: int,
+    prevalence: float,
 ) -> pd.DataFrame:
     """One row for each person, site after site."""
     tables = []
     for e, scanner in enumerate(scanners):
-        label = rng.permutation(n_per_site) < round(n_per_site * rng.uniform(0.4, 0.6))
+        label = rng.permutation(n_per_site) < round(n_per_site * rng.uniform(0.8 * prevalence, 1.2 * prevalence))
         age = rng.normal(25, 2) + 4 * (rng.normal(size=n_per_site) + age_gap[e] * (label - 0.5))
         male = rng.random(n_per_site) < rng.uniform(0.5, 0.85)
         tables.append(

@@ -39,7 +39,7 @@ def groups_by_site(
     ----------
     predictions : DataFrame
         ``method``, ``protocol``, ``site``, ``seed``, ``subject``, ``label``, ``score`` and, where known,
-        ``probability``; seeds are averaged.
+        ``predicted``; seeds are averaged.
     participants : DataFrame
         ``subject`` and, where known, ``age``, ``sex`` and ``mean_fd``.
 
@@ -47,7 +47,7 @@ def groups_by_site(
     -------
     DataFrame
         ``covariate``, ``group``, ``site``, ``n``, ``n_cases``, ``auc`` with its 95 % interval (``low``, ``high``; NaN
-        without both classes), ``sensitivity`` and ``specificity`` at a probability of one half.
+        without both classes), ``sensitivity`` and ``specificity`` of the predicted class.
     """
     people = with_covariates(predictions, participants, protocol)
     people = people[people["method"] == method]
@@ -145,8 +145,8 @@ def pseudo_values(won_a: np.ndarray, of_a: np.ndarray, won_b: np.ndarray, of_b: 
 def _of_run(run: pd.DataFrame) -> dict[str, float]:
     label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
     found = {"auc": auc(label, score), "sensitivity": np.nan, "specificity": np.nan}
-    if "probability" in run and run["probability"].notna().all():
-        right = (run["probability"].to_numpy(dtype=float) >= 0.5) == (label == 1)
+    if "predicted" in run and run["predicted"].notna().all():
+        right = run["predicted"].to_numpy() == label
         for c, name in ((1, "sensitivity"), (0, "specificity")):
             found[name] = float(right[label == c].mean()) if (label == c).any() else np.nan
     return found

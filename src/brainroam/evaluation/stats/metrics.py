@@ -5,11 +5,11 @@ The AUC is in `brainroam.core.auc`, because inner sites are chosen by it too.
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from brainroam.core.auc import auc as auc
 from brainroam.core.auc import aucs as aucs
+from brainroam.core.calibration import fit_logistic, to_prevalence
 
 METRICS = (
     "auc",
@@ -45,19 +45,7 @@ def calibration(label: np.ndarray, probability: np.ndarray) -> tuple[float, floa
     if not (len(cases) and len(controls) and cases.min() < controls.max() and controls.min() < cases.max()):
         return float("nan"), float("nan")
     design = np.column_stack([(x - x.mean()) / x.std(), np.ones_like(x)])
-
-    def loss(beta: np.ndarray) -> float:
-        return float(np.logaddexp(0, (1 - 2 * y) * (design @ beta)).sum())
-
-    def gradient(beta: np.ndarray) -> np.ndarray:
-        return design.T @ (expit(design @ beta) - y)
-
-    def hessian(beta: np.ndarray) -> np.ndarray:
-        q = expit(design @ beta)
-        return (design * (q * (1 - q))[:, None]).T @ design
-
-    fit = minimize(loss, np.zeros(2), jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-8})
-    steep, height = fit.x
+    (steep, height), _ = fit_logistic(design, y, np.ones(len(y)))
     slope = steep / x.std()
     return float(slope), float(height - slope * x.mean())
 
@@ -106,6 +94,39 @@ def site_metrics(
         "brier": float(((probability - is_case) ** 2).mean()),
         "calibration_slope": slope,
         "calibration_intercept": intercept,
+    }
+
+
+def at_prevalence(
+    label: np.ndarray, probability: np.ndarray, predicted: np.ndarray, held: np.ndarray, prevalence: float
+) -> dict[str, float]:
+    """What probabilities and predicted classes are worth where another share of people are cases.
+
+    Cases count ``prevalence`` and controls the rest; probabilities that held for the share ``held`` are moved to it.
+
+    Returns
+    -------
+    dict
+        ``prevalence``, ``mean_probability``, ``brier``, ``brier_constant`` (of saying the prevalence to everybody),
+        ``ppv`` (share of cases among predicted cases) and ``npv`` (of controls among the others).
+
+    Examples
+    --------
+    >>> label, p = np.array([0, 0, 1, 1]), np.array([0.2, 0.6, 0.4, 0.8])
+    >>> found = at_prevalence(label, p, p >= 0.5, np.full(4, 0.5), 0.1)
+    >>> round(found["ppv"], 3), round(found["brier_constant"], 3)
+    (0.1, 0.09)
+    """
+    p = to_prevalence(probability, held, prevalence)
+    weight = np.where(label == 1, prevalence / np.mean(label), (1 - prevalence) / np.mean(1 - label)) / len(label)
+    called, others = weight * predicted, weight * (1 - np.asarray(predicted, dtype=float))
+    return {
+        "prevalence": prevalence,
+        "mean_probability": float(weight @ p),
+        "brier": float(weight @ (p - label) ** 2),
+        "brier_constant": prevalence * (1 - prevalence),
+        "ppv": float(called @ label / called.sum()) if called.sum() else float("nan"),
+        "npv": float(others @ (1 - label) / others.sum()) if others.sum() else float("nan"),
     }
 
 

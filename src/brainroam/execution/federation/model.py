@@ -6,7 +6,7 @@ has no weights of its own.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def save_pooled(
     standard = asdict(Settings())
     fixed = FIXED | {name: value for name, value in asdict(like.settings).items() if value != standard[name]}
     notes = [*notes, *([] if calibration else [UNCALIBRATED])]
-    calibration = calibration or Calibration(0.0, 1.0)
+    calibration = calibration or Calibration(threshold=0.0, slope=1.0, intercept=0.0, prevalence=0.5)
     shifts = shifts or dict.fromkeys(("controls", UNLABELLED), SiteShift(0.0, 0.0))
     facts = {
         "classes": [0, 1],
@@ -66,13 +66,13 @@ def save_pooled(
         "sites": sites,
         "tau": scaffold.tau,
     }
-    decision = np.array([calibration.threshold, calibration.slope])
+    decision = np.array(astuple(calibration))
     arrays = {
         "model.facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "model.calibration": decision,
         **{f"model.{name}": value for name, value in pathways.state().items()},
         "calibration": decision,
-        "shifts": np.array([(shifts[name].centre, shifts[name].ratio) for name in ("controls", UNLABELLED)]),
+        "shifts": np.array([astuple(shifts[name]) for name in ("controls", UNLABELLED)]),
         "sets": np.full((1 + len(LEVELS), 2), np.nan),  # limits need the scores of single people
     }
     header = {
@@ -83,7 +83,8 @@ def save_pooled(
         "configuration": fixed | dict(thresholds),
         "seed": 0,
         "notes": notes,
-        "calibration": {"threshold": calibration.threshold, "slope": calibration.slope},
+        "calibration": asdict(calibration),
+        "foretold": {},
         "training": {
             "manifest_hash": "",
             "n_people": int(sum(map(np.sum, counts.values()))),

@@ -4,16 +4,17 @@ The AUC, the sensitivity at a few rates of false positives, mean and spread of t
 least five people of one class with their mean score. No score of a single person is among them.
 
 The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
-follows exactly. The slope minimises the log loss with half of a bin's people above and half below its mean score, as
-far as the spread of the class that lies within bins says: close to the slope of a fit in one place, but not the same.
+follows exactly. Probabilities are learned with half of a bin's people above and half below its mean score, as far as
+the spread of the class that lies within bins says: close to those of a fit in one place, but not the same.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import logit
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from brainroam.core.calibration import Calibration, calibrate_counted
+from brainroam.core.calibration import LEAST_SLOPE, Calibration, calibrate
 from brainroam.methods.site_shift import UNLABELLED, SiteShift, shift_of_moments
 
 FALSE_POSITIVES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
@@ -40,16 +41,16 @@ def score_summary(score: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def calibration_of(summaries: Sequence[dict[str, np.ndarray]]) -> Calibration:
-    """Threshold and slope from the third summaries of all sites; where noise left no bins, from the class means."""
-    counts, means, squares = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean", "square"))
-    threshold = float(means.mean())
-    bins = np.concatenate([_halved(s) for s in summaries])
+    """Decision and probability from the third summaries of all sites; without bins (noise), from the class means."""
+    counts, means = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean"))
+    prevalence = float(counts[:, 1].sum() / counts.sum())
+    halves = [_halved(s) for s in summaries]
+    bins = np.concatenate(halves)
     if not len(bins):
-        return Calibration(threshold, max(float(np.diff(means, axis=1).mean()), 1e-3))  # scores have unit spread
-    total = counts.sum()
-    overall = float((counts * means).sum() / total)
-    spread = float(np.sqrt((squares.sum() + (counts * (means - overall) ** 2).sum()) / total))
-    return calibrate_counted(threshold, spread, bins[:, 2], bins[:, 0], bins[:, 1])
+        slope = max(float(np.diff(means, axis=1).mean()), LEAST_SLOPE)  # scores have unit spread
+        return Calibration(float(means.mean()), slope, float(logit(prevalence)), prevalence)
+    site = np.repeat(np.arange(len(halves)), [len(half) for half in halves])
+    return calibrate(bins[:, 2], bins[:, 0], site, bins[:, 1], prevalence)
 
 
 def shifts_of(summaries: Sequence[dict[str, np.ndarray]]) -> dict[str, SiteShift]:

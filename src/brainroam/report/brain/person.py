@@ -48,6 +48,7 @@ def write_person(method: Selected, header: dict[str, Any], cohort: Cohort, subje
         training=header["training"],
         site_known=site in header["training"]["sites"],
         probability=float(method.probability(alone)[0]),
+        prevalence=method.calibration_.prevalence,
         figure=inline(drawing) if drawing else None,
         tables=[_table(name, title, part) for name, title, part in lists if len(part)],
         meaning=MEANINGS["contribution" if "contribution" in rows else "mask"],

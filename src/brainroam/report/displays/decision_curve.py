@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
+from brainroam.core.calibration import to_prevalence
 from brainroam.errors import DataError
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for, people_frame
@@ -47,13 +48,16 @@ class DecisionCurveDisplay:
     ) -> "DecisionCurveDisplay":
         """Of a folder of runs or of results."""
         people = read_data(results, method).people.dropna(subset="probability")
-        return cls.from_predictions(people["label"], people["probability"], prevalence)
+        probability = people["probability"]
+        if prevalence is not None:
+            probability = to_prevalence(probability, people["prevalence"], prevalence)
+        return cls.from_predictions(people["label"], probability, prevalence)
 
     @classmethod
     def from_predictions(
         cls, y_true: Sequence[int], y_prob: Sequence[float], prevalence: float | None = None
     ) -> "DecisionCurveDisplay":
-        """Of labels and probabilities."""
+        """Of labels, and probabilities that hold for this prevalence."""
         people = people_frame([""] * len(y_true), y_true, probability=y_prob)
         if people["label"].nunique() < 2:
             raise DataError("a decision curve needs cases and controls")

@@ -1,5 +1,9 @@
 """Can its probabilities be believed and acted on?"""
 
+import pandas as pd
+from markupsafe import Markup
+
+from brainroam.evaluation.stats.metrics import at_prevalence
 from brainroam.report.data import ReportData
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.calibration_by_site import CalibrationBySiteDisplay
@@ -8,6 +12,8 @@ from brainroam.report.figures import inline
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import Column, fixed, number, table
+
+PREVALENCES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def calibration_section(data: ReportData) -> Section:
@@ -48,8 +54,35 @@ def calibration_section(data: ReportData) -> Section:
         "calibration.html",
         figures=[inline(made) for made in drawings],
         table=table(scores.merge(means, on="site"), columns, "calibration", f"Calibration of {data.method}"),
+        prevalence=_shares(people["prevalence"]),
+        elsewhere=_elsewhere(people, data.method),
         slope=number(data.headline["calibration_slope"]),
         intercept=number(data.headline["calibration_intercept"]),
         unit=data.unit,
     )
     return Section("calibration", title, html, tuple(drawings))
+
+
+def _shares(prevalence: pd.Series) -> str:
+    """The shares of cases that the probabilities of all folds hold for."""
+    low, high = f"{prevalence.min():.0%}", f"{prevalence.max():.0%}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _elsewhere(people: pd.DataFrame, method: str) -> Markup:
+    """What the same people would say where other shares are cases; nothing where one class is absent."""
+    if people["label"].nunique() < 2:
+        return Markup("")
+    label, probability, predicted, held = (
+        people[name].to_numpy() for name in ("label", "probability", "predicted", "prevalence")
+    )
+    rows = pd.DataFrame([at_prevalence(label, probability, predicted, held, share) for share in PREVALENCES])
+    columns = [
+        Column("prevalence", "Share of cases", "{:.0%}".format),
+        Column("mean_probability", "Mean predicted", fixed(3)),
+        Column("brier", "Brier score", fixed(3)),
+        Column("brier_constant", "of the share itself", fixed(3)),
+        Column("ppv", "Predicted cases who are", fixed(2)),
+        Column("npv", "Others who are not", fixed(2)),
+    ]
+    return table(rows, columns, "prevalence", f"{method} where other shares of people are cases")

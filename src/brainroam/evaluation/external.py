@@ -1,0 +1,128 @@
+"""External validation: what a model is worth at new sites whose diagnoses are known, and whether that was foretold.
+
+The inner held-out sites of a model say where its AUC at a next site is to be expected (`verdict`): the prediction
+interval is for the true AUC of that site. It is kept with the model, and compared with what is then found.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+
+from brainroam.errors import listed
+from brainroam.evaluation.adaptation import balanced_metrics
+from brainroam.evaluation.stats.metrics import auc, calibration
+from brainroam.evaluation.stats.verdict import site_intervals, verdict
+
+COLUMNS = (
+    "site",
+    "n",
+    "n_cases",
+    "auc",
+    "low",
+    "high",
+    "balanced_acc",
+    "mean_probability",
+    "share",
+    "calibration_slope",
+    "brier",
+)
+
+
+def foretold(inner_sites: pd.DataFrame) -> dict[str, float]:
+    """What the AUCs of inner held-out sites (`Selected.inner_sites_`) say of a next site; nothing where they cannot.
+
+    >>> sites = pd.DataFrame({"auc": [0.6, 0.7, 0.65, 0.8, 0.75], "n_cases": 20, "n_controls": 20})
+    >>> {name: round(value, 2) for name, value in foretold(sites).items()}
+    {'n_sites': 5, 'auc': 0.7, 'low': 0.37, 'high': 0.94}
+    """
+    found = verdict(*(inner_sites[name].to_numpy() for name in ("auc", "n_cases", "n_controls")))
+    if np.isnan(found.next_low):
+        return {}
+    return {"n_sites": found.n_sites, "auc": found.mean, "low": found.next_low, "high": found.next_high}
+
+
+def validate(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Measure predictions of people whose diagnosis is known, site by site.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        ``site``, ``label`` (NaN where unknown), ``probability`` and ``predicted``; without a column ``label`` nothing
+        is known.
+
+    Returns
+    -------
+    DataFrame
+        One row per site with a known diagnosis: ``n``, ``n_cases``, ``auc`` with its 95 % interval (``low``, ``high``),
+        ``balanced_acc``, ``mean_probability`` against the ``share`` of cases (calibration in the large),
+        ``calibration_slope`` and ``brier``. What a site with one class cannot tell is NaN.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"site": "A", "label": [0, 0, 1, 1], "probability": [0.2, 0.6, 0.4, 0.8],
+    ...                       "predicted": [0, 1, 0, 1]})
+    >>> validate(table)[["n", "auc", "balanced_acc", "mean_probability"]].values.round(2).tolist()
+    [[4.0, 0.75, 0.5, 0.5]]
+    """
+    if "label" not in predictions:
+        return pd.DataFrame(columns=list(COLUMNS))
+    rows = []
+    for site, people in predictions.dropna(subset="label").groupby("site"):
+        label, probability = people["label"].to_numpy(dtype=int), people["probability"].to_numpy()
+        n, n_cases = len(label), int(label.sum())
+        area = auc(label, probability)
+        rows.append(
+            {
+                "site": site,
+                "n": n,
+                "n_cases": n_cases,
+                "auc": area,
+                "low": np.nan,
+                "high": np.nan,
+                "balanced_acc": balanced_metrics(label, probability, people["predicted"].to_numpy())["balanced_acc"],
+                "mean_probability": float(probability.mean()),
+                "share": n_cases / n,
+                "calibration_slope": calibration(label, probability)[0],
+                "brier": float(((probability - label) ** 2).mean()),
+            }
+        )
+    sites = pd.DataFrame(rows, columns=list(COLUMNS))
+    both = sites["auc"].notna()
+    if both.any():
+        known = sites[both]
+        cases = known["n_cases"].to_numpy()
+        sites.loc[both, "low"], sites.loc[both, "high"] = site_intervals(
+            known["auc"].to_numpy(), cases, known["n"].to_numpy() - cases
+        )
+    return sites
+
+
+def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[str]:
+    """Sentences: the mean over the sites of `validate`, and whether their AUCs are as `foretold`.
+
+    >>> sites = pd.DataFrame({"site": ["A"], "n": [40], "n_cases": [20], "auc": [0.5], "low": [0.3], "high": [0.7]})
+    >>> next(agreement(sites, {"n_sites": 5, "auc": 0.8, "low": 0.6, "high": 0.9}))
+    'The 5 training sites foretold an AUC of 0.60 to 0.90 at a next site. Below, but its interval reaches it: A.'
+    """
+    known = sites.dropna(subset="auc")
+    if known.empty:
+        yield "No AUC: no site has people of both classes whose diagnosis is known."
+        return
+    if len(known) > 1:
+        found = verdict(known["auc"], known["n_cases"], known["n"] - known["n_cases"])
+        span = found.reason if np.isnan(found.low) else f"95 % interval {found.low:.2f} to {found.high:.2f}"
+        yield f"Mean AUC of {len(known)} sites: {found.mean:.2f} ({span})."
+    if not expected:
+        yield "The model foretells no AUC at a next site: that needs four inner held-out sites with both classes."
+        return
+    low, high, area = expected["low"], expected["high"], known["auc"]
+    places = {
+        "Inside": area.between(low, high),
+        "Below, but its interval reaches it": (area < low) & (known["high"] >= low),
+        "Below with its whole interval": known["high"] < low,
+        "Above": area > high,
+    }
+    told = "; ".join(f"{place}: {listed(known['site'][here], 40)}" for place, here in places.items() if here.any())
+    n_sites = int(expected["n_sites"])
+    yield f"The {n_sites} training sites foretold an AUC of {low:.2f} to {high:.2f} at a next site. {told}."
