@@ -81,6 +81,16 @@ def test_estimators_of_series_keep_scikit_learns_promises(make, cohort):
     np.testing.assert_array_equal(read(fitted(clone(estimator), cohort), cohort), once)
 
 
+@pytest.mark.parametrize("make", [ChampionClassifier, small_core])
+def test_a_stated_prevalence_moves_probabilities_and_never_the_class(make, cohort):
+    estimator, age = fitted(make(), cohort), cohort.table[["age"]]
+    p, rare = (estimator.predict_proba(cohort.series, covariates=age, prevalence=x)[:, 1] for x in (None, 0.01))
+    assert (rare < p).all() and (np.argsort(rare) == np.argsort(p)).all()
+    called = estimator.predict(cohort.series, covariates=age) == 1
+    assert p[called].min() > p[~called].max()
+    assert estimator.calibration_.prevalence == pytest.approx(cohort.labels.mean())
+
+
 # --- the deconfounder among scikit-learn's estimators ----------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from brainroam import make_cohort
 from brainroam.cli import app
 from brainroam.data.atlas import load_atlas
 from brainroam.data.cohort import Cohort
+from brainroam.evaluation.external import validate
 from brainroam.methods.core import Core
 from brainroam.methods.training_sketch import sketch
 from brainroam.report.explanation import Explanation
@@ -107,6 +108,22 @@ def test_people_without_a_label_are_predicted(place):
     assert table.loc[0, "subject"] == "'=HYPERLINK('evil')"
     assert table["imputed"].tolist() == ["", "age"] + [""] * 9
     assert table["probability"][table["predicted"] == 1].min() > table["probability"][table["predicted"] == 0].max()
+
+
+def test_predictions_for_people_with_a_diagnosis_are_validated(place, tmp_path):
+    labelled = make_cohort(n_sites=5, n_per_site=12, n_rois=12, seed=1).select(["S05"])
+    labelled.save(tmp_path / "known.npz")
+    result = run("predict", place / "model", tmp_path / "known.npz", "--out", tmp_path / "p.csv", "--prevalence", "0.1")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert table["label"].tolist() == labelled.labels.tolist() and (table["prevalence"] == 0.1).all()
+    text, expected = said(result), validate(table).iloc[0]
+    assert "10.0% of people are cases, as stated" in text
+    assert f"{expected['auc']:.2f} {expected['low']:.2f}-{expected['high']:.2f}" in text
+    told = json.loads((place / "model" / "model.json").read_text())["foretold"]
+    assert f"foretold an AUC of {told['low']:.2f} to {told['high']:.2f}" in text
+    unknown = run("predict", place / "model", place / "new.npz", "--out", tmp_path / "p.csv")
+    assert "External validation" not in said(unknown) and "label" not in pd.read_csv(tmp_path / "p.csv")
 
 
 def test_controls_of_the_new_site_move_its_threshold_and_get_no_row(place, tmp_path):

@@ -1,8 +1,17 @@
 """The level of a new site, where the truth is known."""
 
-import numpy as np
+import warnings
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from brainroam import make_cohort
+from brainroam.errors import UsageError
+from brainroam.methods.predictions import predictions
+from brainroam.methods.registry import method_info
 from brainroam.methods.site_shift import SiteShift, learn_shift
+from brainroam.methods.tuning import Selected
 
 
 def world(rng, n_sites, n=30, between=0.8):
@@ -55,3 +64,62 @@ def test_two_sites_teach_nothing_and_people_without_a_score_do_not_count():
     score = np.array([0.0, 1, 5, 6, np.nan, np.nan])
     site = np.array(list("AABBCC"))
     assert learn_shift(score, site, np.ones(6, dtype=bool)) == SiteShift(3.0, 0.0)
+
+
+# --- sites unlike those of the training -------------------------------------------------------------------------------
+
+
+def test_one_site_in_a_hundred_like_the_training_ones_is_called_far():
+    rng = np.random.default_rng(0)
+    site, far = np.repeat(np.arange(8), 25), []
+    for _ in range(2000):
+        level = 0.5 * rng.normal(size=9)
+        score = level[site] + rng.normal(size=len(site))
+        levels = learn_shift(score, site, np.ones(len(site), dtype=bool))
+        far.append(levels.is_far(level[8] + rng.normal(size=25)))
+    assert 0.002 < np.mean(far) < 0.025
+    assert levels.is_far(np.full(25, 6.0))
+    two = site < 2
+    assert not learn_shift(score[two], site[two], np.ones(two.sum(), dtype=bool)).is_far(np.full(25, 60.0))
+
+
+@pytest.fixture(scope="module")
+def model_and_new_site():
+    cohort = make_cohort(n_sites=6, n_per_site=20, n_rois=10, seed=0)
+    return Selected(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:5])), cohort.select(["S06"])
+
+
+@pytest.mark.parametrize("level", [-100.0, 100.0])
+def test_a_site_where_nearly_all_or_none_are_called_cases_is_warned_of(model_and_new_site, level, monkeypatch):
+    method, new = model_and_new_site
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = predictions(method, new)
+    monkeypatch.setattr(method, "calibration_", replace(method.calibration_, threshold=level))
+    with pytest.warns(UserWarning, match=r"S06.*--controls.*--adapt unlabelled"):
+        one_sided = predictions(method, new)
+    assert one_sided["predicted"].nunique() == 1 and plain["predicted"].nunique() == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predictions(method, new.subset(np.arange(9)))  # too few to tell
+
+
+def test_a_site_whose_scores_lie_far_from_others_is_warned_of(model_and_new_site, monkeypatch):
+    method, new = model_and_new_site
+    monkeypatch.setattr(method, "score", lambda cohort: np.linspace(40, 50, len(cohort)))
+    with pytest.warns(UserWarning, match="far"):
+        predictions(method, new)
+
+
+def test_a_stated_prevalence_moves_probabilities_alone(model_and_new_site):
+    method, new = model_and_new_site
+    as_trained, rare = predictions(method, new), predictions(method, new, prevalence=0.05)
+    assert rare["predicted"].equals(as_trained["predicted"]) and rare["set_80"].equals(as_trained["set_80"])
+    odds = {name: np.log(p / (1 - p)) for name, p in (("old", as_trained["probability"]), ("new", rare["probability"]))}
+    share = method.calibration_.prevalence
+    expected = np.log(0.05 / 0.95) - np.log(share / (1 - share))
+    np.testing.assert_allclose(odds["new"] - odds["old"], expected)
+    assert (rare["prevalence"] == 0.05).all() and (as_trained["prevalence"] == share).all()
+    for wrong in (0.0, 1.0, 10.0, float("nan")):
+        with pytest.raises(UsageError, match="prevalence"):
+            predictions(method, new, prevalence=wrong)

@@ -1,0 +1,52 @@
+"""External validation of predictions whose truth is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+from brainroam.evaluation.external import agreement, foretold, validate
+from brainroam.evaluation.stats.verdict import verdict
+
+
+def table(rng, site, n, gap):
+    label = np.tile([0.0, 1.0], n // 2)
+    probability = 1 / (1 + np.exp(-(gap * label + rng.normal(size=n))))
+    predicted = (probability >= 0.6).astype(int)
+    return pd.DataFrame({"site": site, "label": label, "probability": probability, "predicted": predicted})
+
+
+def test_each_site_is_measured_by_itself_and_people_without_a_label_do_not_count():
+    rng = np.random.default_rng(0)
+    people = pd.concat([table(rng, "A", 60, 1.0), table(rng, "B", 40, 2.0), table(rng, "C", 10, 0.0)])
+    people.loc[people["site"] == "C", "label"] = 1.0
+    people = pd.concat([people, people.assign(site="A", label=np.nan), people.assign(site="D", label=np.nan)])
+    found = validate(people).set_index("site")
+    assert found["n"].tolist() == [60, 40, 10]
+    for name in ("A", "B"):
+        here = people[(people["site"] == name) & people["label"].notna()]
+        row, label, p = found.loc[name], here["label"], here["probability"]
+        assert row["auc"] == pytest.approx(roc_auc_score(label, p)) and row["low"] < row["auc"] < row["high"]
+        assert row["brier"] == pytest.approx(brier_score_loss(label, p))
+        sides = [(here["predicted"] == c)[label == c].mean() for c in (0, 1)]
+        assert row["balanced_acc"] == pytest.approx(np.mean(sides))
+        assert (row["mean_probability"], row["share"]) == pytest.approx((p.mean(), 0.5))
+    assert found.loc["C", ["auc", "low", "high", "balanced_acc"]].isna().all() and found.loc["C", "share"] == 1
+    assert validate(people.drop(columns="label")).empty
+
+
+def test_what_is_foretold_is_the_prediction_interval_of_the_inner_sites():
+    sites = pd.DataFrame({"auc": [0.6, 0.7, 0.65, 0.8], "n_cases": [20] * 4, "n_controls": [15] * 4})
+    told, judged = foretold(sites), verdict(sites["auc"], sites["n_cases"], sites["n_controls"])
+    assert (told["low"], told["high"], told["n_sites"]) == (judged.next_low, judged.next_high, 4)
+    assert foretold(sites[:3]) == {}
+
+
+def test_sites_inside_below_and_above_what_was_foretold_are_told_apart():
+    sites = pd.DataFrame({"site": list("ABCD"), "n": 40, "n_cases": 20, "auc": [0.7, 0.55, 0.4, 0.95],
+                          "low": [0.6, 0.4, 0.3, 0.8], "high": [0.8, 0.7, 0.5, 0.99]})  # fmt: skip
+    mean, places = agreement(sites, {"n_sites": 9, "auc": 0.75, "low": 0.6, "high": 0.9})
+    assert "0.65" in mean
+    assert "Inside: A; Below, but its interval reaches it: B; Below with its whole interval: C; Above: D" in places
+    (alone,) = agreement(sites[:1], {})
+    assert "foretells no AUC" in alone
