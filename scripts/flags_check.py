@@ -63,7 +63,9 @@ def judged(people: pd.DataFrame) -> pd.DataFrame:
         placement = np.empty(len(here))
         placement[case], placement[~case] = won.mean(axis=1), won.mean(axis=0)
         p = here["probability"].to_numpy()
-        parts.append(here.assign(placement=placement, right=(p >= 0.5) == case, brier=(p - case) ** 2))
+        parts.append(
+            here.assign(placement=placement, right=here["predicted"].to_numpy() == case, brier=(p - case) ** 2)
+        )
     return pd.concat(parts).loc[people.index]
 
 

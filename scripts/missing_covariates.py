@@ -130,8 +130,9 @@ def filled(cohort: brainroam.Cohort, known: pd.DataFrame, train: np.ndarray) -> 
 
 def measured(model: Selected, people: brainroam.Cohort) -> dict[str, float]:
     """AUC, and how good the probabilities are, both classes counting alike."""
-    score = model.score(people)
-    return {"auc": auc(people.labels, score), **balanced_metrics(people.labels, model.calibration_(score))}
+    score, calibration = model.score(people), model.calibration_
+    balanced = balanced_metrics(people.labels, calibration(score, prevalence=0.5), calibration.decide(score))
+    return {"auc": auc(people.labels, score), **balanced}
 
 
 def show(rows: pd.DataFrame) -> None:

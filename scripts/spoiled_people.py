@@ -52,7 +52,9 @@ def main() -> None:
         aucs = [auc(here["label"].to_numpy(), here["score"].to_numpy()) for _, here in people.groupby("fold")]
         text += f"\tAUC {np.mean(aucs):.3f}"
         for name, part in (("all", people), ("flagged", people[flagged]), ("not", people[~flagged])):
-            measured = balanced_metrics(part["label"].to_numpy(), part["probability"].to_numpy())
+            measured = balanced_metrics(
+                part["label"].to_numpy(), part["probability"].to_numpy(), part["predicted"].to_numpy()
+            )
             text += f"\t{name}: balanced accuracy {measured['balanced_acc']:.3f}, Brier {measured['brier']:.3f}"
         print(text, flush=True)
 
@@ -64,9 +66,14 @@ def people_of(method: str, cohort: Cohort, site: str) -> pd.DataFrame:
     here, rng, parts = cohort.select([site]), np.random.default_rng(0), []
     for way, spoil in spoilers(cohort.n_rois, rng).items():
         people = Cohort([spoil(series) for series in here.series], here.table, cohort.atlas)
+        score, calibration = model.score(people), model.calibration_
         parts.append(
             here.table[["subject", "label"]].assign(
-                way=way, flags=known.flags(people), score=model.score(people), probability=model.probability(people)
+                way=way,
+                flags=known.flags(people),
+                score=score,
+                probability=calibration(score, prevalence=0.5),
+                predicted=calibration.decide(score),
             )
         )
     return pd.concat(parts)

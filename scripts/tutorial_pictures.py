@@ -100,8 +100,8 @@ def predict(world: Path, picture: Path) -> None:
     axes.barh(
         people["subject"], people["probability"], color=np.where(people["predicted"], VERMILION, BLUE), height=0.6
     )
-    axes.axvline(0.5, color=GREY, linestyle="--")
-    axes.set(xlim=(0, 1), xlabel="Probability of the condition; dashed: the threshold")
+    axes.axvline(people["prevalence"].iloc[0], color=GREY, linestyle="--")
+    axes.set(xlim=(0, 1), xlabel="Probability of the condition; dashed: the share of cases in training")
     save(figure, picture)
 
 
