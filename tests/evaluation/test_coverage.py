@@ -1,7 +1,7 @@
 """Small versions of coverage_study.py, with margins of three standard errors of the simulation."""
 
 import pytest
-from coverage_study import KINDS, halves, independent, level, power, trained
+from coverage_study import KINDS, groups, halves, independent, level, power, small, trained
 
 
 def at_least(share, n):
@@ -40,3 +40,19 @@ def test_a_real_gap_is_found():
     found = power(10, tau=0.2, gap=0.8, n_studies=200)
     assert found["different at 5 %"] > 0.7
     assert found["interval covers"] >= at_least(0.95, 200)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1])
+def test_small_sites_leave_the_intervals_their_coverage(spread):
+    found = small("58 of 1-6", 0.7, spread, 200)
+    assert min(found["mean"], found["next"]) > 0.93
+
+
+@pytest.mark.parametrize("auc", [0.5, 0.9])
+def test_the_interval_of_a_group_covers(auc):
+    found = groups(6, 60, auc, 0.1, 150)
+    assert found["covers"] > 0.93 and found["without"] < 0.5
+
+
+def test_small_sites_leave_the_test_its_level():
+    assert level(0, 0.0, 0.0, "10 of 20 + 5 small", 50, 200)["different at 5 %"] < 0.1

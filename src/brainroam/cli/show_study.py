@@ -17,6 +17,7 @@ from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
+from brainroam.evaluation.stats.metrics import JUDGED, RULE
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
@@ -30,7 +31,7 @@ def show_results(results: Results, out: Path, json: bool) -> None:
     summary = summarise(results.scores, results.predictions)
     if json:
         study = {name: value for name, value in results.study.items() if name != "participants"}
-        print_json(plain({"out": str(out), "methods": summary.to_dict("records"), "study": study}))
+        print_json(plain({"out": str(out), "mean": RULE, "methods": summary.to_dict("records"), "study": study}))
         return
     console = Console(highlight=False)
     _print_summary(console, summary)
@@ -93,7 +94,7 @@ def show_comparison(comparison: Comparison, json: bool) -> None:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
         words = {"family": comparison.families, "sentences": comparison.sentences, "notes": comparison.notes}
         confounding = comparison.confounding.to_dict("records")
-        print_json(plain({"methods": table, "pairs": paired, "confounding": confounding, **words}))
+        print_json(plain({"mean": RULE, "methods": table, "pairs": paired, "confounding": confounding, **words}))
         return
     console = Console(highlight=False)
     _print_summary(console, comparison.table, explain=False)
@@ -163,15 +164,25 @@ def _print_summary(console: Console, summary: "pd.DataFrame", explain: bool = Tr
 
 def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     following = [f"next {unit}*"] if next_site else []
-    table = _table("method", "AUC", "interval", *following, "worst", "ACC", "BAC")
+    table = _table("method", "AUC", "interval", *following, "pairs", "worst", "ACC", "BAC")
     for row in rows.itertuples():
         expected = [_span(row.next_low, row.next_high)] if next_site else []
         worst = Text(f"{_points(row.worst_auc)} {visible(row.worst_site)}")
         accuracies = _points(row.acc), _points(row.balanced_acc)
         table.add_row(
-            Text(visible(row.method)), _points(row.auc), _span(row.auc_low, row.auc_high), *expected, worst, *accuracies
+            Text(visible(row.method)),
+            _points(row.auc),
+            _span(row.auc_low, row.auc_high),
+            *expected,
+            _points(row.concordance),
+            worst,
+            *accuracies,
         )
-    table.caption, table.caption_justify = "means and 95 % intervals; ACC accuracy, BAC balanced accuracy", "right"
+    table.caption_justify = "right"
+    table.caption = (
+        f"AUC, ACC (accuracy), BAC (balanced accuracy): {RULE}; intervals 95 %; pairs: AUC where each pair of a case "
+        f"and a control of one {unit} counts once; worst: of {unit}s with {JUDGED} or more of each class"
+    )
     if next_site:
         table.caption += f"; * where the true AUC of the next {unit} is to be expected"
     return table

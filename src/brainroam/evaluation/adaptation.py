@@ -17,7 +17,7 @@ import pandas as pd
 from brainroam.core.calibration import Calibration
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.site_shift import STRICT, UNLABELLED, SiteShift, protocol_name
 
@@ -94,8 +94,10 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (method, name), runs in table.groupby(["method", "adaptation"]):
         sites = runs.groupby("site").mean(numeric_only=True)
-        gap = left_out_t((sites["balanced_acc"] - sites["strict_balanced_acc"]).dropna().to_numpy())
-        means = {key: sites[key].mean() for name in MEASURED for key in (name, f"strict_{name}")}
+        gain = (sites["balanced_acc"] - sites["strict_balanced_acc"]).dropna()
+        weights = pd.Series(site_weights(sites["n_cases"], sites["n"] - sites["n_cases"]), sites.index)
+        gap = left_out_t(gain.to_numpy(), weights[gain.index].to_numpy())
+        means = {key: mean_over_sites(sites[key], weights) for name in MEASURED for key in (name, f"strict_{name}")}
         rows.append(
             {"method": method, "adaptation": name, "n_sites": len(sites)}
             | means

@@ -7,6 +7,8 @@ MEANING = {
     "age_sex_alone": "AUC of age and sex alone: a logistic model of the other sites that never sees the brain.",
     "auc": "Probability that a randomly chosen case scores higher than a randomly chosen control of the same site: "
     "0.5 is guessing, 1 is perfect.",
+    "concordance": "AUC over all pairs of a case and a control of the same site, each pair counting once: large sites "
+    "count for more than in the mean over sites.",
     "auc_low": "95 % interval of the mean over sites.",
     "auc_without_all": "AUC after log motion, age and sex are taken out of the score, within site and class.",
     "auc_without_motion": "AUC after log motion (mean framewise displacement) is taken out of the score, within site "
@@ -23,14 +25,15 @@ MEANING = {
     "d_site": "The same difference at this site alone.",
     "covered": "Share of people whose answer holds their true class; either holds both.",
     "decided": "Share of people for whom the answer is one class, not either.",
-    "difference": "Mean over sites of the difference in AUC, in points of 0.01; positive: better than the reference.",
+    "difference": "Mean over sites, weighted as the AUC is, of the difference in AUC, in points of 0.01; positive: "
+    "better than the reference.",
     "effect": "Mean size of what the edge adds to the score; negative where a stronger edge speaks against the "
     "condition.",
     "gap": "The last group minus the first, all sites together.",
     "kappa": "Sign consistency: the share of training sites whose contrast has the sign of d_com.",
     "limit": "Where the check would have been judged otherwise.",
     "level_off": "By how much the mean probability, both classes counting alike, is off one half: 0 is perfect.",
-    "low": "95 % interval.",
+    "low": "Where the true value lies in 95 of 100 such studies; a dash where sites or people are too few.",
     "male": "Share of men and boys among those whose sex is known.",
     "mean_fd_mean": "Mean framewise displacement, a measure of head motion, in mm.",
     "mean_gate": "Mean over held-out people of how open the pathway's gate is: 0 shut, 1 open.",
@@ -57,5 +60,5 @@ MEANING = {
     "tr": "Repetition time of the scan, in seconds.",
     "volumes_median": "Length of the scan in volumes: median, and range where it differs.",
     "won": "At how many sites the method is better than the reference.",
-    "worst_auc": "The site with the lowest AUC.",
+    "worst_auc": "The site with the lowest AUC, of those with at least five people of each class.",
 }

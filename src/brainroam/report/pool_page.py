@@ -8,6 +8,7 @@ import pandas as pd
 from brainroam import __version__
 from brainroam.errors import SummaryError
 from brainroam.evaluation.run_records import plain
+from brainroam.evaluation.stats.metrics import RULE, over_sites
 from brainroam.evaluation.stats.verdict import Verdict, site_intervals, verdict
 from brainroam.evaluation.tables import read_table
 from brainroam.report import figures
@@ -54,10 +55,9 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
 
 
 def _sentences(found: Verdict, scores: pd.DataFrame) -> list[str]:
-    worst = scores.loc[scores["auc"].idxmin()]
-    lines = [
-        f"mean AUC over {found.n_sites} held-out sites {found.mean:.3f}, lowest {worst['auc']:.3f} ({worst['site']})"
-    ]
+    summary = over_sites(scores)
+    worst = f", lowest {summary['worst_auc']:.3f} ({summary['worst_site']})" if summary["worst_site"] else ""
+    lines = [f"mean AUC over {found.n_sites} held-out sites {found.mean:.3f}{worst}; {RULE}"]
     if found.low == found.low:
         lines.append(f"95 % interval of the mean {found.low:.3f} to {found.high:.3f}")
     if found.next_low == found.next_low:

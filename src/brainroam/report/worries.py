@@ -9,6 +9,8 @@ import numpy as np
 
 from brainroam.data.check import labels
 from brainroam.errors import listed
+from brainroam.evaluation.stats.confounding import confounding_means
+from brainroam.evaluation.stats.metrics import JUDGED, judged
 from brainroam.report.data import PLAIN, ReportData
 from brainroam.report.tables import span
 
@@ -109,9 +111,12 @@ def _from_runs(data: ReportData) -> Iterator[Worry]:
     sites = data.site_aucs
     lost = sites[sites["low"] <= 0.5]
     if len(lost) and len(sites) > 1:
-        worst = sites.iloc[-1]
+        large = sites[judged(sites["n_cases"], sites["n"] - sites["n_cases"])]
         title = f"At {len(lost)} of {len(sites)} {data.unit}s guessing cannot be ruled out"
-        text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
+        text = f"none has {JUDGED} people of each class"
+        if len(large):
+            worst = large.iloc[-1]
+            text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
         yield Worry(7 if len(lost) < len(sites) / 2 else 4, title, text, "sites")
     below = sites[sites["high"] < 0.5]
     if len(below) and data.summary.mean >= WORKS:
@@ -129,7 +134,7 @@ def _from_runs(data: ReportData) -> Iterator[Worry]:
 def _motion(data: ReportData) -> Iterator[Worry]:
     if data.confounding.empty:
         return
-    mean = data.confounding.groupby("method").mean(numeric_only=True)
+    mean = confounding_means(data.confounding).set_index("method")
     mine = mean.loc[data.method]
     if not np.isfinite(mine["r_motion"]):
         return

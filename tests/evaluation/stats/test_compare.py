@@ -185,16 +185,39 @@ def test_two_sites_cannot_decide_and_the_result_says_so():
     assert note.startswith("good, bad: no intervals: fewer than 3 sites")
 
 
-def test_a_site_with_one_class_is_named_and_keeps_its_accuracy():
+def test_a_site_with_one_class_is_named_and_has_no_weight():
     predictions = make_predictions({"one": 1.0, "two": 0.5}, seeds=1)
     predictions = predictions[(predictions["site"] != "site3") | (predictions["label"] == 1)]
     scores = score_runs(predictions)
     result = compare_methods(scores, predictions)
     assert result.table["n_sites"].tolist() == [7, 7]
     assert result.paired["n_sites"].tolist() == [7]
-    assert result.notes[0] == "Everybody at site3 has the same label: no AUC there, left out of every AUC figure."
-    one = result.table.set_index("method").loc["one"]
-    assert one["acc"] == pytest.approx(scores.loc[scores["method"] == "one", "acc"].mean())
+    assert "site3" in result.notes[0] and "label" in result.notes[0]
+    one, others = result.table.set_index("method").loc["one"], scores[scores["site"] != "site3"]
+    assert one["acc"] == pytest.approx(others.loc[others["method"] == "one", "acc"].mean())
+
+
+def test_a_site_with_one_case_moves_neither_a_mean_nor_a_difference_and_is_listed():
+    predictions = make_predictions({"one": 1.0, "two": 0.5}, n_sites=10, seeds=1)
+    before = compare_methods(score_runs(predictions), predictions)
+    tiny = predictions[predictions["site"] == "site3"].assign(site="tiny")
+    lone = tiny["subject"].where(tiny["label"] == 1).dropna().iloc[0]
+    tiny = tiny[(tiny["label"] == 0) | (tiny["subject"] == lone)]
+    tiny = tiny.assign(subject="t" + tiny["subject"].astype(str))
+    lost = (tiny["method"] == "one") & (tiny["label"] == 1)
+    tiny = tiny.assign(
+        score=tiny["score"].mask(lost, -99.0).mask((tiny["method"] == "two") & (tiny["label"] == 1), 99.0)
+    )
+    both = pd.concat([predictions, tiny], ignore_index=True)
+    after = compare_methods(score_runs(both), both)
+    assert (after.table["auc"] - before.table["auc"]).abs().max() < 0.007  # sites of 15 + 15 here
+    assert (after.paired["difference"] - before.paired["difference"]).abs().max() < 0.01
+    assert before.paired["p"].iloc[0] < after.paired["p"].iloc[0] < 0.001
+    assert "tiny" not in set(after.table["worst_site"])
+    assert any("tiny (1 + 15)" in note for note in after.notes)
+    means = after.table.set_index("method")["auc"]
+    row = after.paired.iloc[0]
+    assert row["difference"] == pytest.approx(means[row["method"]] - means[row["against"]])
 
 
 def test_a_method_missing_at_a_site_is_compared_on_the_others():

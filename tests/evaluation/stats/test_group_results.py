@@ -30,17 +30,17 @@ def study(seed=0, n_sites=12, per_site=60, moved=0.0):
 def test_groups_compare_people_of_one_site_and_one_group():
     runs, people = study(n_sites=3)
     by_site = groups_by_site(runs, people, "m")
-    found = groups_pooled(by_site, n_boot=200).set_index(["covariate", "group"])
+    found = groups_pooled(by_site).set_index(["covariate", "group"])
     women = runs.merge(people, on=["subject", "label"]).query("sex == 0")
-    wins = pairs = 0.0
+    sums = weights = 0.0
     for site, here in women.groupby("site"):
-        n = here["label"].sum() * (1 - here["label"]).sum()
+        weight = min(here["label"].sum(), (1 - here["label"]).sum(), 20)
         expected = roc_auc_score(here["label"], here["score"])
-        wins, pairs = wins + n * expected, pairs + n
+        sums, weights = sums + weight * expected, weights + weight
         row = by_site[(by_site["group"] == "female") & (by_site["site"] == site)].iloc[0]
         assert row["auc"] == pytest.approx(expected) and row["low"] <= expected <= row["high"]
     row = found.loc[("sex", "female")]
-    assert row["auc"] == pytest.approx(wins / pairs) and row["low"] <= row["auc"] <= row["high"]
+    assert row["auc"] == pytest.approx(sums / weights) and row["low"] <= row["auc"] <= row["high"]
     cases = women[women["label"] == 1]
     assert row["sensitivity"] == pytest.approx(cases["predicted"].mean())
     assert found["n"].groupby(level=0).sum().tolist() == [180, 180, 180] and len(found) == 8
@@ -81,3 +81,13 @@ def test_a_group_of_one_site_cannot_be_tested():
     people.loc[runs["site"] != "S00", "sex"] = 1
     found = group_tests(groups_by_site(runs, people, "m")).set_index(["covariate", "measure"])
     assert np.isnan(found.loc[("sex", "auc"), "p"]) and np.isfinite(found.loc[("age", "auc"), "p"])
+
+
+def test_a_group_of_few_people_has_no_interval_but_a_reason():
+    runs, people = study(n_sites=3, per_site=20)
+    people.loc[np.arange(60) % 20 >= 4, "sex"] = 1
+    people.loc[np.arange(60) % 20 < 4, "sex"] = 0
+    found = groups_pooled(groups_by_site(runs, people, "m")).set_index("group")
+    assert np.isnan(found.loc["female", ["low", "high"]].astype(float)).all() and found.loc["female", "reason"]
+    assert found.loc["male", "low"] < found.loc["male", "auc"] < found.loc["male", "high"]
+    assert found.loc["male", "reason"] == ""

@@ -128,7 +128,7 @@ def test_scores_that_are_not_finite_are_refused():
 def test_seeds_are_averaged_before_sites():
     """Site A ran three seeds, B one: pooling runs would give 0.675, averaging sites gives 0.75."""
     auc_of = pd.DataFrame({"site": list("AAAB"), "seed": [0, 1, 2, 0], "auc": [0.5, 0.6, 0.7, 0.9]})
-    scores = auc_of.assign(protocol="loso", method="core", acc=auc_of["auc"])
+    scores = auc_of.assign(protocol="loso", method="core", acc=auc_of["auc"], n=40, n_cases=20)
     summary = over_sites(average_seeds(scores))
     assert summary["auc"] == summary["acc"] == pytest.approx(0.75)
     assert (summary["n_sites"], summary["worst_site"]) == (2, "A")
@@ -136,10 +136,48 @@ def test_seeds_are_averaged_before_sites():
     assert summary["auc_sd"] == pytest.approx(np.std([0.6, 0.9], ddof=1))
 
 
-def test_a_site_without_auc_counts_for_the_rest_and_one_wild_slope_does_not_rule():
+def test_a_site_of_one_class_has_no_weight_and_one_wild_slope_does_not_rule():
     per_site = pd.DataFrame({"site": list("ABCD"), "auc": [0.6, 0.8, 0.7, np.nan], "acc": [0.5, 0.5, 0.5, 0.9]}).assign(
-        calibration_slope=[0.8, 1.0, 400.0, np.nan]
+        calibration_slope=[0.8, 1.0, 400.0, np.nan], n=40, n_cases=[20, 20, 20, 40]
     )
     summary = over_sites(per_site)
-    assert (summary["n_sites"], summary["auc"], summary["acc"]) == (3, pytest.approx(0.7), pytest.approx(0.6))
+    assert (summary["n_sites"], summary["auc"], summary["acc"]) == (3, pytest.approx(0.7), pytest.approx(0.5))
     assert summary["calibration_slope"] == 1.0
+
+
+def ten_sites(auc):
+    return pd.DataFrame({"site": [f"S{i}" for i in range(10)], "n": 40, "n_cases": 20, "auc": auc, "acc": auc})
+
+
+@pytest.mark.parametrize("controls", [1, 5, 20, 200])
+@pytest.mark.parametrize("level", [0.5, 0.7, 0.9])
+def test_a_site_with_one_case_hardly_moves_a_mean_and_is_never_the_worst(controls, level):
+    sites = ten_sites(np.clip(level + np.linspace(-0.1, 0.1, 10), 0, 1))
+    before = over_sites(sites)
+    for value in (0.0, 0.5, 1.0):
+        tiny = {"site": "tiny", "n": 1 + controls, "n_cases": 1, "auc": value, "acc": value}
+        after = over_sites(pd.concat([sites, pd.DataFrame([tiny])], ignore_index=True))
+        assert abs(after["auc"] - before["auc"]) < 0.005
+        assert abs(after["acc"] - before["acc"]) < 0.005
+        assert (after["n_sites"], after["worst_site"]) == (11, "S0")
+    assert before["auc"] == pytest.approx(sites["auc"].mean())  # sites of 20 + 20 count alike
+
+
+def test_no_site_is_the_worst_where_all_are_small():
+    sites = ten_sites(np.full(10, 0.6)).assign(n=12, n_cases=4)
+    found = over_sites(sites)
+    assert found["worst_site"] == "" and np.isnan(found["worst_auc"])
+    assert found["auc"] == pytest.approx(0.6)
+
+
+def test_the_concordance_counts_every_pair_of_a_site_once():
+    rng = np.random.default_rng(0)
+    sizes, won, rows = [(3, 9), (30, 50), (8, 2)], 0, []
+    for m, n in sizes:
+        cases, controls = rng.normal(1, 1, m), rng.normal(0, 1, n)
+        pairs = (cases[:, None] > controls).sum()
+        won += pairs
+        rows.append({"site": f"{m}", "n": m + n, "n_cases": m, "auc": pairs / (m * n)})
+    found = over_sites(pd.DataFrame(rows))
+    assert found["concordance"] == pytest.approx(won / sum(m * n for m, n in sizes))
+    assert found["auc"] == pytest.approx(np.average([row["auc"] for row in rows], weights=[3, 20, 2]))

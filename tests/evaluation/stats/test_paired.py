@@ -21,6 +21,24 @@ def test_left_out_sites_get_a_t_that_allows_for_their_correlation():
         assert result.p > ttest_1samp(d, 0).pvalue  # independent sites would know more
 
 
+def test_equal_weights_are_no_weights():
+    d = np.random.default_rng(0).normal(0.02, 0.05, 9)
+    assert left_out_t(d, np.full(9, 7.0)) == pytest.approx(left_out_t(d))
+
+
+def test_weighted_sites_have_the_robust_variance_and_freedom_of_bell_and_mccaffrey():
+    """By matrices: residuals e = H d, variance sum p^2 e^2 / (1 - p), freedom where variances go with 1 / p."""
+    d, w = np.random.default_rng(1).normal(0.02, 0.05, 7), np.array([20.0, 20, 20, 12, 5, 2, 1])
+    p, k = w / w.sum(), w.sum() ** 2 / (w @ w)
+    residuals = np.eye(7) - np.outer(np.ones(7), p)
+    form = residuals.T @ np.diag(p**2 / (1 - p)) @ residuals @ np.diag(1 / w)
+    freedom = np.trace(form) ** 2 / np.trace(form @ form)
+    error = np.sqrt((1 + k / (k - 2)) * (p**2 / (1 - p)) @ (residuals @ d) ** 2)
+    result = left_out_t(d, w)
+    assert result.mean == pytest.approx(p @ d)
+    assert result.p == pytest.approx(2 * t.sf(abs(p @ d) / error, freedom))
+
+
 @pytest.mark.parametrize("d", [[], [0.3], [0.3, 0.4]])
 def test_fewer_than_three_sites_decide_nothing(d):
     result = left_out_t(np.array(d))

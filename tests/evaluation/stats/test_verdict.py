@@ -107,6 +107,25 @@ def test_three_sites_have_a_mean_and_no_next_site():
     assert "fewer than 4 sites" in found.reason
 
 
+@pytest.mark.parametrize("sizes", [[20, 20, 1, 1], [20, 1, 1, 1, 1, 1]])
+def test_sites_that_amount_to_fewer_than_three_have_no_interval(sizes):
+    found = verdict(np.linspace(0.5, 0.9, len(sizes)), sizes, [20] * len(sizes))
+    assert np.isnan(found.low) and "sites" in found.reason
+    assert found.mean == pytest.approx(np.average(np.linspace(0.5, 0.9, len(sizes)), weights=sizes))
+
+
+@pytest.mark.parametrize(("m", "n"), [(5, 45), (45, 5)])
+def test_a_site_whose_cases_or_controls_are_half_certain_is_covered(m, n):
+    """Half of the rarer class is told apart for certain, the others are read by chance: the AUC is 0.75."""
+    rng = np.random.default_rng(0)
+    cases, controls = rng.standard_normal((1000, m)), rng.standard_normal((1000, n))
+    certain, far = (cases, 99) if m < n else (controls, -99)
+    certain[rng.random(certain.shape) < 0.5] = far
+    auc = (cases[:, :, None] > controls[:, None]).mean(axis=(1, 2))
+    low, high = site_intervals(auc, np.full(1000, m), np.full(1000, n))
+    assert np.mean((low <= 0.75) & (high >= 0.75)) > 0.94
+
+
 def test_a_site_without_an_auc_is_left_out():
     assert verdict([0.6, 0.7, np.nan, 0.8, 0.7], [20] * 5, [20] * 5) == verdict(
         [0.6, 0.7, 0.8, 0.7], [20] * 4, [20] * 4
@@ -125,7 +144,8 @@ def test_a_site_by_itself_solves_the_score_equation():
     low, high = (x[0] for x in site_intervals(np.array([0.7]), np.array([20]), np.array([30])))
     for limit, sign in ((low, 1), (high, -1)):
         gap = abs(0.7 - limit) - 0.5 / 600
-        assert gap == pytest.approx(1.96 * np.sqrt(auc_variance(ndtri(limit), 0.0, 20, 30)), abs=2e-3)
+        variance = (auc_variance(ndtri(limit), 0.0, 20, 30) + limit * (1 - limit) / 20) / 2
+        assert gap == pytest.approx(1.96 * np.sqrt(variance), abs=2e-3)
         assert sign * (0.7 - limit) > 0
 
 

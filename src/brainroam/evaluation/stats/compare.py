@@ -4,7 +4,8 @@ The site is the unit. Seeds (and repeats, for ``halves``) are averaged inside a 
 
 * one model, `verdict`, gives the interval of the mean AUC, what to expect of the next site, and tau (for ``halves`` the
   first of them: sites correlate as in leave-one-site-out, whatever the number of repeats, see docs/reliability.md),
-* a pair of methods is compared by its per-site AUC differences: test and interval from `paired.left_out_t`,
+* a pair of methods is compared by its per-site AUC differences: test and interval from `paired.left_out_t`, with the
+  same weights of sites as the mean (`metrics.site_weights`),
 * Holm's correction goes over the comparisons of one family, see `families`.
 
 In-distribution folds share training people and get Nadeau and Bengio's corrected t instead.
@@ -20,7 +21,7 @@ from brainroam.errors import RunsError, UsageError, listed, unknown
 from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import site_scores
 from brainroam.evaluation.stats.families import Family, families
-from brainroam.evaluation.stats.metrics import average_seeds, over_sites
+from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judged, over_sites
 from brainroam.evaluation.stats.paired import holm, nadeau_bengio
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
@@ -34,6 +35,7 @@ LEADING = (
     "auc",
     "auc_low",
     "auc_high",
+    "concordance",
     "worst_auc",
     "worst_site",
     "next_low",
@@ -93,12 +95,13 @@ class Comparison:
     confounding: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __str__(self) -> str:
-        return "\n".join([self.table[[*LEADING]].round(3).to_string(index=False), *self.sentences, *self.notes])
+        shown = self.table[[*LEADING]].round(3).to_string(index=False)
+        return "\n".join([shown, *self.sentences, *self.notes, f"auc and differences: {RULE}"])
 
     def _repr_html_(self) -> str:
         """For notebooks: the table and the sentences."""
         columns = [name for name in (*LEADING, "balanced_acc") if name in self.table and name not in ("tau", "reason")]
-        lines = [*self.sentences, *self.families, *self.notes]
+        lines = [*self.sentences, *self.families, *self.notes, f"auc and differences: {RULE}"]
         return html_summary(f"{len(self.table)} methods", self.table[columns], lines)
 
 
@@ -154,11 +157,12 @@ def compare_methods(
 def summarise(scores: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
     """One row per protocol and method, best mean AUC first.
 
-    Columns: ``n_sites`` (with an AUC; folds for ``cv``), mean ``auc`` with its 95 % interval ``auc_low`` and
-    ``auc_high`` and ``auc_sd`` between sites, ``worst_auc`` at ``worst_site``, the prediction interval ``next_low`` to
-    ``next_high`` for the true AUC of the next site (an AUC measured there on few people scatters more), and ``tau``,
-    how much sites differ (probit scale), all from `verdict`; limits that the data cannot support are NaN and ``reason``
-    says why; then the other metrics of `metrics.over_sites`.
+    Columns: ``n_sites`` (with an AUC; folds for ``cv``), mean ``auc`` over sites (`metrics.RULE`) with its 95 %
+    interval ``auc_low`` and ``auc_high`` and ``auc_sd`` between sites, ``concordance`` (each pair of a case and a
+    control of one site counts once), ``worst_auc`` at ``worst_site`` of those with five people of each class, the
+    prediction interval ``next_low`` to ``next_high`` for the true AUC of the next site (an AUC measured there on few
+    people scatters more), and ``tau``, how much sites differ (probit scale), all from `verdict`; limits that the data
+    cannot support are NaN and ``reason`` says why; then the other metrics of `metrics.over_sites`.
     """
     scores, predictions = _checked(scores, predictions)
     return _table(scores, _gathered(predictions))
@@ -203,6 +207,7 @@ def _table(scores: pd.DataFrame, found: list[SiteScores]) -> pd.DataFrame:
     for item in found:
         for j, method in enumerate(item.methods):
             per_site = averaged[(averaged["protocol"] == item.protocol) & (averaged["method"] == method)]
+            per_site = _counted(per_site, item)
             reported = per_site.set_index("site")["auc"].reindex(item.sites)
             if not np.allclose(reported, item.auc[:, j], equal_nan=True):
                 raise RunsError(f"the AUC of {method} in the scores is not that of its predictions; write both again")
@@ -225,6 +230,13 @@ def _table(scores: pd.DataFrame, found: list[SiteScores]) -> pd.DataFrame:
     return table.sort_values(["protocol", "auc"], ascending=[True, False], kind="stable", ignore_index=True)
 
 
+def _counted(per_site: pd.DataFrame, item: SiteScores) -> pd.DataFrame:
+    """The rows of one method with the numbers of people in its predictions; sites of one class count none."""
+    cases, controls = (pd.Series(n, item.sites) for n in (item.n_cases, item.n_controls))
+    n_cases, n_controls = (per_site["site"].map(n).fillna(0) for n in (cases, controls))
+    return per_site.assign(n=n_cases + n_controls, n_cases=n_cases)
+
+
 def _verdict(item: SiteScores, j: int) -> Verdict:
     """The verdict on one method; under some protocols an interval of the mean and nothing more."""
     if item.protocol != "cv":
@@ -233,8 +245,9 @@ def _verdict(item: SiteScores, j: int) -> Verdict:
             reason = WITHOUT_NEXT[item.protocol]
             return replace(found, next_low=np.nan, next_high=np.nan, tau=np.nan, reason=reason)
         return found
-    values = item.auc[np.isfinite(item.auc[:, j]), j]
-    corrected = nadeau_bengio(values, item.test_over_train)
+    known = np.isfinite(item.auc[:, j])
+    values = item.auc[known, j]
+    corrected = nadeau_bengio(values, item.test_over_train, item.weights[known])
     low, high = np.clip([corrected.low, corrected.high], 0, 1).tolist()
     return Verdict(len(values), corrected.mean, low, high, reason=WITHOUT_NEXT["cv"])
 
@@ -258,7 +271,7 @@ def _pairs(item: SiteScores, family: Family) -> pd.DataFrame:
                 "low": tested.low,
                 "high": tested.high,
                 "p": tested.p,
-                "n_sites": len(gap),
+                "n_sites": int(np.isfinite(gap).sum()),
                 "won": int((gap > 0).sum()),
                 "lost": int((gap < 0).sum()),
                 "family": family.what,
@@ -295,7 +308,14 @@ def _sentence(row) -> str:
 
 def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
     if item.one_class:
-        yield f"Everybody at {listed(item.one_class)} has the same label: no AUC there, left out of every AUC figure."
+        yield f"Everybody at {listed(item.one_class)} has the same label: no AUC there, no weight in any mean."
+    few = ~judged(item.n_cases, item.n_controls)
+    if few.any():
+        sites = [f"{site} ({m} + {n})" for site, m, n in zip(item.sites, item.n_cases, item.n_controls, strict=True)]
+        yield (
+            f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[few])}: small weight in the means, "
+            f"{int(item.weights[few].sum())} of {int(item.weights.sum())} together, and never named as worst."
+        )
     for j, method in enumerate(item.methods):
         missing = [site for site, value in zip(item.sites, item.auc[:, j], strict=True) if np.isnan(value)]
         if missing:

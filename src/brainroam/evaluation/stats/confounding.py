@@ -16,7 +16,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 
 MOTION = ("log_fd",)
 AGE_SEX = ("age", "sex")
@@ -45,8 +45,8 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
     Returns
     -------
     DataFrame
-        ``method``, ``site``, ``n``, and with seeds averaged: ``motion_alone`` and ``age_sex_alone`` (AUC of a logistic
-        model of the other sites), ``auc``, ``auc_without_motion``, ``auc_without_all`` (motion, age and sex taken out
+        ``method``, ``site``, ``n``, ``weight`` (`metrics.site_weights`), and with seeds averaged:
+        ``motion_alone`` and ``age_sex_alone`` (AUC of a logistic model of the other sites), ``auc``, ``auc_without_motion``, ``auc_without_all`` (motion, age and sex taken out
         of the score), and ``r_motion``, the correlation of score and log mean FD within classes. NaN where a covariate
         is unknown; people with an unknown covariate are left out of the figures that use it.
 
@@ -71,14 +71,25 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
     for (method, site), runs in people.groupby(["method", "site"], sort=True):
         per_seed = pd.DataFrame([_of_run(run) for _, run in runs.groupby("seed")])
         known = {name: values.get(site, np.nan) for name, values in alone.items()}
-        rows.append({"method": method, "site": site, "n": runs["subject"].nunique(), **known, **per_seed.mean()})
-    return pd.DataFrame(rows, columns=["method", "site", "n", *SITE_COLUMNS])
+        label = runs.drop_duplicates("subject")["label"].to_numpy()
+        weight = float(site_weights((label == 1).sum(), (label == 0).sum()))
+        row = {"method": method, "site": site, "n": len(label), "weight": weight}
+        rows.append(row | known | per_seed.mean().to_dict())
+    return pd.DataFrame(rows, columns=["method", "site", "n", "weight", *SITE_COLUMNS])
 
 
 def confounding(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str = "loso") -> pd.DataFrame:
     """One row per method: the means over sites of `confounding_by_site`, best AUC first."""
-    sites = confounding_by_site(predictions, participants, protocol)
-    means = sites.groupby("method")[list(SITE_COLUMNS)].mean().reset_index()
+    return confounding_means(confounding_by_site(predictions, participants, protocol))
+
+
+def confounding_means(sites: pd.DataFrame) -> pd.DataFrame:
+    """`metrics.mean_over_sites` of every column of `confounding_by_site`, a row per method, best AUC first."""
+    rows = [
+        {"method": method} | {name: mean_over_sites(here[name], here["weight"]) for name in SITE_COLUMNS}
+        for method, here in sites.groupby("method")
+    ]
+    means = pd.DataFrame(rows, columns=["method", *SITE_COLUMNS])
     return means.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
 
 

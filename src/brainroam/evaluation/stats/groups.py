@@ -1,11 +1,13 @@
 """For whom a method works: results by sex and by thirds of age and motion, per site and pooled.
 
 Only a case and a control of the same site and the same group are compared, as scores of different folds come from
-different models. With w_e of p_e such pairs won at site e, the pooled AUC of a group is a ratio of sums over sites,
+different models. The AUC of a group is the mean over sites as everywhere (`metrics.site_weights`, with the people of
+the group), a ratio of sums, and so are sensitivity and specificity, which count people:
 
-    AUC = sum_e w_e / sum_e p_e
+    AUC = sum_e w_e A_e / sum_e w_e,   w_e = min(cases, controls, 20) of the group at site e
 
-and so are sensitivity and specificity, with people in the place of pairs. The test of two groups a and b takes sites as
+Its interval is that of `verdict`, which knows how few people a site has; there is none where `verdict.refusal` says so,
+and ``reason`` repeats it. The test of two groups a and b takes sites as
 the unit: theta = AUC_b - AUC_a is computed from all k sites and without each of them, and the jackknife's
 pseudo-values
 
@@ -22,9 +24,9 @@ import numpy as np
 import pandas as pd
 
 from brainroam.evaluation.stats.confounding import with_covariates
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import auc, site_weights
 from brainroam.evaluation.stats.paired import holm, nadeau_bengio
-from brainroam.evaluation.stats.verdict import site_intervals
+from brainroam.evaluation.stats.verdict import site_intervals, verdict
 
 MEASURES = ("auc", "sensitivity", "specificity")
 SITE_COLUMNS = ("covariate", "group", "site", "n", "n_cases", "auc", "low", "high")
@@ -69,23 +71,24 @@ def groups_by_site(
     return found[[*SITE_COLUMNS, *MEASURES[1:]]]
 
 
-def groups_pooled(by_site: pd.DataFrame, n_boot: int = 2000, random_state: int = 0) -> pd.DataFrame:
-    """One row per group of `groups_by_site`, over all sites; the 95 % interval of the AUC draws sites again.
+def groups_pooled(by_site: pd.DataFrame) -> pd.DataFrame:
+    """One row per group of `groups_by_site`, over all sites.
 
     Returns
     -------
     DataFrame
-        ``covariate``, ``group``, ``n``, ``n_cases``, ``n_sites`` with both classes, ``auc``, ``low``, ``high``,
-        ``sensitivity``, ``specificity``.
+        ``covariate``, ``group``, ``n``, ``n_cases``, ``n_sites`` with both classes, ``auc`` with its 95 % interval
+        ``low`` to ``high`` and, where there is none, the ``reason``; ``sensitivity``, ``specificity``.
     """
-    rng, rows = np.random.default_rng(random_state), []
+    rows = []
     for (covariate, group), sites in by_site.groupby(["covariate", "group"], sort=False):
-        parts = _parts(sites)
         row = {"covariate": covariate, "group": group, "n": sites["n"].sum(), "n_cases": sites["n_cases"].sum()}
-        pooled = {name: _ratio(*parts[name]) for name in MEASURES}
-        low, high = _drawn_again(*parts["auc"], rng, n_boot)
-        rows.append(row | {"n_sites": int((parts["auc"][1] > 0).sum())} | pooled | {"low": low, "high": high})
-    columns = ["covariate", "group", "n", "n_cases", "n_sites", "auc", "low", "high", *MEASURES[1:]]
+        pooled = {name: _ratio(*part) for name, part in _parts(sites).items()}
+        found = verdict(sites["auc"], sites["n_cases"], sites["n"] - sites["n_cases"])
+        reason = found.reason if np.isnan(found.low) else ""
+        own = {"n_sites": found.n_sites, "low": found.low, "high": found.high, "reason": reason}
+        rows.append(row | pooled | own)
+    columns = ["covariate", "group", "n", "n_cases", "n_sites", "auc", "low", "high", "reason", *MEASURES[1:]]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -153,9 +156,9 @@ def _of_run(run: pd.DataFrame) -> dict[str, float]:
 
 
 def _parts(sites: pd.DataFrame) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """For each measure what was won at each site, and of how many; a site without it counts nothing."""
+    """For each measure its sum at each site and what it is divided by; a site without it counts nothing."""
     cases, people = sites["n_cases"].fillna(0).to_numpy(dtype=float), sites["n"].fillna(0).to_numpy(dtype=float)
-    of = {"auc": cases * (people - cases), "sensitivity": cases, "specificity": people - cases}
+    of = {"auc": site_weights(cases, people - cases), "sensitivity": cases, "specificity": people - cases}
     shares = {name: sites[name].to_numpy(dtype=float) for name in MEASURES}
     counts = {name: np.where(np.isfinite(shares[name]), of[name], 0.0) for name in MEASURES}
     return {name: (np.nan_to_num(shares[name]) * counts[name], counts[name]) for name in MEASURES}
@@ -163,16 +166,6 @@ def _parts(sites: pd.DataFrame) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
 
 def _ratio(won: np.ndarray, of: np.ndarray) -> float:
     return float(won.sum() / of.sum()) if of.sum() else np.nan
-
-
-def _drawn_again(won: np.ndarray, of: np.ndarray, rng: np.random.Generator, n_boot: int) -> tuple[float, float]:
-    """The 95 % interval of a ratio when sites are drawn again; NaN of fewer than three."""
-    won, of = won[of > 0], of[of > 0]
-    if len(of) < 3:
-        return np.nan, np.nan
-    drawn = rng.integers(len(of), size=(n_boot, len(of)))
-    low, high = np.quantile(won[drawn].sum(axis=1) / of[drawn].sum(axis=1), [0.025, 0.975])
-    return float(low), float(high)
 
 
 def _groups(people: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:

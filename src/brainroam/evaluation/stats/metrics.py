@@ -1,4 +1,15 @@
-"""How well a method does at one site.
+"""How well a method does at one site, and over sites.
+
+The mean over sites has one rule, `mean_over_sites`, wherever brainroam prints one. Site s with m cases and n controls
+has the weight
+
+    w_s = min(m, n, 20)
+
+so a site counts fully from 20 people of the rarer class on, below that in proportion, and a site of one class not at
+all.
+The variance of an AUC goes with 1 / min(m, n), and sites differ among themselves by about as much as 20 + 20 people
+scatter, so more people than that add little to what a site says about the next one. Weights depend on numbers of people
+alone: all methods have the same, a mean of differences is the difference of means, and no result weights itself.
 
 The AUC is in `brainroam.core.auc`, because inner sites are chosen by it too.
 """
@@ -21,6 +32,11 @@ METRICS = (
     "calibration_slope",
     "calibration_intercept",
 )
+FULL = 20  # people of the rarer class from which on a site counts fully
+JUDGED = 5  # people of the rarer class below which a site is listed, but never named as the worst
+MIN_WEIGHT = 2.5  # `number_of_sites` below which there is no interval: two sites predict each other
+#: The rule of `mean_over_sites`, for the foot of a table.
+RULE = f"mean over sites, each weighted by its people of the rarer class, {FULL} at most"
 SURE = 1e-6  # probabilities are held this far from 0 and 1 before their logit is taken
 
 
@@ -146,28 +162,85 @@ def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.groupby(["protocol", "method", "site"], sort=True)[columns].mean().reset_index()
 
 
+def site_weights(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
+    """The weight of each site in a mean over sites.
+
+    >>> site_weights(np.array([40, 1, 0, 12]), np.array([30, 20, 25, 15])).tolist()
+    [20.0, 1.0, 0.0, 12.0]
+    """
+    return np.minimum(np.minimum(n_cases, n_controls), FULL).astype(float)
+
+
+def judged(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
+    """Which sites have enough people of either class to be called the best or the worst.
+
+    >>> judged(np.array([40, 1, 5]), np.array([30, 20, 5])).tolist()
+    [True, False, True]
+    """
+    return np.minimum(n_cases, n_controls) >= JUDGED
+
+
+def mean_over_sites(values: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean over the sites that have a value and a weight; NaN of none.
+
+    >>> mean_over_sites(np.array([0.7, 0.8, 0.0, np.nan]), np.array([20.0, 20, 1, 0])).__round__(3)
+    0.732
+    """
+    values, weights = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
+    known = np.isfinite(values) & (weights > 0)
+    return float(np.average(values[known], weights=weights[known])) if known.any() else float("nan")
+
+
+def number_of_sites(weights: np.ndarray) -> float:
+    """What weighted sites amount to: (sum w)^2 / sum w^2, the number of sites if all weigh the same.
+
+    >>> number_of_sites(np.full(10, 20)), round(number_of_sites(np.array([20] * 10 + [1])), 2)
+    (10.0, 10.1)
+    """
+    w = np.asarray(weights, dtype=float)
+    return float(w.sum() ** 2 / (w @ w)) if w.any() else 0.0
+
+
 def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
     """Summarise the rows of one method, one per site (see `average_seeds`).
 
-    Means over sites, the worst site by AUC and the standard deviation of the AUC between sites. Calibration is
-    summarised by the median: near separation at one small site sends its slope to infinity, and the mean with it.
+    Every metric is a `mean_over_sites`. Beside it stand the concordance within sites, in which each pair of a case and
+    a control of one site counts once, the standard deviation of the AUC between sites, and the worst site by AUC among
+    those with at least 5 people of each class. Calibration is summarised by the median: near separation at one small
+    site sends its slope to infinity, and the mean with it.
 
     Examples
     --------
-    >>> over_sites(pd.DataFrame({"site": ["A", "B"], "auc": [0.6, 0.8]}))["worst_site"]
-    'A'
+    >>> sites = pd.DataFrame({"site": ["A", "B", "C"], "n": [40, 50, 21], "n_cases": [20, 30, 1]})
+    >>> found = over_sites(sites.assign(auc=[0.6, 0.8, 0.0]))
+    >>> found["worst_site"], round(found["auc"], 3), found["n_sites"]
+    ('A', 0.683, 3)
     """
     known = per_site.dropna(subset="auc")
-    worst = None if known.empty else known.loc[known["auc"].idxmin()]
+    cases, values = known["n_cases"].to_numpy(dtype=float), known["auc"].to_numpy(dtype=float)
+    controls = known["n"].to_numpy(dtype=float) - cases
+    weights, mean = site_weights(cases, controls), mean_over_sites(values, site_weights(cases, controls))
+    large = known[judged(cases, controls)]
+    worst = None if large.empty else large.loc[large["auc"].idxmin()]
     result: dict[str, float | int | str] = {
         "n_sites": len(known),
-        "auc": known["auc"].mean(),
-        "auc_sd": known["auc"].std(),
+        "auc": mean,
+        "auc_sd": _spread(values, weights, mean),
+        "concordance": mean_over_sites(values, cases * controls),
         "worst_auc": float("nan") if worst is None else worst["auc"],
         "worst_site": "" if worst is None else worst["site"],
     }
     for name in METRICS[1:]:
-        if name in per_site:
-            middle = per_site[name].median() if name.startswith("calibration") else per_site[name].mean()
-            result[name] = middle
+        if name.startswith("calibration") and name in per_site:
+            result[name] = per_site[name].median()
+        elif name in per_site:
+            result[name] = mean_over_sites(known[name].to_numpy(), weights)
     return result
+
+
+def _spread(values: np.ndarray, weights: np.ndarray, mean: float) -> float:
+    """Standard deviation between sites: sum p (A - mean)^2 / (1 - sum p^2) with p the weights as shares."""
+    k = number_of_sites(weights)
+    if len(values) < 2 or k <= 1:
+        return float("nan")
+    return float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / (1 - 1 / k)))

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
+from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites
+
 LEVEL = 0.95
 
 
@@ -18,15 +20,18 @@ class CorrectedT(NamedTuple):
     p: float
 
 
-def nadeau_bengio(values: np.ndarray, test_over_train: float) -> CorrectedT:
+def nadeau_bengio(values: np.ndarray, test_over_train: float, weights: np.ndarray | None = None) -> CorrectedT:
     """Student t over the J folds of a (repeated) k-fold, corrected for the training people the folds share.
 
     ``t = mean / sqrt((1 / J + n_test / n_train) * var)`` with J - 1 degrees of freedom. The interval excludes zero
-    exactly when p is below 5 %.
+    exactly when p is below 5 %. With weights, p their shares and J = 1 / sum p^2, the mean is sum p d and its variance
+    (1 + J n_test / n_train) sum p^2 (d - mean)^2 / (1 - p): unbiased where a variance goes with 1 / p, and close to
+    that elsewhere. Its degrees of freedom are those of Bell and McCaffrey. Equal weights give the plain formula.
 
     References
     ----------
-    Nadeau and Bengio (2003), Inference for the generalization error, Machine Learning 52, 239-281.
+    Nadeau and Bengio (2003), Inference for the generalization error, Machine Learning 52, 239-281. Bell and McCaffrey
+    (2002), Bias reduction in standard errors for linear regression, Survey Methodology 28(2), 169-181.
 
     Examples
     --------
@@ -35,18 +40,24 @@ def nadeau_bengio(values: np.ndarray, test_over_train: float) -> CorrectedT:
     (1.886, 0.132)
     """
     d = np.asarray(values, dtype=float)
+    w = np.ones(len(d)) if weights is None else np.asarray(weights, dtype=float)
     if len(d) < 2:
         return CorrectedT(float(d.mean()) if len(d) else np.nan, *[np.nan] * 4)
-    mean, spread = float(d.mean()), float(d.std(ddof=1))
-    if spread <= 1e-12:
+    share = w / w.sum()
+    mean = float(share @ d)
+    off = d - mean
+    if np.sqrt(share @ off**2) <= 1e-12:
         # The same difference everywhere has no scatter to measure it by: only its sign can be tested.
         return CorrectedT(mean, np.nan, np.nan, np.nan, 2.0 ** (1 - len(d)) if abs(mean) > 1e-12 else 1.0)
-    se = float(np.sqrt(1 / len(d) + test_over_train)) * spread
-    half = float(t.ppf((1 + LEVEL) / 2, len(d) - 1)) * se
-    return CorrectedT(mean, mean - half, mean + half, mean / se, float(2 * t.sf(abs(mean) / se, len(d) - 1)))
+    odds = share / (1 - share)
+    freedom = 1 / ((1 - odds**2) @ share**2 + (odds @ share) ** 2)
+    correction = 1 + number_of_sites(w) * test_over_train
+    se = float(np.sqrt(correction * (share * odds) @ off**2))
+    half = float(t.ppf((1 + LEVEL) / 2, freedom)) * se
+    return CorrectedT(mean, mean - half, mean + half, mean / se, float(2 * t.sf(abs(mean) / se, freedom)))
 
 
-def left_out_t(differences: np.ndarray) -> CorrectedT:
+def left_out_t(differences: np.ndarray, weights: np.ndarray | None = None) -> CorrectedT:
     """Mean difference of two methods over k left-out sites, its interval and p.
 
     Left-out sites are not independent: each was trained on the others, and results at two of them correlate by about
@@ -54,8 +65,9 @@ def left_out_t(differences: np.ndarray) -> CorrectedT:
 
         var(mean) = s^2 (1 + (k - 1) rho) / (k (1 - rho)) = s^2 (1 / k + 1 / (k - 2)),
 
-    which is `nadeau_bengio` with 1 / (k - 2) for the ratio of test to training people. Measured levels:
-    docs/reliability.md. Two sites predict each other, which is one measurement: NaN.
+    which is `nadeau_bengio` with 1 / (k - 2) for the ratio of test to training people. With the weights of
+    `metrics.site_weights`, k is the number of sites that these amount to. Measured levels: docs/reliability.md. Two
+    sites predict each other, which is one measurement: NaN.
 
     Examples
     --------
@@ -64,10 +76,12 @@ def left_out_t(differences: np.ndarray) -> CorrectedT:
     >>> round(result.p, 4), round(result.low, 3)
     (0.0542, -0.001)
     """
-    k = len(differences)
-    if k < 3:
-        return CorrectedT(float(np.mean(differences)) if k else np.nan, *[np.nan] * 4)
-    return nadeau_bengio(differences, 1 / (k - 2))
+    d = np.asarray(differences, dtype=float)
+    w = np.ones(len(d)) if weights is None else np.asarray(weights, dtype=float)
+    k = number_of_sites(w)
+    if len(d) < 3 or k < MIN_WEIGHT:
+        return CorrectedT(mean_over_sites(d, w), *[np.nan] * 4)
+    return nadeau_bengio(d, 1 / (k - 2), w)
 
 
 def holm(p: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.errors import RunsError, listed
-from brainroam.evaluation.stats.metrics import aucs
+from brainroam.evaluation.stats.metrics import aucs, site_weights
 from brainroam.evaluation.stats.paired import CorrectedT, left_out_t, nadeau_bengio
 
 COLUMNS = ("method", "protocol", "site", "seed", "subject", "label", "score")
@@ -33,15 +33,21 @@ class SiteScores:
     n_folds: np.ndarray
     test_over_train: float
 
+    @property
+    def weights(self) -> np.ndarray:
+        """The weight of each site in a mean, see `metrics.site_weights`."""
+        return site_weights(self.n_cases, self.n_controls)
+
     def differences(self, method: str, against: str) -> np.ndarray:
-        """AUC of one method minus that of another, at the sites where both have one."""
-        gap = self.auc[:, self.methods.index(method)] - self.auc[:, self.methods.index(against)]
-        return gap[np.isfinite(gap)]
+        """AUC of one method minus that of another, NaN at the sites where one of them has none."""
+        return self.auc[:, self.methods.index(method)] - self.auc[:, self.methods.index(against)]
 
     def paired(self, method: str, against: str) -> CorrectedT:
         """Test and interval of that difference: folds share training people, left-out sites train one another."""
         gap = self.differences(method, against)
-        return nadeau_bengio(gap, self.test_over_train) if self.protocol == "cv" else left_out_t(gap)
+        known = np.isfinite(gap)
+        gap, weights = gap[known], self.weights[known]
+        return nadeau_bengio(gap, self.test_over_train, weights) if self.protocol == "cv" else left_out_t(gap, weights)
 
 
 def gather(predictions: pd.DataFrame, protocol: str) -> SiteScores:

@@ -6,21 +6,24 @@ scores above the control. Binormal scores and normal differences between sites m
     K = 1[ a + tau z_s + e > 0 ],    z_s, e ~ N(0, 1),
 
 where e has correlation 1/2 between pairs that share one person and 0 between pairs that share nobody. The true AUC of
-site s is Phi(a + tau z_s). With c = a / sqrt(1 + tau^2) its mean over the population of sites is mu = Phi(c), the
-quantity that the plain mean of the site AUCs estimates without bias. The variance of one site's AUC is
+site s is Phi(a + tau z_s). With c = a / sqrt(1 + tau^2) its mean over the population of sites is mu = Phi(c), which the
+weighted mean of the site AUCs, sum_s p_s A_s with p_s = w_s / sum w, estimates without bias, because weights depend on
+numbers of people alone (`metrics.site_weights`). The variance of one site's AUC is
 
     V(c, tau) = [ C(1) + (m + n - 2) C((tau^2 + 1/2) / (tau^2 + 1)) + (m - 1)(n - 1) C(tau^2 / (tau^2 + 1)) ] / (m n),
     C(rho) = Phi2(c, c; rho) - Phi(c)^2 = Phi(c) - Phi(c)^2 - 2 T(c, sqrt((1 - rho) / (1 + rho)))
 
 with Owen's T. It never uses the noisy AUC of the site itself, and it is positive for separated classes.
 
-Left-out sites are trained on one another: with k sites, two AUCs correlate by r = 1 / (k - 1) (docs/reliability.md).
-Hence the mean has variance (1 + (k - 1) r) V / k = 2 V / k, and sites scatter about it with variance (1 - r) V.
+Left-out sites are trained on one another: with k alike, two AUCs correlate by r = 1 / (k - 1) (docs/reliability.md).
+Hence the mean has variance (1 + (k - 1) r) V / k = 2 V / k, and sites scatter about it with variance (1 - r) V. With
+unequal sites the variance of the mean is at most 2 sum_s p_s^2 V_s, and k is 1 / sum_s p_s^2
+(`metrics.number_of_sites`).
 
-The confidence distribution of (tau, c) has two parts. Q(tau) = sum_s (A_s - weighted mean)^2 / ((1 - r) V_s) is
-chi-squared with k - 1 degrees of freedom, so P(tau <= t) = P(chi2 >= Q(t)). Given tau, the score statistic
-(mean(A) - Phi(c)) / sqrt(2 V(c, tau) / k) is N(0, 1). The interval of the mean holds the middle 95 % of Phi(c), the
-prediction interval the middle 95 % of Phi(c sqrt(1 + tau^2) + tau z).
+The confidence distribution of (tau, c) has two parts. Q(tau) = sum_s (A_s - average)^2 / ((1 - r) V_s), the average by
+1 / V_s, is chi-squared with one degree of freedom less than there are sites, so P(tau <= t) = P(chi2 >= Q(t)). Given
+tau, the score statistic (sum p_s A_s - Phi(c)) / sqrt(2 sum p_s^2 V_s(c, tau)) is N(0, 1). The interval of the mean
+holds the middle 95 % of Phi(c), the prediction interval the middle 95 % of Phi(c sqrt(1 + tau^2) + tau z).
 
 References
 ----------
@@ -35,6 +38,8 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr, ndtri, owens_t
 from scipy.stats import chi2
+
+from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites, site_weights
 
 LEVEL = 0.95
 TAILS = (1 - LEVEL) / 2, (1 + LEVEL) / 2
@@ -81,7 +86,7 @@ def verdict(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> Ver
     """
     columns = np.array([auc, n_cases, n_controls], dtype=float)
     a, m, n = columns[:, np.isfinite(columns[0])]
-    mean, reason = (float(a.mean()) if len(a) else np.nan), refusal(a, m, n)
+    mean, reason = mean_over_sites(a, site_weights(m, n)), refusal(a, m, n)
     if reason:
         return Verdict(len(a), mean, reason=reason)
     low, high, next_low, next_high, tau = limits(a[None], m, n)[:, 0].tolist()
@@ -101,6 +106,8 @@ def refusal(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> str
     """
     if len(auc) < MIN_SITES:
         return f"no intervals: fewer than {MIN_SITES} sites; two sites predict each other, which is one measurement"
+    if number_of_sites(site_weights(n_cases, n_controls)) < MIN_WEIGHT:
+        return f"no intervals: all but one or two of the {len(auc)} sites have too few people to add to what they say"
     if np.all(auc == 0.5):
         return "no intervals: the AUC is exactly 0.5 at every site, as of a score that is the same for everybody"
     error = float(_standard_error(np.zeros(1), np.zeros(1), n_cases, n_controls)[0])
@@ -128,7 +135,8 @@ def limits(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.n
     given_data = tau_distribution(auc, n_cases, n_controls)
     mass = np.diff(given_data, axis=-1, prepend=0)
     error = _standard_error(GRID, TAU[:, None], n_cases, n_controls)
-    given_tau = ndtr((ndtr(GRID) - auc.mean(axis=-1)[:, None, None]) / error)
+    mean = auc @ _shares(n_cases, n_controls)
+    given_tau = ndtr((ndtr(GRID) - mean[:, None, None]) / error)
     of_mean = np.einsum("st,stc->sc", mass, given_tau)
     joint = mass[:, :, None] * np.diff(given_tau, axis=-1, prepend=0)
     of_next = np.tensordot(joint, _next_given_tau(), axes=2)
@@ -140,13 +148,13 @@ def limits(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.n
 
 def tau_distribution(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
     """P(tau <= t) for each t of `TAU`, shape (n_studies, n_tau); 1 at the last."""
-    k = auc.shape[-1]
-    centre = np.clip(ndtri(auc.mean(axis=-1)), GRID[0], GRID[-1])
+    k = number_of_sites(site_weights(n_cases, n_controls))
+    centre = np.clip(ndtri(auc @ _shares(n_cases, n_controls)), GRID[0], GRID[-1])
     weight = 1 / ((k - 2) / (k - 1) * auc_variance(centre[:, None, None], TAU[:, None], n_cases, n_controls))
     a = auc[:, None, :]
     mean = (weight * a).sum(axis=-1, keepdims=True) / weight.sum(axis=-1, keepdims=True)
     q = (weight * (a - mean) ** 2).sum(axis=-1)
-    below = np.maximum.accumulate(chi2.sf(q, k - 1), axis=-1)
+    below = np.maximum.accumulate(chi2.sf(q, auc.shape[-1] - 1), axis=-1)
     below[:, -1] = 1
     return below
 
@@ -169,18 +177,23 @@ def auc_variance(
 def site_intervals(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """95 % score interval of the true AUC of each site by itself, corrected for continuity by half a pair::
 
-        |A - Phi(c)| - 1 / (2 m n) <= 1.96 sqrt(V(c, 0))
+        |A - Phi(c)| - 1 / (2 m n) <= 1.96 sqrt(U(c)),   U = [ V(c, 0) + Phi(c) (1 - Phi(c)) / min(m, n) ] / 2
+
+    One site does not show the shape of its scores: V(c, 0) is the variance if both classes are normal with the same
+    spread, Phi(c) (1 - Phi(c)) / min(m, n) the largest of any scores (Birnbaum and Klose, 1957), U lies midway. It
+    covers 92 % or more where half of the cases are certain or spreads differ threefold (docs/reliability.md).
 
     Examples
     --------
     >>> low, high = site_intervals(np.array([0.7, 1.0]), np.array([20, 20]), np.array([20, 20]))
     >>> low.round(2).tolist(), high.round(2).tolist()
-    ([0.52, 0.91], [0.83, 1.0])
+    ([0.5, 0.87], [0.84, 1.0])
     """
     a, m, n = (np.asarray(x, dtype=float)[:, None] for x in (auc, n_cases, n_controls))
-    error, half_pair = np.sqrt(auc_variance(GRID, 0.0, m, n)), 0.5 / (m * n)
-    low, _ = _quantiles(ndtr((ndtr(GRID) - a + half_pair) / error))
-    _, high = _quantiles(ndtr((ndtr(GRID) - a - half_pair) / error))
+    mean, half_pair = ndtr(GRID), 0.5 / (m * n)
+    error = np.sqrt((auc_variance(GRID, 0.0, m, n) + mean * (1 - mean) / np.minimum(m, n)) / 2)
+    low, _ = _quantiles(ndtr((mean - a + half_pair) / error))
+    _, high = _quantiles(ndtr((mean - a - half_pair) / error))
     return low, high
 
 
@@ -192,9 +205,14 @@ def _covariance(c: float | np.ndarray, rho: float | np.ndarray) -> np.ndarray:
 
 
 def _standard_error(c: np.ndarray, tau: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
-    """sqrt(2 V / k), V averaged over the k sites."""
+    """sqrt(2 sum p^2 V) over the sites."""
     variance = auc_variance(c[..., None], tau[..., None], n_cases, n_controls)
-    return np.sqrt(2 * variance.mean(axis=-1) / np.size(n_cases))
+    return np.sqrt(2 * variance @ _shares(n_cases, n_controls) ** 2)
+
+
+def _shares(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
+    weights = site_weights(n_cases, n_controls)
+    return weights / weights.sum()
 
 
 @cache

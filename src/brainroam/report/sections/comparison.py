@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison
 from brainroam.evaluation.stats.families import CONTROLS
+from brainroam.evaluation.stats.metrics import RULE
 from brainroam.report.data import ReportData
 from brainroam.report.facts import gather_facts
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, say_rows, shortened
@@ -31,7 +32,7 @@ def comparison_section(data: ReportData) -> Section:
         "comparison.html",
         figure=inline(drawing),
         summary=summary_table(
-            data.comparison, "methods", f"Methods, best mean first; means over held-out {data.unit}s"
+            data.comparison, "methods", f"Methods, best first; every figure a {RULE.replace('site', data.unit)}"
         ),
         paired=paired_table(data.comparison, data.method, "paired"),
         sentences=data.comparison.sentences,
@@ -57,6 +58,7 @@ def summary_table(comparison: Comparison, name: str, caption: str):
         Column("auc", "AUC", fixed(3)),
         Column("auc_low", "95 % interval", interval("auc_low", "auc_high"), of_row=True),
         *(following if frame["next_low"].notna().any() else []),
+        Column("concordance", "Within-site pairs", fixed(3)),
         Column("worst_auc", "Worst", lambda row: f"{row['worst_auc']:.2f} {row['worst_site']}", of_row=True),
         Column("acc", "Accuracy", fixed(3)),
         Column("balanced_acc", "Balanced acc.", fixed(3)),

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from brainroam.evaluation.stats.confounding import confounding_means
 from brainroam.report.data import ReportData
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.motion import MotionDisplay
@@ -23,8 +24,7 @@ def confounding_section(data: ReportData) -> Section:
         known = "and sex" if len(data.participants) else "and sex: begin again the commands under Provenance, as"
         return missing("confounding", title, f"What motion, age {known} have to do with it", _again(data))
     drawings = list(_drawings(data))
-    methods = data.confounding.groupby("method").mean(numeric_only=True).drop(columns="n").reset_index()
-    methods = methods.sort_values("auc", ascending=False, kind="stable")
+    methods = confounding_means(data.confounding)
     mine = data.confounding[data.confounding["method"] == data.method]
     html = render(
         "confounding.html",

@@ -32,7 +32,7 @@ def groups_section(data: ReportData) -> Section:
     )
     html = render(
         "groups.html",
-        sentence=_sentence(tests, data),
+        sentence=_sentence(tests, data) + _without(data.groups),
         figure=inline(drawn),
         groups=table(data.groups, _columns(), "groups", f"{data.method} by sex, age and motion"),
         tests=table(tests, _test_columns(), "group-tests", f"{data.method}: the last group minus the first"),
@@ -60,6 +60,15 @@ def _sentence(tests: pd.DataFrame, data: ReportData) -> str:
         for row in found.itertuples()
     ]
     return f"Beyond chance ({data.unit}s are the unit of the test), " + "; ".join(parts) + "."
+
+
+def _without(groups: pd.DataFrame) -> str:
+    """Which groups have no interval, and why."""
+    lacking = groups[groups["reason"] != ""].groupby("reason", sort=False)
+    return "".join(
+        f" {', '.join(_named(row.covariate, row.group) for row in rows.itertuples())}: {reason}."
+        for reason, rows in lacking
+    )
 
 
 def _size(row: Any) -> str:

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from brainroam.errors import listed
+from brainroam.evaluation.stats.metrics import JUDGED, judged
 from brainroam.report.data import ReportData
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.roc_by_site import RocBySiteDisplay
@@ -57,9 +58,16 @@ def _spread(data: ReportData) -> str:
     sites = data.site_aucs
     if len(sites) < 2:
         return ""
-    best, worst = sites.iloc[0], sites.iloc[-1]
+    large = sites[judged(sites["n_cases"], sites["n"] - sites["n_cases"])]
     unsure = sites.loc[sites["low"] <= 0.5, "site"]
-    text = f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). " + (
+    text = ""
+    if len(large) > 1:
+        best, worst = large.iloc[0], large.iloc[-1]
+        text = f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). "
+    if len(large) < len(sites):
+        few = sites.loc[~sites["site"].isin(large["site"]), "site"]
+        text += f"Fewer than {JUDGED} cases or controls, so neither best nor worst: {listed(few, 20)}. "
+    text += (
         f"At {len(unsure)} of {len(sites)} {data.unit}s the interval includes guessing (0.5): {listed(unsure, 20)}."
         if len(unsure)
         else f"At all {len(sites)} {data.unit}s the interval lies above guessing (0.5)."
