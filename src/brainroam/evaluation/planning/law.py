@@ -82,7 +82,9 @@ class Law:
         return np.clip(a + slope * columns[0] + of_people * columns[1], 0, 1)
 
 
-def fit_law(table: pd.DataFrame, n_sites: int, seed: int = 0, n_boot: int = N_BOOT) -> Law:
+def fit_law(
+    table: pd.DataFrame, n_sites: int, seed: int = 0, n_boot: int = N_BOOT, weights: pd.Series | None = None
+) -> Law:
     """Fit the law to measured draws.
 
     Parameters
@@ -93,6 +95,8 @@ def fit_law(table: pd.DataFrame, n_sites: int, seed: int = 0, n_boot: int = N_BO
         Sites of the study.
     seed, n_boot : int
         Of the bootstrap.
+    weights : Series, optional
+        Weight of each test site by name (`metrics.site_weights`); by default they count alike.
     """
     whole = table[table["share"] == 1]
     people = float((whole["n_people"] / whole["n_sites"]).mean())
@@ -103,24 +107,28 @@ def fit_law(table: pd.DataFrame, n_sites: int, seed: int = 0, n_boot: int = N_BO
     total, number = cells["n_people"].mean().to_numpy(), by_site.index.get_level_values("n_sites").to_numpy(dtype=float)
     fuller, weight = total / (number * people), np.sqrt(n_draws / n_draws.mean())
     aucs = by_site.to_numpy()  # (cells, sites)
-    mean = aucs.mean(axis=1)
-    error = _draw_errors(table, by_site)
+    of_sites = np.ones(aucs.shape[1]) if weights is None else weights[by_site.columns].to_numpy(dtype=float)
+    mean = np.average(aucs, axis=1, weights=of_sites)
+    error = _draw_errors(table, by_site, of_sites)
     rng, k = np.random.default_rng(seed), aucs.shape[1]
     widened = np.sqrt(2 * k / (k - 1))
     drawn = []
     for _ in range(n_boot):
-        again = aucs[:, rng.integers(k, size=k)].mean(axis=1)
+        chosen = rng.integers(k, size=k)
+        again = np.average(aucs[:, chosen], axis=1, weights=of_sites[chosen])
         noisy = mean + widened * (again - mean) + error * rng.normal(size=len(mean))
         drawn.append(_fitted(number, fuller, noisy, weight, rng.uniform(*EXPONENTS)))
     return Law(_fitted(number, fuller, mean, weight, EXPONENT), np.array(drawn), people, n_sites)
 
 
-def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame) -> np.ndarray:
+def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
     """Standard error of each cell's mean by its draws: how much they differ once the test sites are allowed for."""
     expected = by_site.stack().rename("expected").reset_index()
     rows = table.merge(expected, on=["n_sites", "share", "site"])
-    rows = rows.assign(off=rows["auc"] - rows["expected"])
-    per_draw = rows.groupby(["n_sites", "share", "draw"])["off"].mean().groupby(["n_sites", "share"])
+    weight = rows["site"].map(dict(zip(by_site.columns, weights, strict=True)))
+    rows = rows.assign(off=weight * (rows["auc"] - rows["expected"]), weight=weight)
+    sums = rows.groupby(["n_sites", "share", "draw"])[["off", "weight"]].sum()
+    per_draw = (sums["off"] / sums["weight"]).groupby(["n_sites", "share"])
     return (per_draw.std().fillna(0) / np.sqrt(per_draw.size())).reindex(by_site.index).to_numpy()
 
 

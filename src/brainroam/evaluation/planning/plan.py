@@ -14,7 +14,7 @@ from brainroam.evaluation.planning.law import Law, fit_law
 from brainroam.evaluation.planning.power import Contrast, contrast
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.families import CONTROLS
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import RULE, auc, mean_over_sites, site_weights
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.naming import parse_name
@@ -52,10 +52,13 @@ class Plan:
     facts: dict[str, Any]
 
     def points(self) -> pd.DataFrame:
-        """Mean AUC over sites for each number of training sites and share of people."""
-        cells = self.table.groupby(["n_sites", "share", "site"]).agg(n_people=("n_people", "mean"), auc=("auc", "mean"))
-        means = cells.groupby(["n_sites", "share"]).agg(n_people=("n_people", "mean"), auc=("auc", "mean"))
-        return means.reset_index()
+        """Mean AUC over sites (`metrics.mean_over_sites`) for each number of training sites and share of people."""
+        cells = self.table.groupby(["n_sites", "share", "site"])[["n_people", "auc", "weight"]].mean()
+        rows = [
+            (*key, cell["n_people"].mean(), mean_over_sites(cell["auc"], cell["weight"]))
+            for key, cell in cells.groupby(["n_sites", "share"])
+        ]
+        return pd.DataFrame(rows, columns=["n_sites", "share", "n_people", "auc"])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single draws, as plain values."""
@@ -120,12 +123,13 @@ def make_plan(
         )
     parts = _measured(cohort, list(methods), n_draws, seed, tuning, jobs, progress)
     table = _aucs(parts[parts["method"] == methods[0]])
-    if table.loc[table["n_sites"] == table["n_sites"].max(), "auc"].mean() < NEAR_CHANCE:
+    full = table[table["n_sites"] == table["n_sites"].max()]
+    if mean_over_sites(full["auc"], full["weight"]) < NEAR_CHANCE:
         raise DataError(
             f"{methods[0]} has a mean AUC below {NEAR_CHANCE} at left-out sites: there is no curve to extend; "
             "look at brainroam check and audit first, or choose another method"
         )
-    law = fit_law(table, len(sites), seed)
+    law = fit_law(table, len(sites), seed, weights=table.groupby("site")["weight"].first())
     last = parts[(parts["n_sites"] == len(sites) - 1) & (parts["share"] == 1)]
     apart = contrast(last, *methods[:2]) if len(methods) > 1 else None
     facts = {
@@ -215,12 +219,14 @@ def _aucs(parts: pd.DataFrame) -> pd.DataFrame:
         (*key, auc(here["label"].to_numpy(), here["score"].to_numpy()), len(here), int(here["label"].sum()))
         for key, here in parts.groupby(keys)
     ]
-    return pd.DataFrame(rows, columns=[*keys, "auc", "n", "n_cases"])
+    found = pd.DataFrame(rows, columns=[*keys, "auc", "n", "n_cases"])
+    return found.assign(weight=site_weights(found["n_cases"], found["n"] - found["n_cases"]))
 
 
 def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int) -> list[str]:
     now, people = law.n_sites, law.people_per_site
-    measured = table[(table["n_sites"] == now - 1) & (table["share"] == 1)]["auc"].mean()
+    whole = table[(table["n_sites"] == now - 1) & (table["share"] == 1)]
+    measured = mean_over_sites(whole["auc"], whole["weight"])
     after, (low, high), gain = law.auc(now + more), law.interval(now + more), law.gain(now + more)
     fuller = people * (now + more) / now
     people_gain = law.gain(now, fuller)
@@ -233,7 +239,7 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int) -> l
         which = "these data cannot tell which helps more"
     return [
         f"{method}, trained on {now - 1} of these {now} sites ({people:.0f} people each, on average), reaches a mean "
-        f"AUC of {100 * measured:.1f} at the site left out.",
+        f"AUC of {100 * measured:.1f} at the site left out ({RULE}).",
         f"With {more} more sites like these, a model of {now + more} sites is expected to reach {100 * after:.1f} at a "
         f"new one (95 % interval {100 * low:.1f} to {100 * high:.1f}): {_points(gain)} more than a model of the {now}.",
         f"The same {more * people:.0f} people, scanned at the present {now} sites ({fuller:.0f} at each), would bring "

@@ -5,7 +5,8 @@ controls has the variance
 
     tau^2 + c / h,       h = m n / (m + n),
 
-c from DeLong's paired variances, tau^2 what differs between sites beyond that. Left-out sites correlate by 1 / (k - 1),
+c from DeLong's paired variances, tau^2 what differs between sites beyond that; mean and scatter of the sites measured
+have the weights of `metrics.site_weights`. Left-out sites correlate by 1 / (k - 1),
 so they scatter by (k - 2) / (k - 1) of it, and their mean is tested by `paired.left_out_t`: with K sites of P people,
 half of them cases,
 
@@ -25,7 +26,7 @@ import pandas as pd
 from scipy.stats import nct, t
 
 from brainroam.errors import DataError
-from brainroam.evaluation.stats.metrics import aucs
+from brainroam.evaluation.stats.metrics import MIN_WEIGHT, aucs, mean_over_sites, number_of_sites, site_weights
 
 ALPHA, POWER = 0.05, 0.8
 MOST_PEOPLE, MOST_SITES = 2000, 500
@@ -73,7 +74,7 @@ def contrast(predictions: pd.DataFrame, method: str, against: str) -> Contrast:
     """
     rows = predictions[predictions["method"].isin([method, against])]
     wide = rows.pivot_table(index=["site", "subject", "label"], columns="method", values="score").dropna()
-    gaps, variances, sizes = [], [], []
+    gaps, variances, sizes, weights = [], [], [], []
     for _, here in wide.groupby("site"):
         label = here.index.get_level_values("label").to_numpy(dtype=int)
         m, n = int((label == 1).sum()), int((label == 0).sum())
@@ -84,15 +85,19 @@ def contrast(predictions: pd.DataFrame, method: str, against: str) -> Contrast:
         gaps.append(found[0] - found[1])
         variances.append(delong_variance(label, first, second))
         sizes.append(m * n / (m + n))
+        weights.append(float(site_weights(m, n)))
     if len(gaps) < MIN_SITES:
         raise DataError(
             f"{method} and {against} were both measured at {len(gaps)} sites with two people of each class; "
             f"at least {MIN_SITES} are needed to say how much their difference scatters"
         )
-    k = len(gaps)
-    tau2 = max(float(np.var(gaps, ddof=1)) * (k - 1) / (k - 2) - float(np.mean(variances)), 0.0)
-    c = float(np.mean(np.multiply(variances, sizes)))
-    return Contrast(method, against, k, float(np.mean(gaps)), tau2, c)
+    k, mean = number_of_sites(weights), mean_over_sites(gaps, weights)
+    if k < MIN_WEIGHT:
+        raise DataError(f"all but one or two of the {len(gaps)} sites have too few people to say how much they differ")
+    scatter, sampling = (np.average(values, weights=weights) for values in ((np.array(gaps) - mean) ** 2, variances))
+    tau2 = max(float(scatter * k / (k - 2) - sampling), 0.0)
+    c = float(np.average(np.multiply(variances, sizes), weights=weights))
+    return Contrast(method, against, len(gaps), mean, tau2, c)
 
 
 def delong_variance(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
