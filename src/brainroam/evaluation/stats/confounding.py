@@ -47,8 +47,9 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
     DataFrame
         ``method``, ``site``, ``n``, ``weight`` (`metrics.site_weights`), and with seeds averaged:
         ``motion_alone`` and ``age_sex_alone`` (AUC of a logistic model of the other sites), ``auc``,
-        ``auc_without_motion``, ``auc_without_all`` (motion, age and sex taken out of the score), and ``r_motion``, the correlation of score and log mean FD within classes. NaN where a covariate
-        is unknown; people with an unknown covariate are left out of the figures that use it.
+        ``auc_without_motion``, ``auc_without_all`` (motion, age and sex taken out of the score), and ``r_motion``, the
+        correlation of score and log mean FD within classes. NaN where a covariate is unknown; people with an unknown
+        covariate are left out of the figures that use it.
 
     Examples
     --------
