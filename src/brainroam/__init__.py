@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.runner import evaluate as evaluate
+    from brainroam.evaluation.stats.paired import compare_sites as compare_sites
+    from brainroam.evaluation.stats.verdict import next_site as next_site
     from brainroam.methods.champion import ChampionClassifier as ChampionClassifier
     from brainroam.methods.estimators import load_model as load_model
     from brainroam.methods.estimators import save_model as save_model
@@ -28,11 +30,13 @@ _HOME = {
     "CoreClassifier": "core.classifier",
     "SiteDeconfounder": "core.deconfound",
     "compare": "evaluation.runner",
+    "compare_sites": "evaluation.stats.paired",
     "evaluate": "evaluation.runner",
     "explain": "report.estimators",
     "load_cohort": "data.loading",
     "load_model": "methods.estimators",
     "make_cohort": "data.synthetic",
+    "next_site": "evaluation.stats.verdict",
     "report": "report.build",
     "save_model": "methods.estimators",
 }

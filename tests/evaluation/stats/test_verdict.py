@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from brainroam.evaluation.stats.verdict import auc_variance, limits, site_intervals, verdict
+from brainroam.evaluation.stats.verdict import auc_variance, limits, next_site, site_intervals, verdict
 
 sites = st.lists(
     st.tuples(st.integers(0, 20).map(lambda x: x / 20), st.integers(4, 30), st.integers(4, 30)), min_size=4, max_size=12
@@ -147,6 +147,25 @@ def test_a_site_by_itself_solves_the_score_equation():
         variance = (auc_variance(ndtri(limit), 0.0, 20, 30) + limit * (1 - limit) / 20) / 2
         assert gap == pytest.approx(1.96 * np.sqrt(variance), abs=2e-3)
         assert sign * (0.7 - limit) > 0
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.3])
+def test_the_next_site_of_any_measure_is_covered(tau):
+    rng = np.random.default_rng(0)
+    variances = np.resize([0.01, 0.02, 0.05, 0.3], 10)
+    held, following = [], []
+    for _ in range(300):
+        truth = rng.normal(0.4, tau, 11)
+        found = next_site(rng.normal(truth[:10], np.sqrt(variances)), variances)
+        assert found.next_low <= found.low < found.mean < found.high <= found.next_high
+        held.append(found.low <= 0.4 <= found.high)
+        following.append(found.next_low <= truth[10] <= found.next_high)
+    assert min(np.mean(held), np.mean(following)) > 0.93
+
+
+def test_a_worthless_result_does_not_move_the_mean_of_any_measure():
+    good = next_site([0.4, 0.5, 0.45, 0.35, 0.4], [0.01] * 5)
+    assert next_site([0.4, 0.5, 0.45, 0.35, 0.4, -3.0], [0.01] * 5 + [30.0]).mean == pytest.approx(good.mean, abs=0.01)
 
 
 def test_no_site_has_no_interval():

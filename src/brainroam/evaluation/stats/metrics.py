@@ -16,6 +16,7 @@ The AUC is in `brainroam.core.auc`, because inner sites are chosen by it too.
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from brainroam.core.auc import auc as auc
@@ -162,7 +163,7 @@ def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.groupby(["protocol", "method", "site"], sort=True)[columns].mean().reset_index()
 
 
-def site_weights(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
+def site_weights(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
     """The weight of each site in a mean over sites.
 
     >>> site_weights(np.array([40, 1, 0, 12]), np.array([30, 20, 25, 15])).tolist()
@@ -171,7 +172,7 @@ def site_weights(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
     return np.minimum(np.minimum(n_cases, n_controls), FULL).astype(float)
 
 
-def judged(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
+def judged(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
     """Which sites have enough people of either class to be called the best or the worst.
 
     >>> judged(np.array([40, 1, 5]), np.array([30, 20, 5])).tolist()
@@ -180,7 +181,7 @@ def judged(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
     return np.minimum(n_cases, n_controls) >= JUDGED
 
 
-def mean_over_sites(values: np.ndarray, weights: np.ndarray) -> float:
+def mean_over_sites(values: ArrayLike, weights: ArrayLike) -> float:
     """Weighted mean over the sites that have a value and a weight; NaN of none.
 
     >>> mean_over_sites(np.array([0.7, 0.8, 0.0, np.nan]), np.array([20.0, 20, 1, 0])).__round__(3)
@@ -191,7 +192,7 @@ def mean_over_sites(values: np.ndarray, weights: np.ndarray) -> float:
     return float(np.average(values[known], weights=weights[known])) if known.any() else float("nan")
 
 
-def number_of_sites(weights: np.ndarray) -> float:
+def number_of_sites(weights: ArrayLike) -> float:
     """What weighted sites amount to: (sum w)^2 / sum w^2, the number of sites if all weigh the same.
 
     >>> number_of_sites(np.full(10, 20)), round(number_of_sites(np.array([20] * 10 + [1])), 2)
