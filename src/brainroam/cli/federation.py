@@ -42,8 +42,17 @@ def site(
     ] = None,
     min_per_class: Annotated[
         int,
-        typer.Option(help="Refuse with fewer cases or controls.", min=2, metavar="N", rich_help_panel=PANEL),
+        typer.Option(help="Refuse with fewer cases or controls.", min=3, metavar="N", rich_help_panel=PANEL),
     ] = 10,
+    min_count: Annotated[
+        int,
+        typer.Option(
+            help="Tell nothing that fewer people share; what they alone have is dropped.",
+            min=3,
+            metavar="N",
+            rich_help_panel=PANEL,
+        ),
+    ] = 5,
     epsilon: Annotated[
         float | None,
         typer.Option(help="Clip and add noise: the budget of this file.", metavar="NUMBER", rich_help_panel=PANEL),
@@ -65,14 +74,18 @@ def site(
     """Summarise the people of one hospital for a pool; runs where the data are and needs no network.
 
     Three rounds: without --request the first summary, then one answer to each request of brainroam pool. A summary
-    holds sums and means over people, nothing of a single person. Look at it before you send it: --show FILE.
+    holds sums and means over people, nothing of a single person. Look at it before you send it: --show FILE. Round 1
+    fixes covariates, settings and people; a record of it is kept beside --out, and requests for anything else are
+    refused.
 
     [bold]Example:[/bold] brainroam site DATA --out A1.summary
     """
     from brainroam.cli.show import show_excluded
     from brainroam.execution.federation.files import REQUEST, Settings, read_message
+    from brainroam.execution.federation.ledger import Ledger
     from brainroam.execution.federation.protection import Protection
     from brainroam.execution.federation.site import answer
+    from brainroam.utils.files import expanded
     from brainroam.utils.parameters import require_settings
 
     given = dict(parse_option(text, "--set") for text in settings or ())
@@ -83,8 +96,13 @@ def site(
     protection = Protection(epsilon, delta, clip) if epsilon is not None else None
     cohort = source.load()
     show_excluded(cohort.excluded)
-    summary = answer(cohort, asked, name, Settings(**given), min_per_class, protection)
+    ledger = Ledger(expanded(out).parent, name or cohort.sites[0])
+    summary = answer(
+        cohort, asked, name, Settings(**given), min_per_class, protection, min_count=min_count, ledger=ledger
+    )
     path = summary.write(out)
+    for what, why in summary.withheld.items():
+        typer.echo(f"withheld: {what} {why}")
     people = f"{len(cohort)} people of {summary.site}"
     typer.echo(f"round {summary.round}: {people} in {path.stat().st_size:,} bytes: {path}")
     typer.echo(f"Before you send it: brainroam site --show {path}")

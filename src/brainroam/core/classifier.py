@@ -31,6 +31,7 @@ from brainroam.core.site_folds import NOBODY, SiteFolds
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.data.condition_columns import warn_of_the_condition
+from brainroam.data.prepare import without_rare_edges
 from brainroam.errors import DataError, EmptyScaffoldError, listed
 from brainroam.utils.optional import extra, require_device
 from brainroam.utils.parameters import Percentile, require_settings
@@ -257,7 +258,7 @@ class CoreClassifier(FrozenCore):
         if site is None:
             raise DataError("CoreClassifier.fit needs the site of every person: fit(series, y, site=...)")
         classes, labels = two_classes(y, positive)
-        cohort = anonymous_cohort(series, labels, site, tr)
+        cohort, _ = without_rare_edges(anonymous_cohort(series, labels, site, tr))
         table = as_table(covariates, len(cohort))
         warn_of_the_condition(table.assign(label=labels, site=cohort.table["site"]), table)
         self.fit_cohort(cohort, table)

@@ -58,6 +58,17 @@ class SiteFit:
         part._absorbed = [(np.flatnonzero(np.isin(columns, group)), *rest) for group, *rest in self._absorbed]
         return part
 
+    def with_constants(self, columns: np.ndarray, value: np.ndarray) -> "SiteFit":
+        """The same fit, where everybody has these values (d,) of some covariates (a mask) that were 0 for everybody."""
+        moved = copy(self)
+        moved.centre = np.where(columns, value, self.centre)
+        moved._absorbed = []
+        for edges, kept, dropped, alpha in self._absorbed:
+            constant = columns[dropped - 1]
+            first = np.where(constant, value[dropped - 1], alpha[0])
+            moved._absorbed.append((edges, kept, dropped, np.vstack([first, alpha[1:]])))
+        return moved
+
     def filled(self, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Intercept (M,) and slopes (d, M) with ``usual`` standing in for the slopes that are not the site's own."""
         intercept, coef = self.intercept.copy(), np.where(np.isfinite(self.coef), self.coef, usual)

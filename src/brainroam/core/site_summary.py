@@ -17,7 +17,7 @@ Where edges outnumber people, sum r0 r0' = F'F is kept as its principal componen
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,8 @@ class SiteSummary:
     ----------
     counts : ndarray of int, shape (2,)
     covariate_mean : ndarray of shape (2, d)
-        Of the controls and of the cases, in the covariates' own units.
+        Of the controls and of the cases, in the covariates' own units; NaN for a covariate that the site does not tell,
+        whose people then stand at the mean of the others, as people of whom it is unknown do.
     covariate_scatter : ndarray of shape (d, d)
         sum q q' of everybody, q about the site's mean.
     fit : SiteFit
@@ -67,12 +68,13 @@ class SiteSummary:
         >>> summary.counts.tolist(), summary.contrast.shape
         ([15, 15], (3,))
         """
-        deconfounder, residuals = _own_residuals(edges, covariates, huber_k)
+        deconfounder, residuals = own_residuals(edges, covariates, huber_k)
         here = np.zeros(len(edges), dtype=int)
         raw, masks = deconfounder.encoder_.imputed(covariates), [y == 0, y == 1]
+        told = np.isfinite(deconfounder.encoder_.encoded(covariates)).any(axis=0)
         return cls(
             np.array([mask.sum() for mask in masks]),
-            np.stack([raw[mask].mean(axis=0) for mask in masks]),
+            np.where(told, np.stack([raw[mask].mean(axis=0) for mask in masks]), np.nan),
             _scatter(raw - raw.mean(axis=0)),
             deconfounder.site_fits[0],
             site_contrasts(residuals, y, here, [0], huber_delta=contrast_delta(contrast))[0],  # type: ignore[list-item]
@@ -95,6 +97,16 @@ class SiteSummary:
         """Mean covariates (d,) of everybody."""
         return self.counts @ self.covariate_mean / self.counts.sum()
 
+    @property
+    def told(self) -> np.ndarray:
+        """Which covariates (d,) the site tells."""
+        return np.isfinite(self.covariate_mean).all(axis=0)
+
+    def with_untold_at(self, mean: np.ndarray) -> "SiteSummary":
+        """The same, its people at this mean (d,) of the covariates that it does not tell."""
+        where = np.where(self.told, self.covariate_mean, mean)
+        return replace(self, covariate_mean=where, fit=self.fit.with_constants(~self.told, mean))
+
 
 @dataclass(frozen=True, eq=False)
 class SiteProducts:
@@ -109,7 +121,7 @@ class SiteProducts:
     with_covariates : ndarray of shape (d, N)
         sum q r0'.
     sums : ndarray of shape (2, N)
-        sum r0 of the controls and of the cases.
+        sum r0 of the controls and of the cases; NaN at an edge that the site does not tell, where all else is 0.
     """
 
     edges: np.ndarray
@@ -122,7 +134,7 @@ class SiteProducts:
         cls, edges: np.ndarray, values: np.ndarray, y: np.ndarray, covariates: pd.DataFrame, huber_k: float
     ) -> "SiteProducts":
         """Summarise the people of one site: their values (n, N) on these edges, labels and covariates."""
-        deconfounder, residuals = _own_residuals(values, covariates, huber_k)
+        deconfounder, residuals = own_residuals(values, covariates, huber_k)
         r0, raw = np.nan_to_num(residuals), deconfounder.encoder_.imputed(covariates)
         sums = np.stack([r0[y == label].sum(axis=0) for label in (0, 1)])
         _, singular, components = np.linalg.svd(r0, full_matrices=False)
@@ -160,10 +172,14 @@ class SummaryEvidence(Evidence):
         covariates: Sequence[str],
         products: Mapping[str, SiteProducts] | None = None,
     ) -> None:
-        self._summaries, self._names, self._products = summaries, list(covariates), products or {}
+        self._told = {name: summary.told for name, summary in summaries.items()}
+        self._names, self._products = list(covariates), products or {}
         self.sites = sorted(summaries)
         if len(self.sites) < 2:
             raise EmptyScaffoldError(f"a cross-site scaffold needs two sites at least; there is {listed(self.sites)}")
+        self._summaries = summaries
+        mean = self._moments(self.sites)[0]
+        self._summaries = {name: summary.with_untold_at(mean) for name, summary in summaries.items()}
         self.contrast = np.stack([summaries[name].contrast for name in self.sites])
         self.pairs = edge_pairs(n_rois_of(self.contrast.shape[1]))
         self.deconfounder = self._of_sites(self.sites)
@@ -221,26 +237,31 @@ class SummaryEvidence(Evidence):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """sum rr' (N, N), sums of r by class (2, N) and people per edge (N,) of one site, by the pooled slopes."""
         first, second = self._summaries[name], self._products[name].on(edges)
-        n, here = first.counts, np.isfinite(level)
+        n, here = first.counts, np.isfinite(level) & np.isfinite(second.sums).all(axis=0)
         change = np.vstack([np.where(here, level, 0), np.where(here, slopes, 0)])
         inside = np.zeros((len(change), len(change)))
         inside[0, 0], inside[1:, 1:] = n.sum(), first.covariate_scatter
-        mixed = change.T @ np.vstack([second.sums.sum(axis=0), second.with_covariates])
+        own = np.where(here, second.sums, 0)
+        mixed = change.T @ np.vstack([own.sum(axis=0), second.with_covariates])
         gram = second.products - mixed - mixed.T + change.T @ inside @ change
         of_class = np.column_stack([n, n[:, None] * (first.covariate_mean - first.mean)])
-        return gram, second.sums - of_class @ change, n.sum() * here
+        return gram, own - of_class @ change, n.sum() * here
 
     def _of_sites(self, names: Sequence[str]) -> SiteDeconfounder:
-        known = [self._summaries[name] for name in names]
-        n = np.array([summary.counts.sum() for summary in known])
-        means = np.stack([summary.mean for summary in known])
-        mean = n @ means / n.sum()
-        square = sum(np.diag(summary.covariate_scatter) for summary in known) + n @ (means - mean) ** 2
-        encoder = CovariateEncoder.of_moments(self._names, mean, np.sqrt(square / n.sum()))
+        encoder = CovariateEncoder.of_moments(self._names, *self._moments(names))
         return SiteDeconfounder.of_fits({name: self._summaries[name].fit for name in names}, encoder)
 
+    def _moments(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation (d,) of the covariates over the people of those sites that tell them."""
+        known = [self._summaries[name] for name in names]
+        n = np.stack([summary.counts.sum() * self._told[name] for name, summary in zip(names, known, strict=True)])
+        total, means = np.maximum(n.sum(axis=0), 1), np.nan_to_num([summary.mean for summary in known])
+        mean = (n * means).sum(axis=0) / total
+        square = sum(np.diag(summary.covariate_scatter) for summary in known) + (n * (means - mean) ** 2).sum(axis=0)
+        return mean, np.sqrt(square / total)
 
-def _own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -> tuple[SiteDeconfounder, np.ndarray]:
+
+def own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -> tuple[SiteDeconfounder, np.ndarray]:
     """The regression of one site and the residuals by it."""
     deconfounder = SiteDeconfounder(huber_k).fit_sites(edges, covariates, None)
     return deconfounder, deconfounder.site_residuals(edges, np.arange(len(edges)))

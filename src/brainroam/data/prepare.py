@@ -25,6 +25,7 @@ from brainroam.utils.files import expanded
 
 NUMBER, CATEGORY = "number", "category"
 KINDS = (NUMBER, CATEGORY)
+FEWEST = 5  # people who share whatever a model learns of an edge
 LEAST_VOLUMES = 2
 CUT = "every scan was cut to its first "
 
@@ -118,6 +119,57 @@ def cut_where_longer(cohort: Cohort, crop: str) -> Cohort:
 def _with_series(cohort: Cohort, series: Sequence[np.ndarray], step: str) -> Cohort:
     prepared = (*cohort.prepared, step)
     return Cohort(series, cohort.table, cohort.atlas, cohort.excluded, cohort.truth, cohort.covariate_names, prepared)
+
+
+def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, list[str]]:
+    """Training people without the edges that too few of them have, since a model would show those people's values.
+
+    The mean edges in a model are means over sites of means over people, so a person of a site where n people have an
+    edge that s sites have weighs 1/(n s) there; ``n s`` and the number of all people with the edge must reach
+    ``least``, unless the sites have no more people. Of an edge that falls short, the rarer region is taken from the
+    series of those who have it: every method then finds it missing. On disk, where series stay as they are, these
+    people are left out. Returns notes as well.
+
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> cohort = make_cohort(n_sites=3, n_per_site=6, n_rois=8)
+    >>> series = [x * (np.arange(8) > 0) if i else x for i, x in enumerate(cohort.series)]
+    >>> alone = Cohort(series, cohort.table)
+    >>> clean, notes = without_rare_edges(alone)
+    >>> bool(clean.missing_rois[:, 0].all()), len(notes)
+    (True, 1)
+    """
+    present = ~cohort.missing_rois
+    if present.all():
+        return cohort, []
+    site, kept, edges = cohort.table["site"].to_numpy(), present.copy(), set[tuple[int, int]]()
+    while len(rare := _rare(kept, site, least)):
+        edges |= {(int(u), int(v)) for _, u, v in rare}
+        for here, u, v in rare:
+            region = min((u, v), key=lambda region: kept[:, region].sum())
+            kept[np.isin(site, here) & kept[:, u] & kept[:, v], region] = False
+    taken = present & ~kept
+    if not taken.any():
+        return cohort, []
+    note = f"{len(edges)} edges that fewer than {least} training people have, or one of few sites, are not learned from"
+    if cohort.on_disk:
+        left = taken.any(axis=1)
+        return cohort.exclude(left, ["has edges that hardly anybody else has"] * int(left.sum())), [note]
+    series = [np.where(gone, 0.0, x) if gone.any() else x for x, gone in zip(cohort.series, taken, strict=True)]
+    known = cohort.excluded, cohort.truth, cohort.covariate_names, cohort.prepared
+    return Cohort(series, cohort.table, cohort.atlas, *known), [note]
+
+
+def _rare(present: np.ndarray, site: np.ndarray, least: int) -> list[tuple[list[str], int, int]]:
+    """Edges that too few people have, as (sites of those people, region, region)."""
+    names = sorted(set(site))
+    sizes = np.array([(site == name).sum() for name in names])
+    own = [present[site == name].astype(np.float32) for name in names]
+    counts = np.triu(np.stack([x.T @ x for x in own]), 1)
+    at_sites, total = (counts > 0).sum(axis=0), counts.sum(axis=0)
+    weight = np.minimum(least, len(names) * sizes)[:, None, None]
+    found = [([names[e]], u, v) for e, u, v in np.argwhere((counts > 0) & (counts * at_sites < weight))]
+    few = np.argwhere((total > 0) & (total < min(least, len(site))))
+    return found + [(names, u, v) for u, v in few]
 
 
 def parse_crop(text: str | int) -> tuple[float, bool]:

@@ -31,6 +31,7 @@ from brainroam.core.series import TakesSeries
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.data.condition_columns import warn_of_the_condition
+from brainroam.data.prepare import without_rare_edges
 from brainroam.errors import DataError
 from brainroam.methods.base import Folds, Method, MethodInfo
 from brainroam.methods.edge_ridge import EdgeRidge
@@ -166,7 +167,7 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
             raise DataError("ChampionClassifier.fit needs the site of every person: fit(series, y, site=...)")
         self.classes_, labels = two_classes(y, positive)
         table = as_table(covariates, len(series))
-        cohort = anonymous_cohort(series, labels, site).with_columns(table)
+        cohort = without_rare_edges(anonymous_cohort(series, labels, site).with_columns(table))[0]
         warn_of_the_condition(table.assign(label=labels, site=cohort.table["site"]), table)
         self.champion_ = Champion(tuple(table.columns)).fit(cohort)
         self.calibration_ = calibrate(self.champion_.inner_scores_, labels, cohort.table["site"].to_numpy())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.prepare import CUT, crop_of, cut_where_longer
+from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
 from brainroam.errors import DataError, ModelFileError, UsageError, visible
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
@@ -54,7 +54,7 @@ def save_method(
         },
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
     }
-    arrays, known = method.state(), Familiarity.of(cohort)
+    arrays, known = method.state(), Familiarity.of(without_rare_edges(cohort)[0])
     header["familiarity"], arrays["familiarity"] = known.limits, known.centre
     return save_model(path, header, arrays)
 

@@ -28,6 +28,7 @@ from brainroam.core.auc import auc, aucs
 from brainroam.core.calibration import Calibration, calibrate
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
+from brainroam.data.prepare import without_rare_edges
 from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.errors import DataError, unknown
@@ -77,6 +78,8 @@ class Selected(Method):
         """Choose on inner sites, then refit on everybody."""
         refuse_one_series(cohort)
         cohort, self.notes_ = _one_site_each(cohort)
+        cohort, notes = without_rare_edges(cohort)
+        self.notes_ += notes
         y, site = cohort.labels, cohort.table["site"].to_numpy()
         if self.info.self_selecting:
             self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self.fixed

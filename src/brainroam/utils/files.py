@@ -54,6 +54,21 @@ def part_beside(path: Path) -> Path:
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.part")
 
 
+def clear_parts(*folders: Path) -> None:
+    """Delete what a process that was killed had not completed in these folders; nobody else may be writing there.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = write_text(part_beside(folder / "model"), "half of")
+    >>> clear_parts(folder)
+    >>> list(folder.iterdir())
+    []
+    """
+    for folder in folders:
+        for path in folder.glob(".*.part"):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+
 def _created(new: Path, like: Path) -> int:
     """Open a new file that has from its first moment the mode of the file it will replace, or what the umask leaves."""
     try:

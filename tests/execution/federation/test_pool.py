@@ -98,7 +98,7 @@ def test_damaged_doubled_and_mismatched_files_are_refused_by_name(hospitals, don
         Pool(tmp_path / "pool").receive([first, regions])
     message = answer(other)
     message.arrays["counts"] = np.array([np.nan, 3.0])
-    with pytest.raises(SummaryError, match="counts holds numbers that are not finite"):
+    with pytest.raises(SummaryError, match="counts"):
         Pool(tmp_path / "pool").receive([message.write(tmp_path / "nan.summary")])
     assert not (tmp_path / "pool").exists()
 

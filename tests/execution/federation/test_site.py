@@ -13,10 +13,11 @@ from brainroam.errors import DataError, SummaryError, UsageError
 from brainroam.execution.federation import Protection, answer
 from brainroam.execution.federation.files import ARRAYS, REQUEST, SUMMARY, read_message
 from brainroam.execution.federation.protection import noise_multiplier
-from brainroam.execution.federation.scores import PER_BIN, score_summary
+from brainroam.execution.federation.scores import score_summary
 from brainroam.execution.federation.show import MEANING, described
 
 HEADER = {"what", "round", "settings", "atlas", "covariates", "site", "request", "protection", "sites", "version"}
+HEADER |= {"min_count", "withheld"}
 
 
 def test_no_id_date_path_or_number_of_a_person_is_in_a_file(hospitals, done):
@@ -54,12 +55,12 @@ def test_no_id_date_path_or_number_of_a_person_is_in_a_file(hospitals, done):
                 assert not np.isin(value, ages).any(), key
 
 
-def test_bins_hold_five_people_or_more():
+def test_bins_hold_the_minimum_count_or_more():
     rng = np.random.default_rng(0)
     for n in (10, 23, 200):
         y = np.r_[np.zeros(n), np.ones(10)].astype(int)
-        found = score_summary(rng.normal(size=len(y)), y)
-        assert found["bins"][:, 1].min() >= PER_BIN
+        found = score_summary(rng.normal(size=len(y)), y, 7)
+        assert found["bins"][:, 1].min() >= 7
         assert found["bins"][:, 1].sum() == len(y)
 
 

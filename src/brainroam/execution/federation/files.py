@@ -20,9 +20,10 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from brainroam import __version__
-from brainroam.errors import SummaryError, visible
+from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
 from brainroam.utils.files import atomic_write, expanded, read_regular
-from brainroam.utils.parameters import Share
+from brainroam.utils.model_files import part
+from brainroam.utils.parameters import Share, require_settings
 
 MAGIC = b"brainroam-federation"
 SCHEMA = 1
@@ -35,12 +36,13 @@ ARRAYS: dict[tuple[str, int], dict[str, int]] = {
         **{"fit.intercept": 1, "fit.coef": 2, "fit.variance": 2, "fit.centre": 1, "fit.n_people": 0},
     },
     (SUMMARY, 2): {"counts": 1, "edges": 1, "factor": 2, "with_covariates": 2, "sums": 2},
-    (SUMMARY, 3): {"counts": 1, "auc": 0, "mean": 1, "square": 1, "roc": 2, "bins": 2},
+    (SUMMARY, 3): {"counts": 1, "auc": 0, "mean": 1, "square": 1, "bins": 2},
     (REQUEST, 2): {"edges": 1, "centre": 1},
     (REQUEST, 3): {},
 }
 ABSORBED = re.compile(r"fit\.absorbed\.\d+\.(columns|kept|dropped|alpha)")
-READING = re.compile(r"\d+\.(edges|weights|mean_intercept|mean_coef|covariate_mean|covariate_std)")
+READING = re.compile(r"(\d{1,6})\.(edges|weights|mean_intercept|mean_coef|covariate_mean|covariate_std)")
+POSITIONS = {"edges", "counts", "fit.n_people"}  # whole numbers; everything else is of decimal ones
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ class Message:
         What a third summary answers to.
     protection : dict
         epsilon, delta and clip, where noise was added.
+    min_count : int
+        Of a summary: how many people at least share whatever it tells.
+    withheld : dict of str to str
+        Of a summary: the covariates that it does not tell, or tells less exactly, and why; edges under ``"edges"``.
     sites : list of str
         Of a request: the sites that take part, by name.
     arrays : dict of str to ndarray
@@ -89,6 +95,8 @@ class Message:
     site: str = ""
     request: str = ""
     protection: dict[str, float] = field(default_factory=dict)
+    min_count: int = 0
+    withheld: dict[str, str] = field(default_factory=dict)
     sites: list[str] = field(default_factory=list)
     version: str = __version__
     path: Path = Path()
@@ -142,9 +150,10 @@ def read_message(path: str | Path, what: str) -> Message:
     try:
         arrays = safetensors.load(body)
         found = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["header"])
+        require_settings(what, Settings, found["settings"])
         message = Message(**{**found, "settings": Settings(**found["settings"])}, arrays=arrays)
         _require_schema(message, what)
-    except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError, UsageError) as error:
         raise SummaryError(f"{path} is not a whole {what}: {error}") from error
     digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in sorted(arrays))).hexdigest()
     return Message(**{**vars(message), "path": path, "digest": digest})
@@ -164,14 +173,63 @@ def _require_schema(message: Message, what: str) -> None:
     for name, dimensions in expected.items():
         if arrays[name].ndim != dimensions:
             raise ValueError(f"{name} has {arrays[name].ndim} dimensions, not {dimensions}")
-    texts = [message.site, message.request, message.version, message.settings.kind, message.settings.contrast]
-    if not all(isinstance(text, str) for text in [*texts, *message.covariates, *message.sites]):
-        raise ValueError("names must be text")
+    _require_texts(message)
+    for name, array in arrays.items():
+        whole = name.rpartition(".")[2] in ("edges", "columns", "kept", "dropped") or name in POSITIONS
+        if array.dtype.kind != ("i" if whole else "f"):
+            raise ValueError(f"{name} holds {array.dtype} numbers, which have no place in it")
     regions, d = int(message.atlas["n_regions"]), len(message.covariates)
+    n_edges = regions * (regions - 1) // 2
     if what == SUMMARY:
         if not message.site:
             raise ValueError("it names no site")
-        _require_numbers(arrays, regions * (regions - 1) // 2, d, message.round)
+        _require_numbers(arrays, n_edges, d, message.round)
+    elif message.round == 2:
+        _require_edges("edges", arrays["edges"], n_edges)
+        _require_finite({"centre": arrays["centre"]}, {"centre": arrays["edges"].shape})
+    else:
+        _require_readings(arrays, len(message.sites), n_edges, d)
+
+
+def _require_texts(message: Message) -> None:
+    """Names are text of one line, the sites of a request different ones, and what is withheld is told in words."""
+    texts = [message.site, message.request, message.version, message.settings.kind, message.settings.contrast]
+    texts += [message.atlas["name"], message.atlas["labels_sha256"], *message.withheld, *message.withheld.values()]
+    names = [*message.covariates, *message.sites]
+    if not all(isinstance(text, str) for text in [*texts, *names]) or not isinstance(message.atlas["n_regions"], int):
+        raise ValueError("names must be text")
+    if any(CONTROL.search(text) for text in [*texts, *names]):
+        raise ValueError("a line end or another control character stands in a name")
+    if not all(isinstance(number, int | float) for number in [*message.protection.values(), message.min_count]):
+        raise ValueError("a budget and a count are numbers")
+    for what in (message.covariates, message.sites):
+        if len(set(what)) < len(what):
+            raise ValueError(f"{listed(what)}: a name stands twice")
+
+
+def _require_edges(name: str, edges: np.ndarray, n_edges: int) -> None:
+    if edges.ndim != 1 or not len(edges) or edges[0] < 0 or edges[-1] >= n_edges or (np.diff(edges) <= 0).any():
+        raise ValueError(f"{name} must be different edges from 0 to {n_edges - 1}, ascending")
+
+
+def _require_finite(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]) -> None:
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} must be {shape} finite numbers")
+
+
+def _require_readings(arrays: dict[str, np.ndarray], n_sites: int, n_edges: int, d: int) -> None:
+    """Each site's reading whole: what is read, and what is taken off before."""
+    for position in {int(name.partition(".")[0]) for name in arrays}:
+        if position >= n_sites:
+            raise ValueError(f"there is no site for the reading {position}")
+        found = part(arrays, str(position))
+        _require_edges(f"{position}.edges", found["edges"], n_edges)
+        size = len(found["edges"])
+        shapes = {"weights": (size,), "mean_intercept": (size,), "mean_coef": (d, size)}
+        _require_finite(found, {**shapes, "covariate_mean": (d,), "covariate_std": (d,)})
+        if (found["covariate_std"] <= 0).any():
+            raise ValueError(f"{position}.covariate_std must be above 0")
 
 
 def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round: int) -> None:
@@ -195,11 +253,16 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
     for name, shape in shapes.items():
         if name in arrays and arrays[name].shape != shape:
             raise ValueError(f"{name} has the shape {arrays[name].shape}, not {shape}")
-    for name in ("counts", "covariate_mean", "covariate_scatter", "factor", "with_covariates", "sums", "auc"):
+    if round == 2:
+        _require_edges("edges", arrays["edges"], n_edges)
+    for name in ("counts", "covariate_scatter", "factor", "with_covariates", "auc", "mean", "square", "bins"):
         if name in arrays and not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")
+    for name in ("contrast", "fit.intercept", "covariate_mean", "sums"):
+        if name in arrays and np.isinf(arrays[name]).any():
+            raise ValueError(f"{name} is infinite")
     for name in ("contrast", "fit.intercept"):
-        if name in arrays and (np.isinf(arrays[name]).any() or np.isnan(arrays[name]).mean() > 0.5):
-            raise ValueError(f"{name} is infinite, or unknown for most edges")
+        if name in arrays and np.isnan(arrays[name]).mean() > 0.5:
+            raise ValueError(f"{name} is unknown for most edges")
     if arrays["counts"].min() < 1:
         raise ValueError("it needs people of both classes")

@@ -3,9 +3,14 @@
 The folder holds the summaries (``received``), the ``request`` for the next round, and what follows from them:
 ``scaffold.csv``, ``model``, ``scores.csv``. Everything is computed from the summaries each time, sites in the order of
 their names, so that a site that joins later, or withdraws, leaves the model that the others give.
+
+A withdrawal is written into ``pool.json`` before anything is deleted, and crossed out there once nothing is left: of
+the site's files, of what was computed with them, and of third summaries, which tell how such a model did elsewhere. If
+the process dies in between, whatever is done with the pool next begins by finishing it.
 """
 
 import hashlib
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -18,17 +23,19 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
-from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown
+from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
 from brainroam.execution.federation.model import reading, save_pooled
 from brainroam.execution.federation.scores import calibration_of, shifts_of
 from brainroam.utils.csv_text import write_csv
-from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+from brainroam.utils.files import clear_parts, content_hash, part_beside, read_checksummed, write_checksummed
 
 MIN_SITES = 3
 THRESHOLDS = {"tau_percentile": 80.0, "eta": 0.75, "zeta": 0.70}
 POOL, RECEIVED, ASKED = "pool.json", "received", "request"
+#: What follows from the summaries, by the round after which it is there; the last two are made by the report.
+FOLLOWS = {1: ("scaffold.csv", ASKED), 2: ("model",), 3: ("scores.csv", "next_site.json", "report.html")}
 
 
 @dataclass
@@ -53,13 +60,18 @@ class Pool:
 
     def __init__(self, folder: str | Path, thresholds: Mapping[str, float] | None = None) -> None:
         self.folder = Path(folder)
-        if self.folder.exists() and not (self.folder / POOL).is_file() and any(self.folder.iterdir()):
+        clear_parts(self.folder, self.folder / RECEIVED)
+        begun = (self.folder / POOL).is_file()
+        if self.folder.exists() and not begun and any(self.folder.iterdir()):
             raise SummaryError(f"{self.folder} exists and is no pool of summaries; choose another name")
-        known = read_checksummed(self.folder / POOL)["thresholds"] if (self.folder / POOL).is_file() else THRESHOLDS
-        self.thresholds = {**known, **(thresholds or {})}
+        known = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
+        self.thresholds = {**known.get("thresholds", THRESHOLDS), **(thresholds or {})}
+        self._withdrawn: list[str] = known.get("withdrawn", [])
         for name in self.thresholds:
             if name not in THRESHOLDS:
                 raise unknown("setting of a pool", name, THRESHOLDS)
+        if known.get("deleting"):
+            self._delete_withdrawn()
         self._messages = self._received()
 
     def receive(self, paths: Sequence[str | Path]) -> None:
@@ -89,12 +101,36 @@ class Pool:
         self._keep()
 
     def withdraw(self, site: str) -> None:
-        """Take everything of a site out again, and delete it."""
-        if site not in self._messages[1]:
+        """Take everything of a site out again, and delete it with all that followed from it; may be repeated."""
+        if site not in self._messages[1] and _hashed(site) not in self._withdrawn:
             raise unknown("site", site, self._messages[1])
-        for found in self._messages.values():
-            if site in found:
-                found.pop(site).path.unlink(missing_ok=True)
+        self._withdrawn = sorted({*self._withdrawn, _hashed(site)})
+        self._remember(deleting=True)
+        self._delete_withdrawn()
+        self._messages = self._received()
+
+    def _delete_withdrawn(self) -> None:
+        for name in self._withdrawn:
+            for path in (self.folder / RECEIVED).glob(f"{name}-*.summary"):
+                path.unlink(missing_ok=True)
+        for path in (self.folder / RECEIVED).glob("*-3.summary"):
+            path.unlink(missing_ok=True)
+        self._forget(0)
+        self._remember()
+
+    def _forget(self, done: int) -> None:
+        """Delete what follows only from rounds beyond those that are done."""
+        for name in (name for number, names in FOLLOWS.items() if number > done for name in names):
+            path = self.folder / name
+            if path.is_dir() and not path.is_symlink():
+                # Moved away first: a model that is half deleted is none, and clear_parts takes such leftovers away.
+                shutil.rmtree(path.rename(part_beside(path)))
+            else:
+                path.unlink(missing_ok=True)
+
+    def _remember(self, deleting: bool = False) -> None:
+        content = {"thresholds": self.thresholds, "withdrawn": self._withdrawn, "deleting": deleting}
+        write_checksummed(self.folder / POOL, content)
 
     @property
     def sites(self) -> list[str]:
@@ -106,6 +142,7 @@ class Pool:
         """Compute what the summaries allow, write it, and say what is asked for next."""
         first = {name: SiteSummary.from_arrays(message.arrays) for name, message in self._messages[1].items()}
         if len(first) < MIN_SITES:
+            self._forget(0)
             return Progress(1, [f"{len(first)} site(s) so far ({listed(self.sites)}); {MIN_SITES} are needed to go on"])
         like, odd = self._messages[1][self.sites[0]], suspicions(first)
         evidence = SummaryEvidence(first, like.covariates)
@@ -115,7 +152,7 @@ class Pool:
         self._write_scaffold(whole, evidence)
         people = f"{int(sum(summary.counts.sum() for summary in first.values()))} people of {len(first)} sites"
         lines = [f"{len(whole)} of {len(whole.consensus)} edges agreed on, from {people}"]
-        lines += [f"note: {note}" for note in evidence.deconfounder.notes_]
+        lines += [f"note: {note}" for note in [*evidence.deconfounder.notes_, *self._withheld()]]
         needed = edges_of(scaffolds.values())
         second = {name: _products(message) for name, message in self._messages[2].items()}
         waiting = [name for name in self.sites if name not in second or not np.isin(needed, second[name].edges).all()]
@@ -124,6 +161,7 @@ class Pool:
             pairs = self._without(evidence, 2) if len(self.sites) > MIN_SITES else {}
             asked = edges_of([*scaffolds.values(), *pairs.values()])
             centre = evidence.deconfounder.mean_intercept_[asked]
+            self._forget(1)
             self._ask(like, 2, {"edges": asked, "centre": centre})
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, odd)
@@ -164,11 +202,20 @@ class Pool:
         lines.append(f"model: {self.folder / 'model'}")
         self._ask(like, 3, readings, request)
         if waiting:
+            self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(3, lines, odd)
         scores = _scores(held_out, third)
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
         return Progress(4, lines, odd, scores)
+
+    def _withheld(self) -> list[str]:
+        """What sites do not tell, in their words."""
+        return [
+            f"site {name}: {what} {visible(why)}"
+            for name in self.sites
+            for what, why in self._messages[1][name].withheld.items()
+        ]
 
     def _without(self, evidence: SummaryEvidence, number: int) -> dict[frozenset[str], Scaffold]:
         """The scaffolds without every so many sites, where the others agree on any edge."""
@@ -193,20 +240,26 @@ class Pool:
         write_csv(self.folder / "scaffold.csv", pd.DataFrame(columns))
 
     def _received(self) -> dict[int, dict[str, Message]]:
+        """All summaries; what a site sent later counts with its first one only."""
         found: dict[int, dict[str, Message]] = {1: {}, 2: {}, 3: {}}
         for path in sorted((self.folder / RECEIVED).glob("*.summary")):
             message = read_message(path, SUMMARY)
             found[message.round][message.site] = message
-        return found
+        return {number: {k: m for k, m in sites.items() if k in found[1]} for number, sites in found.items()}
 
     def _keep(self) -> None:
         """Files are named by hashes: a site's name never becomes a path."""
-        write_checksummed(self.folder / POOL, {"thresholds": self.thresholds})
+        self._withdrawn = [name for name in self._withdrawn if name not in map(_hashed, self._messages[1])]
+        self._remember()
         for number, found in self._messages.items():
             for site, message in found.items():
-                path = self.folder / RECEIVED / f"{hashlib.sha256(site.encode()).hexdigest()[:16]}-{number}.summary"
+                path = self.folder / RECEIVED / f"{_hashed(site)}-{number}.summary"
                 if message.path != path:
                     found[site] = read_message(message.write(path), SUMMARY)
+
+
+def _hashed(site: str) -> str:
+    return hashlib.sha256(site.encode()).hexdigest()[:16]
 
 
 def _products(message: Message) -> SiteProducts:

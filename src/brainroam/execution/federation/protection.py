@@ -46,7 +46,7 @@ class Protection:
     clip: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0 or not 0 < self.delta < 1 or self.clip <= 0:
+        if not (0 < self.epsilon < np.inf and 0 < self.delta < 1 and 0 < self.clip < np.inf):
             raise UsageError("a budget needs epsilon and clip above 0, and delta between 0 and 1")
 
     def summary(self, edges: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> SiteSummary:

@@ -1,7 +1,7 @@
 """The third summary: how a model that never saw a site orders the people of that site, in a few numbers.
 
-The AUC, the sensitivity at a few rates of false positives, mean and spread of the scores of each class, and bins of at
-least five people of one class with their mean score. No score of a single person is among them.
+The AUC, mean and spread of the scores of each class, and bins of at least k people of one class with their mean score.
+No score of a single person is among them.
 
 The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
 follows exactly. Probabilities are learned with half of a bin's people above and half below its mean score, as far as
@@ -12,31 +12,30 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import logit
-from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score
 
 from brainroam.core.calibration import LEAST_SLOPE, Calibration, calibrate
 from brainroam.methods.site_shift import UNLABELLED, SiteShift, shift_of_moments
 
-FALSE_POSITIVES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
-PER_BIN, MOST_BINS = 5, 8
+MOST_BINS = 8
 
 
-def score_summary(score: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+def score_summary(score: np.ndarray, y: np.ndarray, per_bin: int) -> dict[str, np.ndarray]:
     """The arrays of a third summary.
 
-    >>> found = score_summary(np.arange(20.0), np.repeat([0, 1], 10))
+    >>> found = score_summary(np.arange(20.0), np.repeat([0, 1], 10), 5)
     >>> float(found["auc"]), found["bins"].tolist()
     (1.0, [[0.0, 5.0, 2.0], [0.0, 5.0, 7.0], [1.0, 5.0, 12.0], [1.0, 5.0, 17.0]])
     """
     classes = [score[y == label] for label in (0, 1)]
-    fpr, tpr, _ = roc_curve(y, score)
     return {
         "counts": np.array([len(part) for part in classes]),
         "auc": np.array(roc_auc_score(y, score)),
         "mean": np.array([part.mean() for part in classes]),
         "square": np.array([((part - part.mean()) ** 2).sum() for part in classes]),
-        "roc": np.column_stack([FALSE_POSITIVES, np.interp(FALSE_POSITIVES, fpr, tpr)]),
-        "bins": np.array([(label, len(some), some.mean()) for label in (0, 1) for some in _bins(classes[label])]),
+        "bins": np.array(
+            [(label, len(some), some.mean()) for label in (0, 1) for some in _bins(classes[label], per_bin)]
+        ),
     }
 
 
@@ -76,6 +75,6 @@ def _halved(summary: dict[str, np.ndarray]) -> np.ndarray:
     return np.concatenate(halves)
 
 
-def _bins(score: np.ndarray) -> list[np.ndarray]:
-    """Neighbouring scores in bins of about equal size, none of fewer than five people."""
-    return np.array_split(np.sort(score), min(max(len(score) // PER_BIN, 1), MOST_BINS))
+def _bins(score: np.ndarray, per_bin: int) -> list[np.ndarray]:
+    """Neighbouring scores in bins of about equal size, none of fewer people than this."""
+    return np.array_split(np.sort(score), min(max(len(score) // per_bin, 1), MOST_BINS))

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from brainroam.errors import visible
+from brainroam.execution.federation.disclosure import AT_EDGE
 from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
 from brainroam.utils.files import expanded
 
@@ -25,11 +26,15 @@ MEANING = {
     "auc": "how well a model that never saw this site orders its people (AUC)",
     "mean": "mean score of the controls and of the cases",
     "square": "spread of the scores of the controls and of the cases",
-    "roc": "sensitivity at a few rates of false positives",
-    "bins": "class, number and mean score of groups of five people or more",
+    "bins": "class, number and mean score of groups of people of one class",
     "centre": "for each of these edges its mean level over the sites",
 }
-NOT_INSIDE = "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people."
+NOT_INSIDE = (
+    "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people. At least {k} people "
+    "share every level, class and edge that it tells of, and nobody's own values make up more than {share:.0%} of what "
+    "it says about them."
+)
+NOISY = "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people."
 STILL = (
     "It is still personal data: whoever has it and a person's scan can tell whether that person took part, and with "
     "which diagnosis (docs/federation.md). Send it to those only who may know."
@@ -59,8 +64,10 @@ def described(path: str | Path) -> list[str]:
     elif special:
         lines.append(f"  {special} arrays: for each site, the linear model learned without it")
     noise = ", ".join(f"{name} {value:g}" for name, value in message.protection.items())
+    lines += [f"withheld: {visible(name)} {visible(why)}" for name, why in message.withheld.items()]
     if kind == SUMMARY:
-        lines += [f"noise: {noise}" if noise else "noise: none was added", NOT_INSIDE, STILL]
+        plain = NOT_INSIDE.format(k=message.min_count, share=AT_EDGE / max(message.min_count, 1))
+        lines += [f"noise: {noise}" if noise else "noise: none was added", NOISY if noise else plain, STILL]
     return lines
 
 

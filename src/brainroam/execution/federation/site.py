@@ -1,6 +1,7 @@
 """Inside the hospital: read the people of one site, answer a round, write one file. No network is used."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,19 @@ from threadpoolctl import threadpool_limits
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.site_summary import SiteProducts, SiteSummary
+from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
 from brainroam.data.cohort import Cohort
-from brainroam.errors import DataError, SummaryError, UsageError, listed
+from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
+from brainroam.execution.federation.disclosure import (
+    LEAST_COUNT,
+    MIN_COUNT,
+    drawn_in,
+    recognisable,
+    singled_out,
+    told_covariates,
+)
 from brainroam.execution.federation.files import SUMMARY, Message, Settings
+from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.protection import Protection
 from brainroam.execution.federation.scores import score_summary
 from brainroam.utils.model_files import describe_atlas, part
@@ -31,6 +41,8 @@ def answer(
     min_per_class: int = MIN_PER_CLASS,
     protection: Protection | None = None,
     rng: np.random.Generator | None = None,
+    min_count: int = MIN_COUNT,
+    ledger: Ledger | None = None,
 ) -> Message:
     """The summary with which a site answers a request; without one, its first summary.
 
@@ -39,7 +51,7 @@ def answer(
     cohort : Cohort
         The labelled people of one site.
     request : Message, optional
-        What the pool asks for; its settings hold.
+        What the pool asks for; its settings hold. It may name no other covariates than the cohort's own.
     name : str, optional
         What the site is called in the files; as in the data unless told.
     settings : Settings, optional
@@ -49,7 +61,12 @@ def answer(
     protection : Protection, optional
         Clip and add noise.
     rng : numpy Generator, optional
-        Of the noise; fresh randomness of the system unless told, since whoever knows the noise can take it away.
+        Of the noise; that of the ledger, or fresh randomness of the system, unless told, since whoever knows the noise
+        can take it away.
+    min_count : int
+        How many people at least share whatever is told, see `brainroam.execution.federation.disclosure`.
+    ledger : Ledger, optional
+        What the site has agreed to before and answered; the command line always keeps one.
 
     Examples
     --------
@@ -61,28 +78,32 @@ def answer(
     """
     own = _one_site(cohort)
     site = own if name is None else name
-    y, rng = cohort.labels, np.random.default_rng() if rng is None else rng
-    _require_enough(site, y, min_per_class)
+    y, names = cohort.labels, list(cohort.covariate_names)
+    _require_terms(site, min_count, protection, names)
+    _require_enough(site, y, max(min_per_class, min_count))
+    atlas = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
+    if request is not None:
+        _require_asked(request, site, atlas, names)
     settings = request.settings if request else settings or Settings()
-    names = request.covariates if request else list(cohort.covariate_names)
-    if protection is not None and names:
-        raise UsageError("noise protects no slopes of covariates: leave them out at all sites, with --covariates none")
-    covariates, atlas = _numeric(cohort, names, site), describe_atlas(cohort.atlas.name, cohort.atlas.labels)
-    edges = cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust)
-    answered = ""
+    if ledger is not None:
+        ledger.agree(cohort, request, settings, names, protection, min_count, min_per_class)
+        rng = rng or ledger.noise(request)
+    rng = np.random.default_rng() if rng is None else rng
+    told, why = told_covariates(_numeric(cohort, names, site), y, min_count)
+    people = People(cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust), y, told, min_count)
     if request is None:
-        summary = (
-            SiteSummary.of(edges, y, covariates, settings.huber_k, settings.contrast)
-            if protection is None
-            else protection.summary(edges, y, rng)
-        )
-        arrays = summary.arrays()
+        arrays = _first(people, settings, protection, rng)
+        n_edges = int(np.isnan(arrays["contrast"]).sum())
+    elif request.round == 2:
+        before = np.empty(0, dtype=int) if ledger is None else ledger.told_edges
+        arrays = _products(request, people, before, protection, rng)
+        n_edges = int(np.isnan(arrays["sums"][0]).sum())
     else:
-        _require_asked(request, site, atlas)
-        if request.round == 2:
-            arrays = _products(request, edges, y, covariates, protection, rng)
-        else:
-            arrays, answered = _scores(request, site, edges, y, covariates, protection, rng), request.request
+        arrays, n_edges = _scores(request, site, people, protection, rng), 0
+    if ledger is not None:
+        ledger.record(request, arrays.get("edges", np.empty(0, dtype=int)))
+    if n_edges:
+        why["edges"] = f"{n_edges} edges dropped: fewer than {min_count} people have them, or one person stands out"
     return Message(
         what=SUMMARY,
         round=request.round if request else 1,
@@ -91,9 +112,27 @@ def answer(
         covariates=names,
         arrays=arrays,
         site=site,
-        request=answered,
+        request=request.request if request else "",
         protection=vars(protection).copy() if protection else {},
+        min_count=min_count,
+        withheld=why,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """The people of a site: edges (n, M), labels, the covariates they may be told by, and how many are the fewest."""
+
+    edges: np.ndarray
+    y: np.ndarray
+    covariates: pd.DataFrame
+    min_count: int
+
+    def on(self, edges: np.ndarray | slice, huber_k: float) -> np.ndarray:
+        """Their values on some edges, NaN where somebody would be singled out."""
+        values = self.edges[:, edges]
+        out = singled_out(values, self.covariates, self.y, huber_k, self.min_count)
+        return np.where(out, np.nan, values)
 
 
 def reading_of(arrays: Mapping[str, np.ndarray], position: int) -> dict[str, np.ndarray]:
@@ -109,40 +148,51 @@ def read_scores(reading: Mapping[str, np.ndarray], edges: np.ndarray, covariates
     return np.nan_to_num(frozen.frozen_residuals(edges[:, reading["edges"]], covariates)) @ reading["weights"]
 
 
+def _first(
+    people: People, settings: Settings, protection: Protection | None, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    if protection is not None:
+        return protection.summary(people.edges, people.y, rng).arrays()
+    values = people.on(slice(None), settings.huber_k)
+    return SiteSummary.of(values, people.y, people.covariates, settings.huber_k, settings.contrast).arrays()
+
+
 def _products(
     request: Message,
-    edges: np.ndarray,
-    y: np.ndarray,
-    covariates: pd.DataFrame,
+    people: People,
+    before: np.ndarray,
     protection: Protection | None,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    asked = request.arrays["edges"]
-    if protection is None:
-        found = SiteProducts.of(asked, edges[:, asked], y, covariates, request.settings.huber_k)
-    else:
-        found = protection.products(asked, edges[:, asked], request.arrays["centre"], y, rng)
-    return {"counts": np.array([(y == label).sum() for label in (0, 1)]), **vars(found)}
+    """The second summary; edges told to requests before count among those that may show somebody."""
+    asked, y = request.arrays["edges"], people.y
+    counts = np.array([(y == label).sum() for label in (0, 1)])
+    if protection is not None:
+        found = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
+        return {"counts": counts, **vars(found)}
+    union = np.union1d(asked, before)
+    values, huber_k = people.on(union, request.settings.huber_k), request.settings.huber_k
+    residuals = own_residuals(values, people.covariates, huber_k)[1]
+    lacking = np.isnan(values) & ~np.isnan(values).all(axis=0)
+    shown = recognisable(np.nan_to_num(residuals), lacking, people.min_count)
+    kept = np.where(shown, np.nan, values)[:, np.isin(union, asked)]
+    found = SiteProducts.of(asked, kept, y, people.covariates, huber_k)
+    found.sums[:, np.isnan(kept).all(axis=0)] = np.nan
+    return {"counts": counts, **vars(found)}
 
 
 def _scores(
-    request: Message,
-    site: str,
-    edges: np.ndarray,
-    y: np.ndarray,
-    covariates: pd.DataFrame,
-    protection: Protection | None,
-    rng: np.random.Generator,
+    request: Message, site: str, people: People, protection: Protection | None, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    reading = reading_of(request.arrays, request.sites.index(site))
+    reading, y = reading_of(request.arrays, request.sites.index(site)), people.y
     if not reading:
         raise SummaryError(f"without {site} the other sites agree on no edge: it cannot be held out, and sends nothing")
-    score = read_scores(reading, edges, covariates)
-    arrays: dict[str, Any] = score_summary(score, y)
+    score = drawn_in(read_scores(reading, people.edges, people.covariates), people.min_count)
+    arrays: dict[str, Any] = score_summary(score, y, people.min_count)
     if protection is not None:
         auc, means = protection.scores(float(roc_auc_score(y, score)), score, y, rng)
         arrays |= {"auc": np.array(auc), "mean": means, "square": arrays["counts"].astype(float)}
-        arrays |= {"roc": np.zeros((0, 2)), "bins": np.zeros((0, 3))}
+        arrays |= {"bins": np.zeros((0, 3))}
     return arrays
 
 
@@ -155,17 +205,26 @@ def _one_site(cohort: Cohort) -> str:
     return cohort.sites[0]
 
 
+def _require_terms(site: str, min_count: int, protection: Protection | None, names: Sequence[str]) -> None:
+    if CONTROL.search(site):
+        raise SummaryError(f"a line end or another control character stands in the name of the site {site!r}")
+    if min_count < LEAST_COUNT:
+        raise UsageError(f"--min-count must be at least {LEAST_COUNT}, not {min_count}")
+    if protection is not None and names:
+        raise UsageError("noise protects no slopes of covariates: leave them out at all sites, with --covariates none")
+
+
 def _require_enough(site: str, y: np.ndarray, least: int) -> None:
     for label, people in ((1, "cases"), (0, "controls")):
         count = int((y == label).sum())
-        if count < max(least, 2):
+        if count < least:
             raise SummaryError(
-                f"site {site} has {count} {people}, fewer than the {max(least, 2)} below which a summary tells too "
-                "much about each of them: nothing was written"
+                f"site {site} has {count} {people}, fewer than the {least} below which a summary tells too much about "
+                "each of them: nothing was written"
             )
 
 
-def _require_asked(request: Message, site: str, atlas: dict[str, Any]) -> None:
+def _require_asked(request: Message, site: str, atlas: dict[str, Any], covariates: list[str]) -> None:
     if site not in request.sites:
         raise SummaryError(
             f"{request.path} does not ask site {site}, which sent no first summary; it asks {listed(request.sites)}"
@@ -174,6 +233,11 @@ def _require_asked(request: Message, site: str, atlas: dict[str, Any]) -> None:
         raise SummaryError(
             f"{request.path} asks for the {request.atlas['n_regions']} regions of {request.atlas['name']!r}; these "
             f"data have the {atlas['n_regions']} of {atlas['name']!r}, by other names or in another order"
+        )
+    if request.covariates != covariates:
+        raise SummaryError(
+            f"{request.path} asks for the covariates {listed(request.covariates) or 'none'}; site {site} uses "
+            f"{listed(covariates) or 'none'}: give --covariates as in round 1, or refuse the request"
         )
 
 

@@ -1,0 +1,184 @@
+"""What may leave a site: nothing that fewer than k people share, and nothing that one person decides.
+
+Everything a first summary says about edge j is linear in the values y_j of the site's people: the regression is X'W y_j
+(W Huber's weights) and the contrast c'y_j. The best linear guess of one person's value from all of it has
+
+    R^2 = h_ij = [A (A'A)^-1 A']_ii,     A = [W_j X, c],  X = [1, covariates],  c = the contrast of the classes
+
+which is that person's leverage. A mean over m people has h = 1/m, a level, class or edge of m people h >= 1/m, and
+somebody whom the regression fits exactly h = 1. So one rule bounds them all:
+
+1.  counts       every level of a covariate, each class within it and each cell of two such columns has k people, and
+                 so many of each class are known; else the column is dropped
+2.  design       h_i <= 3/(2k) for everybody; else the column to blame is drawn in (its 2, 3, ... k most extreme values
+                 on either side are set to the last of them), and dropped where that is not enough
+3.  edges        h_ij <= 2/k for everybody, with the weights of that edge and the people who have it; else the edge is
+                 dropped, as if nobody of the site had it
+4.  products     sum r r' = F'F fixes the people up to a rotation, but who lacks edges has zeros there: they are one of
+                 the directions of F that vanish on those edges. There must be k of them; else these edges are dropped
+5.  scores       no person bears more than 1/3, and no k - 1 people more than 4/5, of the spread of the scores; else the
+                 k most extreme are set to the last of them
+
+A column that is dropped is unknown for everybody of the site, in all rounds.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.connectivity import edge_blocks
+from brainroam.core.covariates import CovariateEncoder
+from brainroam.core.huber import MAD_OF_A_STANDARD_NORMAL
+from brainroam.core.site_summary import own_residuals
+
+MIN_COUNT, LEAST_COUNT = 5, 3
+IN_DESIGN, AT_EDGE = 1.5, 2.0  # times 1 / k; the room between is for robust weights and missing people
+ONE, FEW = 1 / 3, 4 / 5  # shares of the spread of scores
+MOST_LEVELS = 5
+FEW_PEOPLE = "dropped: a level, a class within it or a cell with another column has fewer than {k} people"
+FEW_KNOWN = "dropped: known for fewer than {k} people of a class"
+FAR = "dropped: one person lies far from all others"
+DRAWN_IN = "drawn in: extreme values were set to less extreme ones of other people"
+
+
+def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The covariates that a site may use, rules 1 and 2: NaN in a column that is dropped, and why by column.
+
+    >>> one_left_hander = pd.DataFrame({"age": np.linspace(20, 40, 40), "left": np.eye(40)[0]})
+    >>> table, why = told_covariates(one_left_hander, np.tile([0, 1], 20), 5)
+    >>> table.isna().all().to_dict(), why["left"][:7]
+    ({'age': False, 'left': True}, 'dropped')
+    """
+    table = pd.DataFrame(CovariateEncoder().fit(covariates).encoded(covariates), columns=covariates.columns)
+    why: dict[str, str] = {}
+
+    def drop(name: str, reason: str) -> None:
+        table[name], why[name] = np.nan, reason.format(k=k)
+
+    classes = pd.Series(y)
+    for name in table:
+        known = table[name].notna()
+        if min((known & (classes == label)).sum() for label in (0, 1)) < k:
+            drop(name, FEW_KNOWN)
+        elif _of_levels(table[name], k) and _fewest(table[name], classes) < k:
+            drop(name, FEW_PEOPLE)
+    for one, other in combinations(table, 2):
+        both = all(_of_levels(table[name], k) and table[name].nunique() > 1 for name in (one, other))
+        if both and _fewest(table[one], table[other]) < k:
+            drop(min(one, other, key=lambda name: table[name].value_counts().min()), FEW_PEOPLE)
+    original, reached = table.copy(), dict.fromkeys(table, 1)
+    while (h := _leverage(_design(table, y))).max() > IN_DESIGN / k:
+        person = int(h.argmax())
+        varying = [name for name in table if table[name].nunique() > 1]
+        if not varying:
+            break
+        blamed = min(varying, key=lambda name: _leverage(_design(table.drop(columns=name), y))[person])
+        reached[blamed] += 1
+        if reached[blamed] > k or _of_levels(original[blamed], k):
+            drop(blamed, FAR)
+            continue
+        ordered = np.sort(original[blamed].dropna())
+        table[blamed] = original[blamed].clip(ordered[reached[blamed] - 1], ordered[-reached[blamed]])
+        if table[blamed].nunique() > 1:
+            why[blamed] = DRAWN_IN
+        else:
+            drop(blamed, FAR)
+    return table, why
+
+
+def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
+    """Which edges (M,) of a site have somebody with a leverage above 2/k, rule 3; edges that nobody has are not asked.
+
+    >>> rng = np.random.default_rng(0)
+    >>> edges, y = rng.normal(size=(40, 3)), np.tile([0, 1], 20)
+    >>> edges[2:, 1] = np.nan
+    >>> singled_out(edges, pd.DataFrame(index=range(40)), y, 1.345, 5).tolist()
+    [False, True, False]
+    """
+    x = _basis(np.column_stack([np.ones(len(y)), CovariateEncoder().fit(covariates).imputed(covariates)]))
+    residuals = own_residuals(values, covariates, huber_k)[1]
+    found = np.zeros(values.shape[1], dtype=bool)
+    for block in edge_blocks(values.shape[1]):
+        found[block] = _largest_leverage(x, residuals[:, block], y, huber_k) > AT_EDGE / k
+    return found
+
+
+def recognisable(residuals: np.ndarray, missing: np.ndarray, k: int) -> np.ndarray:
+    """Which edges (N,) would show the residuals (n, N) of somebody who lacks them, rule 4.
+
+    >>> rng = np.random.default_rng(0)
+    >>> r, missing = rng.normal(size=(20, 200)), np.zeros((20, 200), dtype=bool)
+    >>> missing[0, :40] = True
+    >>> int(recognisable(np.where(missing, 0, r), missing, 5).sum())
+    40
+    """
+    found, rank = np.zeros(missing.shape[1], dtype=bool), np.linalg.matrix_rank(residuals)
+    for lacking in np.unique(missing[missing.any(axis=1)], axis=0):
+        directions = rank - np.linalg.matrix_rank(residuals[:, lacking])
+        if directions < min(k, (~lacking).sum()):
+            found |= lacking
+    return found
+
+
+def drawn_in(score: np.ndarray, k: int) -> np.ndarray:
+    """Scores none of which stands apart, rule 5.
+
+    >>> drawn_in(np.array([0.0] * 30 + [9.0]), 5).max()
+    np.float64(0.0)
+    """
+    distance = np.abs(score - np.median(score))
+    share = np.sort(distance**2)[::-1] / max(float((distance**2).sum()), 1e-300)
+    if share[0] <= ONE and share[: k - 1].sum() <= FEW:
+        return score
+    most = np.sort(distance)[-k]
+    return np.clip(score, np.median(score) - most, np.median(score) + most)
+
+
+def _of_levels(values: pd.Series, k: int) -> bool:
+    """Whether a column is one of levels: so few values that each could be that of 2k people."""
+    return values.nunique() <= min(MOST_LEVELS, max(2, len(values) // (2 * k)))
+
+
+def _fewest(one: pd.Series, other: pd.Series) -> int:
+    """The smallest cell of a table of two columns."""
+    return int(pd.crosstab(one, other).to_numpy().min(initial=len(one)))
+
+
+def _design(table: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """Intercept, class and covariates, who is unknown at the mean."""
+    columns = [table[name].fillna(table[name].mean()) for name in table if table[name].nunique() > 1]
+    return np.column_stack([np.ones(len(y)), y, *columns])
+
+
+def _basis(design: np.ndarray) -> np.ndarray:
+    """Orthonormal columns that span the same."""
+    mean = design.mean(axis=0)
+    size = np.linalg.norm(design - mean, axis=0)
+    varies = size > 1e-9 * np.maximum(1, np.abs(mean))
+    centred = (design - mean)[:, varies] / size[varies]
+    u, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    return np.column_stack([np.full(len(design), len(design) ** -0.5), u[:, singular > 1e-9]])
+
+
+def _leverage(design: np.ndarray) -> np.ndarray:
+    return (_basis(design) ** 2).sum(axis=1)
+
+
+def _largest_leverage(x: np.ndarray, residuals: np.ndarray, y: np.ndarray, huber_k: float) -> np.ndarray:
+    """max_i h_ij of each edge; 0 where nobody has it, 1 where a class has nobody."""
+    present = np.isfinite(residuals)
+    size = np.abs(np.where(present, residuals, 0))
+    with np.errstate(all="ignore"):
+        ordered = np.sort(np.where(present, size, np.nan), axis=0)  # NaN last
+        n, column = present.sum(axis=0), np.arange(residuals.shape[1])
+        middle = (ordered[np.maximum(n - 1, 0) // 2, column] + ordered[np.minimum(n // 2, len(y) - 1), column]) / 2
+        weights = np.where(size > (limit := huber_k * middle / MAD_OF_A_STANDARD_NORMAL), limit / size, 1.0) * present
+        classes = present * np.where(y == 1, 1.0, -1.0)[:, None]
+        counts = np.stack([(present & (y == label)[:, None]).sum(axis=0) for label in (0, 1)])
+        contrast = classes / np.where(classes > 0, counts[1], counts[0])
+    a = np.concatenate([weights.T[:, :, None] * x, np.nan_to_num(contrast).T[:, :, None]], axis=2)
+    a /= np.maximum(np.linalg.norm(a, axis=1, keepdims=True), 1e-300)
+    inverse = np.linalg.pinv(np.swapaxes(a, 1, 2) @ a, rcond=1e-10, hermitian=True)
+    h = ((a @ inverse) * a).sum(axis=2).max(axis=1)
+    return np.where(n == 0, 0.0, np.where(counts.min(axis=0) == 0, 1.0, h))

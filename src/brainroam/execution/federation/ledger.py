@@ -1,0 +1,149 @@
+"""What a site has agreed to and answered, kept beside the files it sends; it never leaves the hospital.
+
+The site's own first round fixes settings, covariates, counts, noise and people. A later request that asks for anything
+else is refused with the difference shown, because two answers that differ in one column or one person tell that column
+or person by subtraction. So the same request gets the same answer, to the last bit, and of different requests for a
+round (a site joined, another withdrew) a few are answered; with noise, whose budget is that of one answer, one is.
+
+People are kept as salted hashes of id, label, covariates and series. Round 1 may begin anew once as many people as the
+minimum count have gone, or come, so that the difference is never of a few.
+"""
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brainroam.data.cohort import Cohort
+from brainroam.errors import SummaryError, listed
+from brainroam.execution.federation.files import Message, Settings
+from brainroam.execution.federation.protection import Protection
+from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+
+DIFFERENT = 3  # requests of a round that are answered
+
+
+class Ledger:
+    """The record of one site, in the folder that its files are written to.
+
+    >>> import tempfile
+    >>> ledger = Ledger(tempfile.mkdtemp(), "Hospital A")
+    >>> ledger.content["people"], ledger.told_edges.tolist()
+    ([], [])
+    """
+
+    def __init__(self, folder: str | Path, site: str) -> None:
+        self.site = site
+        self.path = Path(folder) / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.ledger"
+        nothing = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], "answers": [], "edges": []}
+        known = self.path.exists()
+        self.content: dict[str, Any] = read_checksummed(self.path, SummaryError) if known else nothing
+
+    def agree(
+        self,
+        cohort: Cohort,
+        request: Message | None,
+        settings: Settings,
+        covariates: Sequence[str],
+        protection: Protection | None,
+        min_count: int,
+        least: int,
+    ) -> None:
+        """Refuse what is not what the first round agreed to; a first round is what all others are held against."""
+        terms = {
+            **asdict(settings),
+            "covariates": list(covariates),
+            "protection": dict(vars(protection)) if protection else {},
+            "min_count": min_count,
+            "min_per_class": least,
+            "regions": cohort.atlas.name,
+        }
+        people = self._people(cohort, covariates)
+        gone, new = (sum((Counter(a) - Counter(b)).values()) for a, b in self._both(people))
+        if request is None and not (self.content["people"] and not gone and not new):
+            self._begin(terms, people, gone, new, min_count)
+            gone = new = 0
+        if not self.content["people"]:
+            raise SummaryError(
+                f"there is no record of the first round of {self.site} in {self.path.parent}: write all files of a "
+                "site to one folder, beginning with round 1"
+            )
+        self._require_terms(terms, request)
+        if gone or new:
+            raise SummaryError(
+                f"the people of {self.site} are not those of its first round: {gone} of them have gone or changed, "
+                f"{new} are new. Answers that differ by them would tell who they are: nothing was written. If somebody "
+                f"has withdrawn, let the coordinator take the whole site out (pool --without {self.site})"
+            )
+        self._require_few_requests(request, protection)
+
+    def record(self, request: Message | None, edges: np.ndarray) -> None:
+        """Write down what is about to be answered."""
+        answer = [1 if request is None else request.round, _identity(request)]
+        answers = self.content["answers"]
+        told = sorted(set(self.content["edges"]) | set(edges.tolist()))
+        self.content |= {"answers": answers if answer in answers else [*answers, answer], "edges": told}
+        write_checksummed(self.path, self.content)
+
+    def noise(self, request: Message | None) -> np.random.Generator:
+        """The noise of an answer: the same for the same request, since an average of many would take it away."""
+        seed = hashlib.sha256(f"{self.content['salt']} {_identity(request)}".encode()).hexdigest()
+        return np.random.default_rng(int(seed, 16))
+
+    @property
+    def told_edges(self) -> np.ndarray:
+        """The edges of which products were told before."""
+        return np.array(self.content["edges"], dtype=int)
+
+    def _begin(self, terms: Mapping[str, Any], people: list[str], gone: int, new: int, min_count: int) -> None:
+        if self.content["people"] and (0 < gone < min_count or 0 < new < min_count):
+            raise SummaryError(
+                f"{gone} people of {self.site} have gone or changed since its first summary, and {new} are new: the "
+                f"difference of two summaries would tell who they are. Nothing was written. Let the coordinator take "
+                f"the whole site out (pool --without {self.site}); it can begin anew once {min_count} people differ"
+            )
+        self.content |= {"terms": dict(terms), "people": people, "answers": [], "edges": []}
+
+    def _require_terms(self, terms: Mapping[str, Any], request: Message | None) -> None:
+        agreed = self.content["terms"]
+        other = [
+            f"{name} {agreed.get(name)!r}, now {terms[name]!r}" for name in terms if terms[name] != agreed.get(name)
+        ]
+        if other:
+            raise SummaryError(
+                f"{request.path if request else 'this round'} is not what {self.site} agreed to in round 1: "
+                f"{listed(other)}; nothing was written"
+            )
+
+    def _require_few_requests(self, request: Message | None, protection: Protection | None) -> None:
+        asked = 1 if request is None else request.round
+        before = [identity for number, identity in self.content["answers"] if number == asked]
+        most = 1 if protection else DIFFERENT
+        if _identity(request) not in before and len(before) >= most:
+            raise SummaryError(
+                f"{self.site} has answered {most} different request(s) of round {asked} already, and answers no more: "
+                "each tells a little about the same people"
+            )
+        if request is not None and request.round == 3:
+            read = [array for name, array in request.arrays.items() if name.endswith(".edges")]
+            strange = np.setdiff1d(np.concatenate([*read, np.empty(0, dtype=int)]), self.told_edges)
+            if len(strange):
+                raise SummaryError(f"{request.path} reads {len(strange)} edges that round 2 did not ask for")
+
+    def _both(self, people: list[str]) -> list[tuple[list[str], list[str]]]:
+        return [(self.content["people"], people), (people, self.content["people"])]
+
+    def _people(self, cohort: Cohort, covariates: Sequence[str]) -> list[str]:
+        rows = cohort.table[["subject", "label", *covariates]].astype(str).to_numpy().tolist()
+        told = zip(rows, cohort.series_digests, strict=True)
+        return sorted(content_hash([self.content["salt"], row, digest]) for row, digest in told)
+
+
+def _identity(request: Message | None) -> str:
+    """What tells one request from another; empty for the first round, which answers none."""
+    return content_hash([request.round, request.digest, request.sites, request.request]) if request else ""
