@@ -10,7 +10,7 @@ from brainroam.execution.federation.files import REQUEST, read_message
 @pytest.fixture(scope="session")
 def hospitals():
     """People of four sites: one of men only, some who lack regions."""
-    return brainroam.make_cohort(n_sites=4, n_per_site=28, n_rois=16, all_male_sites=1, constant_rois=3, seed=1)
+    return brainroam.make_cohort(n_sites=4, n_per_site=60, n_rois=16, all_male_sites=1, constant_rois=3, seed=1)
 
 
 def round_of(cohort, folder, number, pool, names=None, **options):

@@ -12,8 +12,8 @@ somebody whom the regression fits exactly h = 1. So one rule bounds them all:
                  so many of each class are known; else the column is dropped
 2.  design       h_i <= 3/(2k) for everybody; else the column to blame is drawn in (its 2, 3, ... k most extreme values
                  on either side are set to the last of them), and dropped where that is not enough
-3.  edges        h_ij <= 2/k for everybody, with the weights of that edge and the people who have it; else the edge is
-                 dropped, as if nobody of the site had it
+3.  edges        k people of each class have it, and h_ij <= 2/k for everybody with the weights of that edge; else
+                 the edge is dropped, as if nobody of the site had it
 4.  products     sum r r' = F'F fixes the people up to a rotation, but who lacks edges has zeros there: they are one of
                  the directions of F that vanish on those edges. There must be k of them; else these edges are dropped
 5.  scores       no person bears more than 1/3, and no k - 1 people more than 4/5, of the spread of the scores; else the
@@ -100,7 +100,7 @@ def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, hub
     residuals = own_residuals(values, covariates, huber_k)[1]
     found = np.zeros(values.shape[1], dtype=bool)
     for block in edge_blocks(values.shape[1]):
-        found[block] = _largest_leverage(x, residuals[:, block], y, huber_k) > AT_EDGE / k
+        found[block] = _largest_leverage(x, residuals[:, block], y, huber_k, k) > AT_EDGE / k
     return found
 
 
@@ -165,8 +165,8 @@ def _leverage(design: np.ndarray) -> np.ndarray:
     return (_basis(design) ** 2).sum(axis=1)
 
 
-def _largest_leverage(x: np.ndarray, residuals: np.ndarray, y: np.ndarray, huber_k: float) -> np.ndarray:
-    """max_i h_ij of each edge; 0 where nobody has it, 1 where a class has nobody."""
+def _largest_leverage(x: np.ndarray, residuals: np.ndarray, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
+    """max_i h_ij of each edge; 0 where nobody has it, 1 where fewer than k people of a class do."""
     present = np.isfinite(residuals)
     size = np.abs(np.where(present, residuals, 0))
     with np.errstate(all="ignore"):
@@ -181,4 +181,4 @@ def _largest_leverage(x: np.ndarray, residuals: np.ndarray, y: np.ndarray, huber
     a /= np.maximum(np.linalg.norm(a, axis=1, keepdims=True), 1e-300)
     inverse = np.linalg.pinv(np.swapaxes(a, 1, 2) @ a, rcond=1e-10, hermitian=True)
     h = ((a @ inverse) * a).sum(axis=2).max(axis=1)
-    return np.where(n == 0, 0.0, np.where(counts.min(axis=0) == 0, 1.0, h))
+    return np.where(n == 0, 0.0, np.where(counts.min(axis=0) < k, 1.0, h))

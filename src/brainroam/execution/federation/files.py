@@ -82,8 +82,6 @@ class Message:
     arrays : dict of str to ndarray
     path : Path
         Where it was read from, for messages.
-    digest : str
-        SHA-256 of the arrays of a file that was read.
     """
 
     what: str
@@ -100,14 +98,18 @@ class Message:
     sites: list[str] = field(default_factory=list)
     version: str = __version__
     path: Path = Path()
-    digest: str = ""
 
     def __str__(self) -> str:
         return f"{self.path} (site {visible(self.site)}, round {self.round})"
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the arrays."""
+        return hashlib.sha256(b"".join(self.arrays[name].tobytes() for name in sorted(self.arrays))).hexdigest()
+
     def write(self, path: str | Path) -> Path:
         """Write the file, whole or not at all."""
-        header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path", "digest")}
+        header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path")}
         arrays = {name: np.asarray(array, order="C") for name, array in self.arrays.items()}
         body = safetensors.save(arrays, {"header": json.dumps(header, sort_keys=True, allow_nan=False)})
         path = expanded(path)
@@ -155,8 +157,7 @@ def read_message(path: str | Path, what: str) -> Message:
         _require_schema(message, what)
     except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError, UsageError) as error:
         raise SummaryError(f"{path} is not a whole {what}: {error}") from error
-    digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in sorted(arrays))).hexdigest()
-    return Message(**{**vars(message), "path": path, "digest": digest})
+    return Message(**{**vars(message), "path": path})
 
 
 def _require_schema(message: Message, what: str) -> None:

@@ -5,7 +5,7 @@ else is refused with the difference shown, because two answers that differ in on
 or person by subtraction. So the same request gets the same answer, to the last bit, and of different requests for a
 round (a site joined, another withdrew) a few are answered; with noise, whose budget is that of one answer, one is.
 
-People are kept as salted hashes of id, label, covariates and series. Round 1 may begin anew once as many people as the
+People are kept as salted hashes of label, covariates and series. Round 1 may begin anew once as many people as the
 minimum count have gone, or come, so that the difference is never of a few.
 """
 
@@ -63,10 +63,10 @@ class Ledger:
             "min_per_class": least,
             "regions": cohort.atlas.name,
         }
-        people = self._people(cohort, covariates)
+        people = self._people(cohort, self.content["terms"].get("covariates", covariates))
         gone, new = (sum((Counter(a) - Counter(b)).values()) for a, b in self._both(people))
         if request is None and not (self.content["people"] and not gone and not new):
-            self._begin(terms, people, gone, new, min_count)
+            self._begin(terms, self._people(cohort, covariates), gone, new, min_count)
             gone = new = 0
         if not self.content["people"]:
             raise SummaryError(
@@ -139,7 +139,7 @@ class Ledger:
         return [(self.content["people"], people), (people, self.content["people"])]
 
     def _people(self, cohort: Cohort, covariates: Sequence[str]) -> list[str]:
-        rows = cohort.table[["subject", "label", *covariates]].astype(str).to_numpy().tolist()
+        rows = cohort.table.reindex(columns=["label", *covariates]).astype(str).to_numpy().tolist()
         told = zip(rows, cohort.series_digests, strict=True)
         return sorted(content_hash([self.content["salt"], row, digest]) for row, digest in told)
 

@@ -1,0 +1,219 @@
+"""Attacks on what leaves a hospital, written down as whoever holds the files would carry them out; each must fail."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import brainroam
+from brainroam.core.connectivity import cohort_edges
+from brainroam.core.site_summary import SiteProducts, own_residuals
+from brainroam.errors import SummaryError, UsageError
+from brainroam.execution.federation import answer
+from brainroam.execution.federation.disclosure import drawn_in, recognisable, singled_out, told_covariates
+from brainroam.execution.federation.files import REQUEST, Message, Settings
+from brainroam.execution.federation.ledger import Ledger
+
+REAL = "CMU", "CALTECH", "OHSU", "SBL"
+
+
+@pytest.fixture(scope="module")
+def hospital():
+    return brainroam.make_cohort(n_sites=2, n_per_site=60, n_rois=16, seed=3).select(["S01"])
+
+
+def with_column(cohort, values, name="special"):
+    return cohort.with_columns(pd.DataFrame({name: np.asarray(values, dtype=float)})).using(["age", "sex", name])
+
+
+def request_to(cohort, number, arrays, covariates=("age", "sex"), settings=None, sites=("S01", "S02", "S03")):
+    first = answer(cohort)
+    like = settings or first.settings, first.atlas, list(covariates)
+    return Message(REQUEST, number, *like, arrays, sites=list(sites))
+
+
+def guess_of(summary, cohort, person):
+    """What round 1 says of somebody whose covariates are known: level plus slopes, and half of the contrast."""
+    raw = cohort.covariates(summary.covariates).to_numpy(dtype=float)[person]
+    arrays = summary.arrays
+    share = arrays["counts"][1 - cohort.labels[person]] / arrays["counts"].sum()
+    side = (2 * cohort.labels[person] - 1) * share
+    return arrays["fit.intercept"] + raw @ np.nan_to_num(arrays["fit.coef"]) + side * arrays["contrast"]
+
+
+def told_of(summary, cohort, person):
+    """How the guess goes along with the person's own deviation from everybody else."""
+    edges = cohort_edges(cohort, "log", 0.7, True)
+    usual = np.nanmean(np.delete(edges, person, axis=0), axis=0)
+    known = np.isfinite(guess := guess_of(summary, cohort, person)) & np.isfinite(edges[person])
+    return np.corrcoef((guess - usual)[known], (edges[person] - usual)[known])[0, 1]
+
+
+def test_one_bearer_of_a_level_is_not_told(hospital):
+    alone = with_column(hospital, np.eye(60)[7])
+    summary = answer(alone)
+    assert "fewer than 5" in summary.withheld["special"]
+    assert np.isnan(summary.arrays["covariate_mean"][:, 2]).all()
+    assert np.isnan(summary.arrays["fit.coef"][2]).all()
+    assert not summary.arrays["covariate_scatter"][2].any()
+    assert told_of(summary, alone, 7) < 0.8
+
+
+@pytest.mark.parametrize("far", [60.0, 1.0, -1e4])
+def test_one_outlier_in_a_numeric_column_is_not_told(hospital, far):
+    volumes = np.random.default_rng(0).normal(200, 1, 60).round(2)
+    volumes[7] = far
+    alone = with_column(hospital, volumes)
+    table, why = told_covariates(alone.covariates(), alone.labels, 5)
+    assert "special" in why
+    assert table["special"].isna().all() or table["special"].min() > 190
+    assert told_of(answer(alone), alone, 7) < 0.8
+
+
+def test_cells_of_two_columns_and_of_class_hold_the_count(hospital):
+    y, rng = hospital.labels, np.random.default_rng(0)
+    table = pd.DataFrame({"sex": np.tile([0, 1], 30)})
+    table["left"] = np.where(table["sex"] == 0, rng.permutation(np.tile([0, 1], 30)), 0)  # one left-handed woman
+    table.loc[1, "left"] = 1
+    assert set(told_covariates(table, rng.permutation(np.tile([0, 1], 30)), 5)[1]) == {"left"}
+    treated = np.where(y == 0, rng.permuted(np.tile([0, 1], 30)), 0)
+    treated[np.flatnonzero(y == 1)[:2]] = 1  # two cases of the level
+    assert "treated" in told_covariates(pd.DataFrame({"treated": treated}), y, 5)[1]
+    unknown = pd.DataFrame({"dose": np.where(np.arange(60) < 3, 1.0, np.nan)})
+    assert "dose" in told_covariates(unknown, y, 5)[1]
+
+
+def test_leverage_stays_below_the_bound_at_every_edge(hospital):
+    """By the definition: how far the told numbers move when one person's value does, at every edge."""
+    table, y = hospital.covariates(), hospital.labels
+    told, _ = told_covariates(table.reset_index(drop=True), y, 5)
+    design = np.column_stack([np.ones(60), told.to_numpy(), y])
+    hat = design @ np.linalg.pinv(design)
+    assert np.diag(hat).max() <= 0.3
+    edges = cohort_edges(hospital, "log", 0.7, True)
+    assert not singled_out(edges, told, y, 1.345, 5).any()
+    assert singled_out(edges, told, y, 0.01, 5).any()  # a median regression passes through single people
+    few = np.where((np.arange(60)[:, None] < 52) & (y == 1)[:, None] & (np.arange(len(edges.T)) < 4), np.nan, edges)
+    assert singled_out(few, told, y, 1.345, 5)[:4].all()
+
+
+def test_a_small_site_with_few_on_an_edge_drops_it(hospital):
+    series = [x * np.r_[float(i < 3), np.ones(15)] for i, x in enumerate(hospital.series)]
+    part = brainroam.Cohort(series, hospital.table)
+    summary = answer(part)
+    assert np.isnan(summary.arrays["fit.intercept"][:15]).all()
+    assert np.isnan(summary.arrays["contrast"][:15]).all()
+    assert summary.withheld["edges"].startswith("15 ")
+
+
+def test_who_lacks_a_region_is_not_found_in_the_products():
+    """The row of F that vanishes on the edges somebody lacks is that person's residual, where it is the only one."""
+    cohort = brainroam.make_cohort(n_sites=2, n_per_site=28, n_rois=40, seed=3).select(["S01"])
+    series = [x * np.r_[float(i != 7), np.ones(39)] for i, x in enumerate(cohort.series)]
+    cohort = brainroam.Cohort(series, cohort.table, covariates=[])
+    edges, asked = cohort_edges(cohort, "log", 0.7, True), np.arange(300)
+    nothing = pd.DataFrame(index=range(28))
+    residuals = np.nan_to_num(own_residuals(edges[:, asked], nothing, 1.345)[1])
+
+    def found(factor):
+        rows = np.linalg.svd(factor[:, :39])[0].T @ factor  # those that vanish on the 39 edges come last
+        return max(abs(np.corrcoef(row, residuals[7])[0, 1]) for row in rows if row.std() > 1e-9)
+
+    open_ = SiteProducts.of(asked, edges[:, asked], cohort.labels, nothing, 1.345)
+    assert found(open_.factor) > 0.99
+    request = request_to(cohort, 2, {"edges": asked, "centre": np.zeros(300)}, covariates=[])
+    sent = answer(cohort, request).arrays
+    assert np.isnan(sent["sums"][:, :39]).all()
+    assert np.abs(sent["factor"][:, :39]).max() < 1e-12
+    assert not recognisable(residuals[:, 39:], np.isnan(edges[:, 39:300]), 5).any()
+
+
+def test_chosen_coefficients_bring_no_column_back(hospital):
+    hiv = with_column(hospital, np.eye(60)[7] + np.eye(60)[8])
+    reading = {"0.edges": np.array([0]), "0.weights": np.array([1.0]), "0.mean_intercept": np.zeros(1)}
+    moments = {"0.covariate_mean": np.zeros(3), "0.covariate_std": np.ones(3)}
+    reading |= moments | {"0.mean_coef": np.array([[0.0], [0.0], [-1e9]])}
+    request = request_to(hiv, 3, reading, ["age", "sex", "special"])
+    told = answer(hiv, request).arrays
+    assert np.abs(told["mean"]).max() < 10
+    assert np.abs(told["bins"][:, 2]).max() < 10
+    with pytest.raises(SummaryError, match="special"):
+        answer(hospital.using(["age", "sex"]), request)
+
+
+def test_scores_that_single_somebody_out_are_drawn_in():
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=40)
+    assert drawn_in(score, 5) is score
+    for n in (1, 2, 4):
+        apart = score + 50 * (np.arange(40) < n)
+        assert drawn_in(apart, 5).max() < 5
+
+
+def test_round_one_fixes_people_settings_and_covariates(hospital, tmp_path):
+    plain = hospital.using(["age"])
+    rounds = {"edges": np.arange(20), "centre": np.zeros(20)}
+
+    def send(cohort, request=None, **options):
+        return answer(cohort, request, ledger=Ledger(tmp_path, "S01"), **options)
+
+    asked = request_to(plain, 2, rounds, ["age"])
+    with pytest.raises(SummaryError, match="record"):
+        send(plain, asked)
+    first = send(plain)
+    again = send(plain)
+    assert all(np.array_equal(first.arrays[name], again.arrays[name], equal_nan=True) for name in first.arrays)
+    with pytest.raises(SummaryError, match="covariates"):
+        send(hospital)
+    with pytest.raises(SummaryError, match="huber_k 1.345, now 0.5"):
+        send(plain, request_to(plain, 2, rounds, ["age"], Settings(huber_k=0.5)))
+    with pytest.raises(SummaryError, match="min_count"):
+        send(plain, asked, min_count=3)
+    with pytest.raises(SummaryError, match="1 of them"):
+        send(plain.subset(range(1, 60)), asked)
+    with pytest.raises(SummaryError, match="1 people"):
+        send(plain.subset(range(1, 60)))
+    swapped = plain.with_columns(plain.table[["label"]].where(np.arange(60)[:, None] > 0, 1 - plain.table[["label"]]))
+    with pytest.raises(SummaryError, match="gone or changed"):
+        send(swapped, asked)
+    for start in (0, 1, 2):
+        send(plain, request_to(plain, 2, {"edges": np.arange(start, 20), "centre": np.zeros(20 - start)}, ["age"]))
+    with pytest.raises(SummaryError, match="answers no more"):
+        send(plain, request_to(plain, 2, {"edges": np.arange(3, 20), "centre": np.zeros(17)}, ["age"]))
+    strange = {"0.edges": np.array([99]), "0.weights": np.ones(1), "0.mean_intercept": np.zeros(1)}
+    strange |= {"0.mean_coef": np.zeros((1, 1)), "0.covariate_mean": np.zeros(1), "0.covariate_std": np.ones(1)}
+    with pytest.raises(SummaryError, match="did not ask"):
+        send(plain, request_to(plain, 3, strange, ["age"]))
+    send(plain.subset(range(6, 60)))  # six have gone: the difference is of as many as a mean may be
+
+
+def test_noise_is_the_same_for_the_same_request(hospital, tmp_path):
+    from brainroam.execution.federation import Protection
+
+    def send():
+        ledger = Ledger(tmp_path, "S01")
+        return answer(hospital.using([]), protection=Protection(1.0), ledger=ledger).arrays["contrast"]
+
+    np.testing.assert_array_equal(send(), send())
+
+
+def test_the_count_goes_up_only(hospital):
+    with pytest.raises(UsageError, match="min-count"):
+        answer(hospital, min_count=2)
+    assert answer(hospital, min_count=12).min_count == 12
+
+
+def test_the_left_hander_of_real_sites_is_not_recovered(abide_root):
+    """One left-hander each at CMU, CALTECH, OHSU and SBL, where they were recovered to the last digit."""
+    table = pd.read_csv(next(abide_root.glob("Phenotypic*.csv")))
+    left = set(table.loc[table["HANDEDNESS_CATEGORY"] == "L", "SUB_ID"].astype(int))
+    cohort, tried = brainroam.load_cohort(abide_root, atlas="aal"), 0
+    for name in set(REAL) & set(cohort.sites):
+        site = cohort.select([name])
+        hand = site.table["subject"].str[-7:].astype(int).isin(left).to_numpy(dtype=float)
+        if hand.sum() != 1:
+            continue
+        site, person, tried = with_column(site, hand, "left"), int(hand.argmax()), tried + 1
+        summary = answer(site, min_per_class=5)
+        assert "left" in summary.withheld
+        assert told_of(summary, site, person) < 0.75
+    assert tried
