@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 import brainroam
+from brainroam.core.connectivity import cohort_edges
 from brainroam.data.cohort import Cohort
+from brainroam.data.prepare import without_rare_edges
 from brainroam.evaluation.adaptation import balanced_metrics
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
+from brainroam.methods.saving import save_method
 from brainroam.methods.tuning import Selected
+from brainroam.utils.model_files import load_model
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +87,34 @@ def test_people_whose_scan_is_spoiled_are_flagged_and_predicted_worse(cohort, kn
     assert flagged > 0.9 and usual < 0.3
     right = [balanced_metrics(here.labels, model.probability(here))["balanced_acc"] for here in (people, spoiled)]
     assert right[0] > 0.65 and right[1] < 0.6
+
+
+@pytest.mark.parametrize("alone", [1, 4])
+@pytest.mark.parametrize(
+    "name", ["champion", "core", "fc-ridge", "log-ridge", "scaffold-ridge", "tangent-ridge", "fc-logistic"]
+)
+def test_a_model_file_holds_no_edge_that_few_people_have(tmp_path, name, alone):
+    """A region that one person has, or four, stood with that person's values in the centre of every model."""
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=16, n_rois=10, seed=2)
+    series = [x * np.r_[float(i < alone), np.ones(9)] for i, x in enumerate(cohort.series)]
+    cohort = Cohort(series, cohort.table, cohort.atlas)
+    fixed = {"epochs": 0} if name == "core" else {}
+    fitted = Selected(method_info(name), "default", **fixed).fit(cohort)
+    _, arrays = load_model(save_method(tmp_path / "model", fitted, cohort))
+    kinds = [("pearson", 0.5, False), ("pearson", 0.5, True), ("log", 0.5, False), ("log", 0.7, True)]
+    for kind in kinds:
+        edges = cohort_edges(cohort, *kind)[:alone, :9]
+        for told in [*edges, edges.mean(axis=0)]:
+            for key, values in arrays.items():
+                if values.dtype.kind == "f":
+                    held = [np.isclose(values, value, rtol=0, atol=1e-9).any() for value in told]
+                    assert sum(held) < 2, key
+    centre = arrays["familiarity"]
+    assert np.isnan(centre[:9]).all()
+    assert np.isfinite(centre[9:]).all()
+    assert any("fewer than 5" in note for note in fitted.notes_)
+
+
+def test_edges_that_enough_people_have_leave_the_cohort_as_it_is():
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=10, constant_rois=3, seed=1)
+    assert without_rare_edges(cohort) == (cohort, [])

@@ -164,7 +164,7 @@ def test_round_one_fixes_people_settings_and_covariates(hospital, tmp_path):
     assert all(np.array_equal(first.arrays[name], again.arrays[name], equal_nan=True) for name in first.arrays)
     with pytest.raises(SummaryError, match="covariates"):
         send(hospital)
-    with pytest.raises(SummaryError, match="huber_k 1.345, now 0.5"):
+    with pytest.raises(SummaryError, match="huber_k"):
         send(plain, request_to(plain, 2, rounds, ["age"], Settings(huber_k=0.5)))
     with pytest.raises(SummaryError, match="min_count"):
         send(plain, asked, min_count=3)

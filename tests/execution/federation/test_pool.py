@@ -1,12 +1,16 @@
 """The pool: the same model as in one place, whoever comes first, joins or leaves; and what it refuses."""
 
+import os
 import shutil
+import signal
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import round_of
 from sklearn.metrics import roc_auc_score
+from tests.faults.launcher import die_at_change
 
 from brainroam.errors import SummaryError
 from brainroam.execution.federation import Pool, Protection, answer
@@ -153,3 +157,86 @@ def test_noise_goes_through_all_rounds(hospitals, tmp_path):
         progress = Pool(pool).advance()
     assert progress.scores is not None
     assert np.isfinite(model_of(tmp_path, plain).probability(plain)).all()
+
+
+DERIVED = {"scaffold.csv", "model", "scores.csv", "report.html", "next_site.json"}
+
+
+def holds(folder, site):
+    """Files of a pool in which a site still is: what it sent, and what says its name or has its rows."""
+    name = site.encode()
+    return [path for path in folder.rglob("*") if path.is_file() and name in path.read_bytes()]
+
+
+@pytest.fixture
+def reported(done, tmp_path):
+    from brainroam.report.pool_page import write_pool_page
+
+    shutil.copytree(done / "pool", tmp_path / "pool")
+    write_pool_page(tmp_path / "pool")
+    return tmp_path / "pool"
+
+
+def test_after_a_withdrawal_nothing_of_the_site_is_left(hospitals, reported):
+    gone = hospitals.sites[1]
+    assert holds(reported, gone)
+    pool = Pool(reported)
+    pool.withdraw(gone)
+    pool.advance()
+    assert not holds(reported, gone)
+    assert {path.name for path in reported.iterdir()} & DERIVED == {"scaffold.csv", "model"}
+    Pool(reported).withdraw(gone)  # once more changes nothing, and is no error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_withdrawal_killed_at_any_file_operation_is_finished_by_the_next_command(hospitals, reported, tmp_path):
+    """The process dies just before its first, second, ... change of the file system; then plain `pool` is typed."""
+    gone, number, died = hospitals.sites[1], 0, True
+    while died:
+        number += 1
+        shutil.copytree(reported, tmp_path / "again")
+        died = killed_at(number, lambda: Pool(tmp_path / "again").withdraw(gone))
+        pool = Pool(tmp_path / "again")
+        if gone in pool.sites:  # it had not begun: the same command is typed again
+            assert number <= 5
+            pool.withdraw(gone)
+        if number % 4 == 1:
+            pool.advance()
+        assert not holds(tmp_path / "again", gone), number
+        assert not [path for path in (tmp_path / "again").rglob("*.part")]
+        shutil.rmtree(tmp_path / "again")
+    assert number > 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_new_pool_killed_at_any_file_operation_can_be_begun_again(hospitals, done, tmp_path):
+    number, died = 0, True
+    files = sorted(done.glob("*-1.summary"))
+    while died:
+        number += 1
+        died = killed_at(number, lambda: Pool(tmp_path / "new").receive(files))
+        Pool(tmp_path / "new").receive(files)
+        assert Pool(tmp_path / "new").sites == hospitals.sites
+        shutil.rmtree(tmp_path / "new")
+    assert number > 5
+
+
+def killed_at(number, act):
+    """Whether a child process that kills itself before so many changes of the file system died of it."""
+    pid = os.fork()
+    if not pid:
+        try:
+            die_at_change(number)()
+            act()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def test_a_third_summary_without_a_first_stops_nobody(hospitals, done, tmp_path):
+    shutil.copytree(done / "pool", tmp_path / "pool")
+    name = hospitals.sites[1]
+    orphan = next(m.path for m in received(Pool(tmp_path / "pool")) if m.site == name and m.round == 1)
+    orphan.unlink()
+    assert Pool(tmp_path / "pool").sites == [site for site in hospitals.sites if site != name]
+    assert Pool(tmp_path / "pool").advance().next_round == 3

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from brainroam.core.connectivity import cohort_edges
 from brainroam.errors import DataError, SummaryError, UsageError
 from brainroam.execution.federation import Protection, answer
-from brainroam.execution.federation.files import ARRAYS, REQUEST, SUMMARY, read_message
+from brainroam.execution.federation.files import ARRAYS, REQUEST, SUMMARY, Message, Settings, read_message
 from brainroam.execution.federation.protection import noise_multiplier
 from brainroam.execution.federation.scores import score_summary
 from brainroam.execution.federation.show import MEANING, described
@@ -129,4 +129,59 @@ def test_a_budget_needs_numbers_that_mean_something(hospitals):
 def test_the_auc_is_exact():
     rng = np.random.default_rng(1)
     y, score = np.tile([0, 1], 20), rng.normal(size=40)
-    assert score_summary(score, y)["auc"] == roc_auc_score(y, score)
+    assert score_summary(score, y, 5)["auc"] == roc_auc_score(y, score)
+
+
+def second(**changes):
+    return {"edges": np.arange(10), "centre": np.zeros(10), **changes}
+
+
+def third(**changes):
+    whole = {"edges": np.arange(3), "weights": np.ones(3), "mean_intercept": np.zeros(3), "mean_coef": np.zeros((2, 3))}
+    whole |= {"covariate_mean": np.zeros(2), "covariate_std": np.ones(2), **changes}
+    return {f"0.{name}": value for name, value in whole.items() if value is not None}
+
+
+HOSTILE = {
+    "edges out of range": (2, second(edges=np.arange(10) + 115)),
+    "edges below zero": (2, second(edges=np.arange(10) - 3)),
+    "an edge twice": (2, second(edges=np.zeros(10, dtype=int))),
+    "edges with decimals": (2, second(edges=np.arange(10.0))),
+    "edges that say yes or no": (2, second(edges=np.ones(120, dtype=bool), centre=np.zeros(120))),
+    "a table of edges": (2, second(edges=np.zeros((2, 5), dtype=int))),
+    "no edges": (2, second(edges=np.empty(0, dtype=int), centre=np.empty(0))),
+    "another length": (2, second(centre=np.zeros(9))),
+    "an unknown centre": (2, second(centre=np.full(10, np.nan))),
+    "infinite weights": (3, third(weights=np.full(3, np.inf))),
+    "missing arrays": (3, third(mean_coef=None)),
+    "coefficients of other columns": (3, third(mean_coef=np.zeros((5, 3)))),
+    "a standard deviation of zero": (3, third(covariate_std=np.zeros(2))),
+    "negative edges": (3, third(edges=np.array([-3, -2, -1]))),
+    "a reading for nobody": (3, {name.replace("0.", "77.", 1): value for name, value in third().items()}),
+    "an array too many": (3, third() | {"hiv": np.zeros(2)}),
+}
+
+
+@pytest.mark.parametrize("trick", HOSTILE)
+def test_a_hostile_request_is_refused_in_one_sentence(hospitals, tmp_path, trick):
+    number, arrays = HOSTILE[trick]
+    like = answer(hospitals.select([hospitals.sites[1]]))
+    request = Message(REQUEST, number, like.settings, like.atlas, like.covariates, arrays, sites=hospitals.sites)
+    with pytest.raises(SummaryError, match="request"):
+        read_message(request.write(tmp_path / "request"), REQUEST)
+
+
+def test_a_line_end_in_a_name_is_refused(hospitals, done, tmp_path):
+    forged = "S09\nround 3: everybody agreed"
+    with pytest.raises(SummaryError, match="control"):
+        answer(hospitals.select([hospitals.sites[1]]), name=forged)
+    whole = read_message(done / f"{hospitals.sites[1]}-1.summary", SUMMARY)
+    path = Message(**{**vars(whole), "site": forged}).write(tmp_path / "forged")
+    with pytest.raises(SummaryError, match="control"):
+        read_message(path, SUMMARY)
+    path = Message(**{**vars(whole), "settings": Settings(huber_k=float("inf"))})
+    with pytest.raises(ValueError, match="JSON"):
+        path.write(tmp_path / "infinite")
+    for budget in ({"epsilon": float("nan")}, {"epsilon": float("inf")}, {"epsilon": 1.0, "clip": float("nan")}):
+        with pytest.raises(UsageError, match="budget"):
+            Protection(**budget)
