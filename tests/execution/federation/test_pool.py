@@ -203,7 +203,7 @@ def test_a_withdrawal_killed_at_any_file_operation_is_finished_by_the_next_comma
         if number % 4 == 1:
             pool.advance()
         assert not holds(tmp_path / "again", gone), number
-        assert not [path for path in (tmp_path / "again").rglob("*.part")]
+        assert not list((tmp_path / "again").rglob("*.part"))
         shutil.rmtree(tmp_path / "again")
     assert number > 10
 
