@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 from scipy.stats import t
 
 from brainroam.audit.candidates import Candidate
 from brainroam.audit.finding import Check
 from brainroam.data.cohort import Cohort
+from brainroam.data.groups import people_of, persons
 from brainroam.errors import EmptyScaffoldError
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.metrics import auc
@@ -20,6 +22,8 @@ FEWEST = 19  # permutations with which p can reach it
 def permuted_within_site(cohort: Cohort, seed: int) -> Cohort:
     """The same people with labels permuted within each site; every site keeps its share of cases.
 
+    A person's scans get one label: they are not exchangeable with those of others.
+
     >>> from brainroam.data.synthetic import make_cohort
     >>> cohort = make_cohort(n_sites=2, n_per_site=8, n_rois=8)
     >>> shuffled = permuted_within_site(cohort, seed=0)
@@ -27,8 +31,11 @@ def permuted_within_site(cohort: Cohort, seed: int) -> Cohort:
     (False, np.True_)
     """
     rng = np.random.default_rng(seed)
-    table = cohort.table[["site", "label"]]
-    return cohort.with_columns(table.groupby("site")[["label"]].transform(rng.permutation))
+    keys = [cohort.table["site"], persons(cohort.table), cohort.table["label"]]
+    unit = pd.DataFrame(dict(enumerate(keys))).groupby([0, 1, 2], sort=False).ngroup()
+    people = cohort.table.loc[~unit.duplicated(), ["site", "label"]].reset_index(drop=True)
+    permuted = people.groupby("site")["label"].transform(rng.permutation)
+    return cohort.with_columns(pd.DataFrame({"label": permuted.to_numpy()[unit]}))
 
 
 def held_out_scores(
@@ -50,9 +57,12 @@ def held_out_scores(
 
 
 def mean_auc(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
-    """Mean over held-out sites of their AUC."""
-    scored = held_out_scores(candidate, cohort, seed)
-    return float(np.mean([auc(cohort.labels[test], scores) for _, test, scores in scored]))
+    """Mean over held-out sites of their AUC; a person counts once, with the mean score of the scans."""
+    table, found = cohort.table, []
+    for _, test, scores in held_out_scores(candidate, cohort, seed):
+        people = people_of(table.iloc[test].assign(score=scores))
+        found.append(auc(people["label"].to_numpy(), people["score"].to_numpy()))
+    return float(np.mean(found))
 
 
 def shuffle_checks(name: str, real: float, shuffled: Sequence[float]) -> Iterator[Check]:

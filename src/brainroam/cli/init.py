@@ -118,9 +118,9 @@ def init(
 
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
     write_text(out, study_text(guess, out.parent, chosen, known, jobs or (1 if is_small(cohort) else _cores())))
-    cases = int((cohort.table["label"] == 1).sum())
+    cases = int((cohort.people["label"] == 1).sum())
     typer.echo(
-        f"{len(cohort)} people of {len(cohort.sites)} sites, {cases} with the condition, "
+        f"{cohort.counted} of {len(cohort.sites)} sites, {cases} with the condition, "
         f"{cohort.n_rois} regions; {len(cohort.excluded)} left out"
     )
     typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")
@@ -246,7 +246,7 @@ ABOUT = {
     "sex_codes": "what they mean: male, female or missing",
     "group_col": "families, which no split takes apart",
     "sheet": "of the workbook",
-    "sessions": "of several: first, all (rows of their own, kept together), or average",
+    "sessions": "of several: first, all (a person still counts once), or average",
     "runs": "of several: concatenate (each standardised first), or first",
     "case": "the condition",
     "control": "the controls",

@@ -79,7 +79,7 @@ def fit(
         typer.echo(f"note: {note}")
     if cohort.on_disk:
         discard_work(work_beside(out))
-    people = f"{len(cohort)} people of {len(cohort.sites)} sites"
+    people = f"{cohort.counted} of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
     share = selected.calibration_.prevalence
     typer.echo(

@@ -126,9 +126,7 @@ def convert(
         path = path.rename(out)
     show_excluded(cohort.excluded)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
-    typer.echo(
-        f"{len(cohort)} people of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}"
-    )
+    typer.echo(f"{cohort.counted} of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}")
 
 
 @takes_data
@@ -173,7 +171,7 @@ def scaffold(
     discard_work(out / "work")
     for note in evidence.deconfounder.notes_:
         typer.echo(f"note: {note}")
-    people = f"{len(cohort)} people of {len(cohort.sites)} sites"
+    people = f"{cohort.counted} of {len(cohort.sites)} sites"
     typer.echo(f"{len(found)} of {len(found.consensus)} edges, from {people}: {path}")
 
 

@@ -40,9 +40,10 @@ def write_json(path: Path, content: Any) -> None:
 def show_check(report: "CheckReport") -> None:
     """Print a check: the sites, who was left out, and the findings, the gravest first."""
     console, cohort = Console(highlight=False), report.cohort
+    scans = f", {cohort['n_scans']} scans" if cohort["n_scans"] > cohort["n_people"] else ""
     unlabelled = f", {cohort['n_unlabelled']} without a label" if cohort["n_unlabelled"] else ""
     console.print(
-        f"[bold]{cohort['n_people']} people, {_count(cohort['n_sites'], 'site')}[/bold]: "
+        f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
         f"{cohort['n_cases']} cases, {cohort['n_controls']} controls{unlabelled}; "
         f"{cohort['n_rois']} regions ({escape(visible(cohort['atlas']))})"
     )

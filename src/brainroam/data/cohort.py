@@ -14,6 +14,7 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.features import FeatureFolder
+from brainroam.data.groups import people_and_scans, people_of, persons
 from brainroam.data.names import site_names
 from brainroam.data.validation import common_width, frozen_series, validated_table
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
@@ -28,6 +29,7 @@ NO_COVARIATES = {
     "label": "it is what is predicted, and nobody knows it at a new site",
     "subject": "every person has another id",
     "site": "sites are handled by their names, and a new site has no effect of its own to remove",
+    "person": "every person has another name",
     "group": "it says who must not be split, and new people belong to new families",
 }
 
@@ -62,8 +64,8 @@ class Cohort:
     table : DataFrame
         One row per person: ``subject`` (unique text), ``site``, ``label`` (1 = condition, 0 = control, missing when
         unknown) and, when known, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr`` (seconds),
-        ``group`` (family, or person with several scans, never split) and any other column. ``n_timepoints`` is always
-        taken from the series.
+        ``person`` (whose scan it is, where somebody has several), ``group`` (family, never split), ``institution`` (of
+        the site) and any other column. ``n_timepoints`` is always taken from the series.
     atlas : Atlas, optional
         Names and coordinates of the regions; numbered regions when absent.
     excluded : DataFrame, optional
@@ -117,15 +119,15 @@ class Cohort:
         return len(self._series)
 
     def __repr__(self) -> str:
-        cases = int((self._table["label"] == 1).sum())
+        cases = int((people_of(self._table, ())["label"] == 1).sum())
         return (
-            f"Cohort({len(self)} people, {len(self.sites)} sites, {cases} with the condition, "
+            f"Cohort({self.counted}, {len(self.sites)} sites, {cases} with the condition, "
             f"{self.n_rois} regions of {self.atlas.name!r})"
         )
 
     def _repr_html_(self) -> str:
         """For notebooks: people per site."""
-        sites = self._table.groupby("site")
+        sites = people_of(self._table).groupby("site")
         columns = {
             "people": sites.size(),
             "cases": sites["label"].apply(lambda y: int((y == 1).sum())),
@@ -144,8 +146,23 @@ class Cohort:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A copy of the metadata, one row per person."""
+        """A copy of the metadata, one row per scan: per person, unless somebody has several (`people`)."""
         return self._table.copy()
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """The metadata with one row per site and person, see `brainroam.data.groups.people_of`."""
+        return people_of(self._table).copy()
+
+    @property
+    def n_people(self) -> int:
+        """How many people there are; ``len(cohort)`` counts scans."""
+        return int(persons(self._table).nunique())
+
+    @property
+    def counted(self) -> str:
+        """The number of people, and of scans where these are more: "181 people, 200 scans"."""
+        return people_and_scans(self._table)
 
     @property
     def atlas(self) -> Atlas:

@@ -1,18 +1,77 @@
-"""People who belong together: the column ``group`` names a family, or a person with several scans.
+"""Who is one person, and who belongs together: the columns ``person`` and ``group``.
 
-Relatives, and two scans of one person, resemble each other. One of them in training and another held out is a leak, so
-everybody of a group stays on one side of every split. People without a group stand alone.
+A row is a scan. ``person`` names whose it is, where somebody has several; ``group`` names a family. Relatives, and two
+scans of one person, resemble each other. One of them in training and another held out is a leak, so everybody of a
+group stays on one side of every split, and the scans of a person are of one group. Whoever has neither stands alone.
+
+Relatives are counted one by one. Scans of one person are one measurement: wherever people are counted, permuted or
+tested, a person stands once, with the mean of the scans (`people_of`).
 """
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.names import canonical
-from brainroam.errors import listed
+from brainroam.errors import counted, listed
 
 LARGE, MOST = 5, 0.2  # a group of more people than this, and of more than this share of everybody, is no family
+
+
+def validated_persons(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with ``person`` as text, one's own id where empty, and the scans of a person in one ``group``.
+
+    >>> table = pd.DataFrame({"subject": ["a1", "a2", "b"], "person": ["a", "a", None], "group": ["F", None, None]})
+    >>> validated_persons(table)[["person", "group"]].to_numpy().tolist()
+    [['a', 'F'], ['a', 'F'], ['b', None]]
+    """
+    person = persons(table)
+    known = table["group"] if "group" in table else pd.Series(None, table.index, dtype=object)
+    of_person = known.groupby(person).transform("first")
+    several = person.map(person.value_counts()) > 1
+    group = of_person.where(of_person.notna(), person.where(several, None))
+    return table.assign(person=person, group=group.astype(object).where(group.notna(), None))
+
+
+def persons(table: pd.DataFrame) -> pd.Series:
+    """Whose scan each row is: ``person``, or the row's own ``subject`` (or number) where that is not said."""
+    subject = table["subject"].astype(str) if "subject" in table else pd.Series(table.index.astype(str), table.index)
+    if "person" not in table:
+        return subject
+    named = table["person"].notna() & (table["person"].astype(str).str.strip() != "")
+    return table["person"].astype(str).str.strip().where(named, subject)
+
+
+def people_of(table: pd.DataFrame, by: Sequence[str] = ("site",)) -> pd.DataFrame:
+    """One row per person instead of one per scan: numbers are means over the scans, the rest is that of the first.
+
+    ``subject`` becomes the name of the person. A person counts once for each value of ``by``, and once for each label
+    where scans differ in it.
+
+    >>> scans = pd.DataFrame({"subject": ["a1", "a2", "b"], "person": ["a", "a", "b"], "site": "A", "label": [1, 1, 0],
+    ...     "score": [1.0, 3.0, 0.0]})
+    >>> people_of(scans)[["subject", "label", "score"]].to_numpy().tolist()
+    [['a', 1, 2.0], ['b', 0, 0.0]]
+    """
+    if "person" not in table or (persons(table) == table["subject"].astype(str)).all():
+        return table
+    keys = [*by, "subject", "label"]
+    rest = [name for name in table if name not in keys]
+    how = {name: "mean" if pd.api.types.is_numeric_dtype(table[name]) else "first" for name in rest}
+    groups = table.assign(subject=persons(table)).groupby(keys, sort=False, dropna=False, observed=True)
+    return groups.agg(how).reset_index()[list(table)]
+
+
+def people_and_scans(table: pd.DataFrame) -> str:
+    """How many people, and how many scans where these are more.
+
+    >>> people_and_scans(pd.DataFrame({"subject": ["a1", "a2", "b"], "person": ["a", "a", "b"]}))
+    '2 people, 3 scans'
+    """
+    n = persons(table).nunique()
+    return counted(n, "person", "people") + (f", {len(table)} scans" if n < len(table) else "")
 
 
 def validated_groups(table: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from brainroam.data.groups import validated_groups
+from brainroam.data.groups import validated_groups, validated_persons
 from brainroam.data.names import refuse_aliases
 from brainroam.errors import CONTROL, DataError, listed
 
@@ -41,7 +41,7 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
     if len(twice):
         raise DataError(
             f"the same subject id stands more than once: {listed(twice)}; every person needs an id of their own "
-            "(name a person with several scans in the column 'group', and each scan in 'subject')"
+            "(name a person with several scans in the column 'person', and each scan in 'subject')"
         )
     refuse_aliases(table["site"], "site")
     for name in NUMERIC:
@@ -54,6 +54,8 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
         )
     if not table["label"].isna().any():
         table["label"] = table["label"].astype(int)
+    if "person" in table:
+        table = validated_persons(table)
     if "group" in table:
         table = validated_groups(table)
     return table[[*COLUMNS[:-1], *(name for name in table.columns if name not in COLUMNS)]]

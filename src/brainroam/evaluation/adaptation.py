@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import Calibration
+from brainroam.data.groups import people_of
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
@@ -117,8 +118,8 @@ def _order(column: pd.Series) -> pd.Series:
 def _of_run(
     spec: RunSpec, result: Mapping[str, Any], controls: Sequence[int], n_draws: int, seed: int
 ) -> Iterator[dict[str, Any]]:
-    known, people = result["next_site"], result["predictions"]
-    label, score = np.array(people["label"]), np.array(people["score"], dtype=float)
+    known, people = result["next_site"], people_of(pd.DataFrame(result["predictions"]), ())
+    label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
     calibration = Calibration(**known["calibration"])
     shifts = {name: SiteShift.of_row(values) for name, values in known["shifts"].items()}
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from brainroam.data.groups import people_of
 from brainroam.evaluation.adaptation import Record, left_out
 from brainroam.methods.prediction_sets import PredictionSets
 
@@ -17,7 +18,8 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per method, ``level``, ``site`` and ``seed``: people ``n``, the share whose set holds their label
+        One row per method, ``level``, ``site`` and ``seed``: people ``n`` (one with several
+        scans counts once, each scan for its part), the share whose set holds their label
         (``covered``; of cases and of controls), the share with one label in the set (``decided``), and of these the
         share with the right one (``right``).
 
@@ -31,18 +33,19 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
     """
     rows = []
     for spec, result in left_out(records):
-        known, people = result["next_site"], result["predictions"]
-        label, score = np.array(people["label"]), np.array(people["score"], dtype=float)
+        known, people = result["next_site"], pd.DataFrame(result["predictions"])
+        label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
         sets = PredictionSets(known["n_sites"], {float(level): tuple(pair) for level, pair in known["sets"].items()})
         for level in sets.limits:
             words = sets(score, level)
-            held = (words == "either") | (words == np.where(label == 1, "case", "control"))
-            decided = (words == "case") | (words == "control")
-            of_class = [float(held[label == c].mean()) if (label == c).any() else np.nan for c in (1, 0)]
-            right = float(held[decided].mean()) if decided.any() else np.nan
-            rows.append(
-                (spec.name, level, spec.fold, spec.seed, len(label), *of_class, held.mean(), decided.mean(), right)
-            )
+            decided = ((words == "case") | (words == "control")).astype(float)
+            held = ((words == "either") | (words == np.where(label == 1, "case", "control"))).astype(float)
+            each = people_of(people.assign(held=held, decided=decided, right=held * decided), ())
+            of_class = [each.loc[each["label"] == c, "held"].mean() for c in (1, 0)]
+            shares = each[["held", "decided", "right"]].mean()
+            right = shares["right"] / shares["decided"] if decided.any() else np.nan
+            found = (len(each), *of_class, shares["held"], shares["decided"], right)
+            rows.append((spec.name, level, spec.fold, spec.seed, *found))
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["method", "level", "site", "seed"], ignore_index=True)
 
 

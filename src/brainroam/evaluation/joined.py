@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from brainroam.data.groups import people_of, persons
 from brainroam.errors import RunsError
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.metrics import site_metrics
@@ -75,7 +76,7 @@ def _restricted(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, p
     runs = dict(iter(predictions.groupby(RUN)))
     rows = []
     for row in scores.to_dict("records"):
-        people = runs[tuple(row[name] for name in RUN)]
+        people = people_of(runs[tuple(row[name] for name in RUN)], ())
         label, score, probability = (people[name].to_numpy() for name in ("label", "score", "probability"))
         rows.append(row | site_metrics(label, score, row["threshold"], probability))
     return pd.DataFrame(rows, columns=scores.columns), predictions
@@ -87,8 +88,9 @@ def _study(studies: Mapping[str, Results], shared: pd.DataFrame) -> dict:
         key: [f"{name}{SEPARATOR}{line}" for name, results in studies.items() for line in results.study[key]]
         for key in ("missing", "failed")
     }
-    everybody = {person for results in studies.values() for person in results.predictions["subject"]}
-    left_out = len(everybody) - shared["subject"].nunique()
+    person = pd.concat([results.predictions for results in studies.values()])
+    person = persons(person.drop_duplicates("subject")).set_axis(person["subject"].unique())
+    left_out = person.nunique() - person[shared["subject"].unique()].nunique()
     atlases = dict.fromkeys(str(results.study["atlas"]) for results in studies.values())
     return {
         **first,

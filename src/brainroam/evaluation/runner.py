@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.groups import people_of
 from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
@@ -47,8 +48,9 @@ class Results:
         same as ``site`` unless a fold holds several), ``seed``, the metrics of `metrics.site_metrics`, ``threshold``,
         ``tuning`` and the chosen ``configuration`` as JSON.
     predictions : DataFrame
-        One row per run and held-out person: ``subject``, ``label``, ``score``, ``probability`` (where the share of
-        cases is that of the training people, column ``prevalence`` of the scores) and ``predicted`` class.
+        One row per run and held-out scan: ``subject``, ``person`` and ``institution`` (see `tables`), ``label``,
+        ``score``, ``probability`` (where the share of cases is that of the training people, column ``prevalence`` of
+        the scores) and ``predicted`` class.
     study : dict
         The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``, ``participants``), the ``commands``, and in
         words the runs that are ``missing`` and ``failed``.
@@ -77,7 +79,7 @@ class Results:
 
     @property
     def participants(self) -> pd.DataFrame:
-        """Subject, site, label, age, sex, motion, scan length and TR; empty where an older version kept none."""
+        """Subject, person, site, institution, label, age, sex, motion, scan length and TR, one row per scan."""
         return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
 
 
@@ -242,16 +244,21 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     probability, threshold = model.calibration_(score), model.calibration_.threshold
     explanation = kept_explanation(model.model_, training, held_out)
     site = held_out.table["site"].to_numpy(dtype=str)
+    scans = held_out.table.assign(label=held_out.labels, score=score, probability=probability)
 
     def metrics(who: np.ndarray | slice) -> dict[str, float | int]:
-        return site_metrics(held_out.labels[who], score[who], threshold, probability[who])
+        people = people_of(scans[who], ())
+        label, mean, chance = (people[name].to_numpy() for name in ("label", "score", "probability"))
+        return site_metrics(label, mean, threshold, chance)
 
     several = spec.protocol == "halves"  # one model, so that each of its sites can be measured by itself
+    known = [name for name in ("person", "institution") if name in scans]
     return plain(
         {
             "status": "done",
             "predictions": {
                 "subject": held_out.table["subject"].tolist(),
+                **{name: scans[name].fillna("").astype(str).tolist() for name in known},
                 **({"site": site} if several else {}),
                 "label": held_out.labels,
                 "score": score,

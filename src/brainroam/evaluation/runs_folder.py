@@ -6,7 +6,7 @@
     RUNS/plans/<hash>.json  a command and the runs it asked for
     RUNS/runs/<hash>.json   a run: its spec, and its result or its error
     RUNS/scores.csv         one row per finished run and held-out site
-    RUNS/predictions.csv    one row per finished run and person
+    RUNS/predictions.csv    one row per finished run and scan
     RUNS/ro-crate-metadata.json  where all of it comes from, for archives
     RUNS/superseded/        runs by other code that were asked for again
 
@@ -24,6 +24,7 @@ from typing import Any
 import pandas as pd
 
 from brainroam.data.cohort import Cohort, to_columns
+from brainroam.data.groups import people_of
 from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.code_version import package_of
@@ -45,7 +46,7 @@ from brainroam.utils.csv_text import csv_lines
 from brainroam.utils.files import write_text
 
 #: What is kept of everybody, so that results can be told by age, sex and motion without reading the data again.
-PARTICIPANTS = ("subject", "site", "label", "age", "sex", "mean_fd", "n_timepoints", "tr")
+PARTICIPANTS = ("subject", "person", "site", "institution", "label", "age", "sex", "mean_fd", "n_timepoints", "tr")
 
 
 TABLES = ("scores.csv", "predictions.csv")
@@ -310,7 +311,7 @@ def _describe(cohort: Cohort) -> dict[str, Any]:
         "atlas_hash": atlas_hash(cohort),
         "atlas_citation": cohort.atlas.citation,
         "n_rois": cohort.n_rois,
-        "sites": plain([_describe_site(str(site), people) for site, people in cohort.table.groupby("site")]),
+        "sites": plain([_describe_site(str(site), scans) for site, scans in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
         "participants": plain(to_columns(cohort.table.reindex(columns=list(PARTICIPANTS)))),
         "synthetic": cohort.truth is not None,
@@ -321,19 +322,20 @@ def _describe(cohort: Cohort) -> dict[str, Any]:
 
 def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
     """Kind and number of known values of each covariate, and of motion, which the controls read in any case."""
-    table, used = cohort.table, cohort.covariate_names
+    table, used = people_of(cohort.table, ()), cohort.covariate_names
     return {
         name: {"kind": kind_of(table[name]), "known": int(table[name].notna().sum()), "used": name in used}
         for name in dict.fromkeys([*used, "mean_fd"])
     }
 
 
-def _describe_site(site: str, people: pd.DataFrame) -> dict[str, Any]:
+def _describe_site(site: str, scans: pd.DataFrame) -> dict[str, Any]:
     """Who was scanned there, and for how long; a covariate nobody has is not mentioned."""
-    volumes = people["n_timepoints"]
+    volumes, people = scans["n_timepoints"], people_of(scans)
     facts = {
         "site": site,
         "n": len(people),
+        "n_scans": len(scans),
         "n_cases": int((people["label"] == 1).sum()),
         "volumes_min": volumes.min(),
         "volumes_median": volumes.median(),

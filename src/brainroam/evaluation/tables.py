@@ -1,7 +1,10 @@
-"""``scores.csv`` and ``predictions.csv``: what the runs of a study say, one row per run and site, and one per person.
+"""``scores.csv`` and ``predictions.csv``: what the runs of a study say, one row per run and site, and one per scan.
 
 ``site`` is what was held out and measured, ``fold`` the run's share of the people. The two are the same wherever one
 site (institution, in-distribution fold) is held out at a time; a fold of ``halves`` holds several sites, a row each.
+
+``person`` says whose scan it is, the ``subject`` itself where everybody has one; ``institution`` is that of the site,
+empty where none is given. Metrics are of people: who has several scans counts once, with the mean of the scores.
 
 Rows stand in a fixed order and numbers are written so that they read back exactly, so the same runs give the same bytes
 whenever and in whatever order they were done. Text that a spreadsheet would take for a formula (beginning with
@@ -22,8 +25,8 @@ from brainroam.evaluation.stats.metrics import METRICS
 KEY = ("method", "protocol", "site", "fold", "seed")
 MEASURED = ("n", "n_cases", *METRICS)
 SCORES = (*KEY, *MEASURED, "threshold", "prevalence", "tuning", "configuration")
-PREDICTIONS = (*KEY, "subject", "label", "score", "probability", "predicted")
-TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configuration", "subject"), str)
+PREDICTIONS = (*KEY, "subject", "person", "institution", "label", "score", "probability", "predicted")
+TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configuration", *PREDICTIONS[5:8]), str)
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
@@ -39,9 +42,11 @@ def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
 def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``predictions.csv``, by site and subject."""
     people = result["predictions"]
-    sites = people.get("site", [spec.fold] * len(people["subject"]))
+    n = len(people["subject"])
     predicted = [int(score >= result["threshold"]) for score in people["score"]]
-    columns = [*(people[name] for name in PREDICTIONS[len(KEY) : -1]), predicted]
+    known = {"person": people["subject"], "institution": [""] * n, "predicted": predicted, **people}
+    sites = people.get("site", [spec.fold] * n)
+    columns = [known[name] for name in PREDICTIONS[len(KEY) :]]
     return sorted(
         (spec.name, spec.protocol, site, spec.fold, spec.seed, *row) for site, *row in zip(sites, *columns, strict=True)
     )

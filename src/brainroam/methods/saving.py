@@ -47,7 +47,7 @@ def save_method(
         "foretold": foretold or {},
         "training": {
             "manifest_hash": cohort.manifest_hash,
-            "n_people": len(cohort),
+            "n_people": cohort.n_people,
             "sites": cohort.sites,
             "prepared": list(cohort.prepared),
             "sketch": sketch(cohort),

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from brainroam.data.groups import people_of, persons
 from brainroam.errors import RunsError, unknown
 from brainroam.evaluation.joined import bare_name
 from brainroam.evaluation.run_records import RunSpec
@@ -28,7 +29,7 @@ from brainroam.evaluation.tables import KEY
 from brainroam.report.source import data_words, study_name
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
-OF_PERSON = ("label", "score", "probability", "prevalence", "predicted")
+OF_PERSON = ("score", "probability", "prevalence", "predicted")
 PLAIN = "fc-ridge"  # the reference a new method has to beat
 
 #: Anything a display can be made from.
@@ -177,17 +178,23 @@ class ReportData:
     def people(self) -> pd.DataFrame:
         """Held-out people of the method of the report, one row each, averaged over seeds.
 
-        Site, subject, label, score, probability, the prevalence it holds for, and the predicted class.
+        Site, subject, label, score, probability, the prevalence it holds for, and the predicted class; means over the
+        scans of a person.
         """
         rows = self.results.predictions
         rows = rows[(rows["method"] == self.method) & (rows["protocol"] == self.protocol)]
-        rows = rows.merge(self.results.scores[[*KEY, "prevalence"]], on=list(KEY))
-        return rows.groupby(["site", "subject"])[list(OF_PERSON)].mean().reset_index()
+        rows = rows.merge(self.results.scores[[*KEY, "prevalence"]], on=list(KEY)).assign(subject=persons)
+        return rows.groupby(["site", "subject", "label"])[list(OF_PERSON)].mean().reset_index()
 
     @cached_property
     def participants(self) -> pd.DataFrame:
-        """Age, sex, motion and scan length of everybody; empty for runs of older versions."""
+        """Age, sex, motion and scan length of each scan; empty for runs of older versions."""
         return self.results.participants
+
+    @cached_property
+    def everybody(self) -> pd.DataFrame:
+        """The participants, each person once."""
+        return people_of(self.participants, ())
 
     @cached_property
     def confounding(self) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from brainroam.data.cohort import COVARIATES
-from brainroam.errors import BrainroamError
+from brainroam.errors import BrainroamError, counted
 from brainroam.evaluation.joined import bare_name
 from brainroam.methods.covariate_use import covariates_used, in_words, joined
 from brainroam.methods.naming import parse_name
@@ -46,7 +46,7 @@ class Facts:
 
     Attributes
     ----------
-    people, cases, sites, excluded : int
+    people, scans, cases, sites, excluded : int
     seeds : list of int
     tunings : list of str
         How the methods were tuned.
@@ -57,6 +57,7 @@ class Facts:
     """
 
     people: int
+    scans: int
     cases: int
     sites: int
     excluded: int
@@ -64,6 +65,16 @@ class Facts:
     tunings: list[str]
     versions: dict[str, list[str]]
     methods: list[MethodFact]
+
+    @property
+    def counted(self) -> str:
+        """The people, and the scans where these are more."""
+        return counted(self.people, "person", "people") + (f", {self.scans} scans" if self.repeated else "")
+
+    @property
+    def repeated(self) -> bool:
+        """Whether somebody has several scans."""
+        return self.scans > self.people
 
     @property
     def tuning(self) -> str:
@@ -80,8 +91,9 @@ def gather_facts(data: ReportData) -> Facts:
             versions.setdefault(package, set()).add(version)
     scores = data.results.scores
     return Facts(
-        people=sum(site["n"] for site in sites),
-        cases=sum(site["n_cases"] for site in sites),
+        people=len(data.everybody),
+        scans=len(data.participants),
+        cases=int((data.everybody["label"] == 1).sum()),
         sites=len(sites),
         excluded=len(data.study["excluded"]),
         seeds=sorted(int(seed) for seed in scores["seed"].unique()),

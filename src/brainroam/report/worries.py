@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 
 from brainroam.data.check import labels
+from brainroam.data.groups import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
 from brainroam.evaluation.stats.metrics import JUDGED, judged
@@ -65,7 +66,7 @@ def findings(data: ReportData) -> list[dict]:
     """Findings of `check`, or what can be said from the table of participants alone where nobody checked."""
     if data.check is not None:
         return data.check["findings"]
-    table = data.participants
+    table = people_of(data.participants)
     if table.empty:
         return []
     rules = (labels.class_balance, labels.label_by_site, labels.label_by_covariates, labels.covariate_gaps)

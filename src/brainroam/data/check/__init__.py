@@ -10,6 +10,7 @@ from brainroam.data.check import groups, labels, series, site_pattern
 from brainroam.data.check.duplicates import Duplicate, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
 from brainroam.data.cohort import Cohort
+from brainroam.data.groups import people_of
 from brainroam.data.prepare import kind_of
 
 __all__ = ["CheckReport", "Duplicate", "Finding", "check_cohort", "find_duplicates"]
@@ -41,10 +42,10 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     >>> check_cohort(make_cohort().select(["S01"])).usable
     False
     """
-    table = cohort.table
+    table, people = cohort.table, cohort.people
     over_limit = cohort.missing_rois.mean(axis=1) > max_missing_rois
     findings = chain(
-        labels.unusable(table[~over_limit]),
+        labels.unusable(people_of(table[~over_limit])),
         series.copies(cohort),
         labels.unlabelled(table),
         labels.listed_twice(cohort.excluded),
@@ -54,13 +55,13 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),
-        labels.class_balance(table),
-        labels.label_by_site(table),
-        labels.label_by_covariates(table, cohort.covariate_names),
+        labels.class_balance(people),
+        labels.label_by_site(people),
+        labels.label_by_covariates(people, cohort.covariate_names),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names),
         labels.unknown_tr(table),
-        labels.constant_covariates(table),
+        labels.constant_covariates(people),
         labels.implausible_values(table),
         series.weak_regions(cohort),
     )
@@ -69,9 +70,11 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
 
 
 def _totals(cohort: Cohort) -> dict[str, Any]:
-    label = cohort.table["label"]
+    known = people_of(cohort.table, ())
+    label = known["label"]
     return {
-        "n_people": len(cohort),
+        "n_people": cohort.n_people,
+        "n_scans": len(cohort),
         "n_sites": len(cohort.sites),
         "n_cases": int((label == 1).sum()),
         "n_controls": int((label == 0).sum()),
@@ -81,7 +84,7 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
         "n_rois": cohort.n_rois,
         "manifest_hash": cohort.manifest_hash,
         "covariates": {
-            name: {"kind": kind_of(cohort.table[name]), "known": int(cohort.table[name].notna().sum())}
+            name: {"kind": kind_of(cohort.table[name]), "known": int(known[name].notna().sum())}
             for name in cohort.covariate_names
         },
         "prepared": list(cohort.prepared),
@@ -93,11 +96,13 @@ def _site_table(cohort: Cohort) -> pd.DataFrame:
     table = cohort.table.assign(missing=cohort.missing_rois.any(axis=1))
     rows = []
     for site, part in table.groupby("site"):
-        label, age, sex = part["label"], part["age"], part["sex"]
+        people = people_of(part)
+        label, age, sex = people["label"], people["age"], people["sex"]
         rows.append(
             {
                 "site": str(site),
-                "n": len(part),
+                "n": len(people),
+                "scans": len(part),
                 "cases": int((label == 1).sum()),
                 "controls": int((label == 0).sum()),
                 "unlabelled": int(label.isna().sum()),

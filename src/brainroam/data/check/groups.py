@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.check.report import Finding
-from brainroam.data.groups import group_codes
+from brainroam.data.groups import group_codes, persons
 from brainroam.errors import listed
 
 
@@ -27,6 +27,11 @@ def kept_together(table: pd.DataFrame) -> Iterator[Finding]:
         f"{len(people)} people belong to {n_groups} groups of two or more (families, or people with several scans)"
     )
     yield Finding("note", "kept-together", message, "every split keeps them on one side", subjects=people)
+    repeated = persons(table).duplicated(keep=False)
+    if repeated.any():
+        message = f"{persons(table)[repeated].nunique()} people have several scans ({int(repeated.sum())} scans)"
+        remedy = "each of them counts once, with the mean of the scores"
+        yield Finding("note", "several-scans", message, remedy, subjects=tuple(table.loc[repeated, "subject"]))
     sites = table["site"].groupby(codes).transform("nunique").to_numpy()
     if (sites > 1).any():
         across = tuple(table.loc[sites > 1, "subject"])

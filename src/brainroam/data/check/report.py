@@ -42,7 +42,7 @@ class CheckReport:
     Attributes
     ----------
     cohort : dict
-        Numbers of the whole cohort: people, cases, controls, unlabelled, regions, atlas, manifest hash.
+        Numbers of the whole cohort: people, scans, cases, controls, unlabelled, regions, atlas, manifest hash.
     sites : DataFrame
         One row per site: people, classes, age, sex, volumes, TR, people with regions without signal.
     excluded : DataFrame

@@ -29,8 +29,8 @@ EARLY = ("baseline", "bl", "pre", "screening")
 class Repeats:
     """What to do with several scans of one person.
 
-    ``sessions`` is ``first`` (the others are left out), ``all`` (each is a row of its own, and column ``group`` keeps
-    those of one person together), or ``average`` (joined, so that correlations are averaged); ``runs`` is
+    ``sessions`` is ``first`` (the others are left out), ``all`` (each is a row of its own, and column ``person`` says
+    whose), or ``average`` (joined, so that correlations are averaged); ``runs`` is
     ``concatenate`` (each standardised, then joined) or ``first``.
     """
 
@@ -146,7 +146,7 @@ def _runs(scans: Sequence[Scan], person: str) -> list[Path]:
 
 
 def rows_of_scans(table: pd.DataFrame, chosen: Chosen) -> pd.DataFrame:
-    """One row for each scan that was chosen, and one for each person without any; repeated people get a ``group``.
+    """One row for each scan that was chosen, and one for each person without any; ``person`` says whose scan each is.
 
     A table with one row per session gives each scan the row of its session.
     """
@@ -166,7 +166,7 @@ def rows_of_scans(table: pd.DataFrame, chosen: Chosen) -> pd.DataFrame:
     made = pd.concat(rows)
     if len(chosen.person) > len(set(chosen.person.values())):
         person = made["subject"].map(lambda name: chosen.person.get(name, name))
-        made["group"] = made["group"].fillna(person) if "group" in made else person
+        made["person"] = made["person"].fillna(person) if "person" in made else person
     return made
 
 

@@ -1,8 +1,7 @@
 """One id at several sites: people who are numbered anew at each, or one person who travelled.
 
 Either way a row of the cohort is the site and the id together, ``Oslo_1``. Label, sex and age tell which it is: where
-they contradict each other these are different people, else the column ``group`` keeps the scans of one person on one
-side of every split.
+they contradict each other these are different people, else the column ``person`` names the one whose scans they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,5 +67,5 @@ def named_with_site(
     named = table.assign(subject=table["site"].astype(str) + "_" + table["subject"])
     if not numbered_by_site(table):
         person = table["subject"].where(at_several_sites(table))
-        named["group"] = table["group"].fillna(person) if "group" in table else person
+        named["person"] = person.fillna(named["subject"])
     return named, scans_of

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from brainroam.data.groups import group_codes, without_relatives
+from brainroam.data.groups import group_codes, people_of, persons, without_relatives
 from brainroam.errors import DataError
 
 MIN_SITES = 6
@@ -34,7 +34,7 @@ class Draw(NamedTuple):
 
 def usable_sites(table: pd.DataFrame) -> list[str]:
     """Sites with two people of each class at least; too few of them are refused."""
-    counts = table.groupby("site")["label"].agg(lambda y: min((y == 0).sum(), (y == 1).sum()))
+    counts = people_of(table).groupby("site")["label"].agg(lambda y: min((y == 0).sum(), (y == 1).sum()))
     sites = [str(name) for name in counts.index[counts >= LEAST_OF_A_CLASS]]
     if len(sites) < MIN_SITES:
         raise DataError(
@@ -70,6 +70,7 @@ def draws(table: pd.DataFrame, n_draws: int, seed: int) -> Iterator[Draw]:
     cells = [(n, 1.0) for n in numbers]
     cells += [(n, share) for n in (numbers[-2], numbers[-1]) for share in SHARES]
     place, label = table["site"].to_numpy().astype(str), table["label"].to_numpy()
+    person = persons(table).to_numpy()
     codes = group_codes(table)
     for cell, (n, share) in enumerate(cells):
         rng = np.random.default_rng([seed, cell])
@@ -78,7 +79,7 @@ def draws(table: pd.DataFrame, n_draws: int, seed: int) -> Iterator[Draw]:
             test = np.flatnonzero(np.isin(place, left_out))
             train = np.flatnonzero(np.isin(place, [name for name in sites if name not in left_out]))
             kept = without_relatives(train, test, codes)
-            yield Draw(n, share, number, _share_of(kept, place, label, share, rng), test)
+            yield Draw(n, share, number, _share_of(kept, place, label, person, share, rng), test)
 
 
 def _left_out(sites: Sequence[str], n: int, wanted: int, rng: np.random.Generator) -> Iterator[list[str]]:
@@ -92,15 +93,21 @@ def _left_out(sites: Sequence[str], n: int, wanted: int, rng: np.random.Generato
 
 
 def _share_of(
-    train: np.ndarray, place: np.ndarray, label: np.ndarray, share: float, rng: np.random.Generator
+    train: np.ndarray,
+    place: np.ndarray,
+    label: np.ndarray,
+    person: np.ndarray,
+    share: float,
+    rng: np.random.Generator,
 ) -> np.ndarray:
-    """A share of each class of each site, at least two people of each."""
+    """A share of each class of each site, at least two people of each, with all their scans."""
     if share == 1:
         return train
     kept = []
     for name in np.unique(place[train]):
         for c in (0, 1):
-            people = train[(place[train] == name) & (label[train] == c)]
+            scans = train[(place[train] == name) & (label[train] == c)]
+            people = pd.unique(person[scans])
             count = min(max(round(share * len(people)), LEAST_OF_A_CLASS), len(people))
-            kept.append(rng.choice(people, count, replace=False))
+            kept.append(scans[np.isin(person[scans], rng.choice(people, count, replace=False))])
     return np.sort(np.concatenate(kept))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.groups import people_of, persons
 from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.errors import BrainroamError, DataError, UsageError, listed, unknown
 from brainroam.evaluation.planning.draws import Draw, draws, usable_sites
@@ -135,7 +136,7 @@ def make_plan(
     facts = {
         "manifest_hash": cohort.manifest_hash,
         "n_sites": len(sites),
-        "n_people": len(cohort),
+        "n_people": cohort.n_people,
         "seed": seed,
         "n_draws": n_draws,
         "tuning": tuning,
@@ -164,7 +165,7 @@ def plan_of_runs(results: Results, methods: Sequence[str] | None = None, differe
             "name two with --methods, or run another method into the same folder"
         )
     apart = contrast(rows, *chosen)
-    people = rows.drop_duplicates("subject").groupby("site").size().mean()
+    people = persons(rows).groupby(rows["site"]).nunique().mean()
     notes = ["Finished runs hold one number of sites only; brainroam plan DATA measures the learning curve."]
     facts = {"manifest_hash": results.study["manifest_hash"], "n_sites": apart.n_sites}
     return Plan(chosen[0], None, pd.DataFrame(), apart, comparison_sentences(apart, difference, people), notes, facts)
@@ -208,8 +209,8 @@ def _scored(cohort: Cohort, task: _Task) -> pd.DataFrame:
     model = Selected(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
     people = cohort.subset(draw.test)
     known = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
-    rows = people.table[["site", "subject", "label"]]
-    return rows.assign(score=model.score(people), n_people=len(draw.train), seed=0, **known)
+    rows = people_of(people.table.assign(score=model.score(people)))[["site", "subject", "label", "score"]]
+    return rows.assign(n_people=cohort.subset(draw.train).n_people, seed=0, **known)
 
 
 def _aucs(parts: pd.DataFrame) -> pd.DataFrame:

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import nct, t
 
+from brainroam.data.groups import persons
 from brainroam.errors import DataError
 from brainroam.evaluation.stats.metrics import MIN_WEIGHT, aucs, mean_over_sites, number_of_sites, site_weights
 
@@ -70,9 +71,10 @@ def contrast(predictions: pd.DataFrame, method: str, against: str) -> Contrast:
     ----------
     predictions : DataFrame
         ``method``, ``site``, ``seed``, ``subject``, ``label``, ``score``, of one protocol; scores are averaged over
-        seeds.
+        seeds and over the scans of a ``person``.
     """
     rows = predictions[predictions["method"].isin([method, against])]
+    rows = rows.assign(subject=persons(rows))
     wide = rows.pivot_table(index=["site", "subject", "label"], columns="method", values="score").dropna()
     gaps, variances, sizes, weights = [], [], [], []
     for _, here in wide.groupby("site"):

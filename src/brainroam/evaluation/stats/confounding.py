@@ -16,6 +16,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from brainroam.data.groups import people_of
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 
 MOTION = ("log_fd",)
@@ -136,10 +137,11 @@ def within_class_correlation(score: np.ndarray, x: np.ndarray, label: np.ndarray
 
 
 def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:
-    """Predictions of one protocol with the covariates of the people; a covariate that is absent is unknown."""
+    """Predictions of one protocol with the covariates of the people, each once; one that is absent is unknown."""
     rows = predictions[predictions["protocol"] == protocol]
     known = participants.reindex(columns=["subject", "age", "sex", "mean_fd"])
-    people = rows.merge(known, on="subject", how="left")
+    keys = [name for name in ("method", "protocol", "site", "fold", "seed") if name in rows]
+    people = people_of(rows.merge(known, on="subject", how="left"), keys)
     motion = people["mean_fd"].astype(float)
     return people.assign(log_fd=np.log(motion.where(motion > 0)))
 

@@ -149,7 +149,7 @@ def _of_run(run: pd.DataFrame) -> dict[str, float]:
     label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
     found = {"auc": auc(label, score), "sensitivity": np.nan, "specificity": np.nan}
     if "predicted" in run and run["predicted"].notna().all():
-        right = run["predicted"].to_numpy() == label
+        right = (run["predicted"].to_numpy() >= 0.5) == (label == 1)
         for c, name in ((1, "sensitivity"), (0, "specificity")):
             found[name] = float(right[label == c].mean()) if (label == c).any() else np.nan
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from brainroam.data.groups import persons
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.stats.metrics import aucs, site_weights
 from brainroam.evaluation.stats.paired import CorrectedT, left_out_t, nadeau_bengio
@@ -56,9 +57,9 @@ def gather(predictions: pd.DataFrame, protocol: str) -> SiteScores:
     Parameters
     ----------
     predictions : DataFrame
-        One row per method, protocol, site, fold (the site where not given), seed and subject, with ``label`` and
-        ``score``. At each site all methods and runs must have scored the same people; how many seeds a method has is
-        its own affair.
+        One row per method, protocol, site, fold (the site where not given), seed and subject, with ``label``, ``score``
+        and, where people have several scans, ``person``: each counts once, with the mean score of the scans. At each
+        site all methods and runs must have scored the same people; how many seeds a method has is its own affair.
 
     Examples
     --------
@@ -83,7 +84,8 @@ def gather(predictions: pd.DataFrame, protocol: str) -> SiteScores:
         controls.append(len(label) - m)
         means.append([aucs(label, runs[name]).mean() if name in runs else np.nan for name in methods])
         counts.append(people.groupby("method")["fold"].nunique().reindex(methods, fill_value=0))
-    n_people, n_test = rows["subject"].nunique(), rows.groupby("site")["subject"].nunique().mean()
+    person = persons(rows)
+    n_people, n_test = person.nunique(), person.groupby(rows["site"]).nunique().mean()
     shape = (len(sites), len(methods))
     return SiteScores(
         protocol,
@@ -99,7 +101,7 @@ def gather(predictions: pd.DataFrame, protocol: str) -> SiteScores:
 
 
 def _scores_of_site(site: str, people: pd.DataFrame) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Labels (N,) and, per method, scores (n_runs, N), everybody in the same order."""
+    """Labels (N,) and, per method, scores (n_runs, N), everybody once and in the same order."""
     run = ["method", "fold", "seed"]
     if people.duplicated([*run, "subject"]).any():
         raise RunsError(f"site {site}: the predictions hold one person twice for one method and seed; redo the run")
@@ -115,5 +117,8 @@ def _scores_of_site(site: str, people: pd.DataFrame) -> tuple[np.ndarray, dict[s
     labels = people.groupby("subject")["label"]
     if labels.nunique().max() > 1:
         raise RunsError(f"site {site}: runs disagree about the label of a person; they belong to different cohorts")
+    label = labels.first().loc[wide.index]
+    once = people.drop_duplicates("subject").set_index("subject", drop=False).loc[wide.index]
+    wide = wide.groupby([persons(once), label]).mean()
     runs = {str(name): wide[name].to_numpy(dtype=float).T for name in wide.columns.unique("method")}
-    return labels.first().loc[wide.index].to_numpy(dtype=int), runs
+    return wide.index.get_level_values(1).to_numpy(dtype=int), runs

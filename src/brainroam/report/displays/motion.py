@@ -42,7 +42,7 @@ class MotionDisplay:
     def from_results(cls, results: Source, method: str | None = None) -> "MotionDisplay":
         """Of a folder of runs or of results that know the motion of their people."""
         data = read_data(results, method)
-        people = data.people.merge(data.participants[["subject", "mean_fd"]], on="subject")
+        people = data.people.merge(data.everybody[["subject", "label", "mean_fd"]])
         people = people[people["mean_fd"] > 0]
         if people.empty:
             raise DataError("these runs do not know the motion of their people; add a column mean_fd and run again")

@@ -4,6 +4,7 @@ import re
 
 import pandas as pd
 
+from brainroam.data.groups import persons
 from brainroam.report.data import ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
@@ -16,8 +17,9 @@ def people_section(data: ReportData) -> Section:
     excluded = pd.DataFrame(data.study["excluded"], columns=["subject", "reason"])
     html = render(
         "people.html",
-        n=int(sites["n"].sum()),
-        n_cases=int(sites["n_cases"].sum()),
+        n=len(data.everybody),
+        n_scans=len(data.participants),
+        n_cases=int((data.everybody["label"] == 1).sum()),
         n_sites=len(sites),
         n_excluded=len(excluded),
         reasons=_reasons(excluded["reason"]),
@@ -38,7 +40,7 @@ def people_section(data: ReportData) -> Section:
 
 def _held_out(data: ReportData) -> int:
     rows = data.results.predictions
-    return rows.loc[(rows["method"] == data.method) & (rows["protocol"] == data.protocol), "subject"].nunique()
+    return persons(rows[(rows["method"] == data.method) & (rows["protocol"] == data.protocol)]).nunique()
 
 
 def _site_table(sites: pd.DataFrame):
@@ -50,6 +52,8 @@ def _site_table(sites: pd.DataFrame):
         Column("n_controls", "Controls"),
         Column("share", "Share of cases", fixed(2)),
     ]
+    if (frame["n_scans"] > frame["n"]).any():
+        columns.insert(2, Column("n_scans", "Scans"))
     if "n_male" in frame:
         frame["male"] = frame["n_male"] / frame["n_sex_known"]
         columns.append(Column("male", "Share male", fixed(2)))

@@ -88,7 +88,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     row, unit = data.headline, data.unit
     yield (
         "5a",
-        f"{facts.people} people at {facts.sites} sites, read from the data set named in the command (Provenance).",
+        f"{facts.counted} at {facts.sites} sites, read from the data set named in the command (Provenance).",
     )
     yield "6a", f"{facts.sites} sites; table under Participants."
     left_out = counted(facts.excluded, "person was", "people were")
@@ -97,7 +97,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "7", f"Regional series of the atlas {data.study['atlas']}{steps}. Preprocessing is for the authors to add."
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
     yield "9a", "Connectivity between regions and its changes over time; per method under Methods text."
-    yield "10", f"All {facts.people} people available; precision is shown by intervals, not by a power calculation."
+    yield "10", f"All {facts.counted} available; precision is shown by intervals, not by a power calculation."
     yield (
         "11",
         (
@@ -128,7 +128,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     )
     yield "20a", "Flow and site table under Participants."
     yield "20b", "Site table under Participants."
-    yield "21", f"{facts.people} people, {facts.cases} with the condition; at each fold all but the held-out {unit}."
+    yield "21", f"{facts.counted}, {facts.cases} with the condition; at each fold all but the held-out {unit}."
     yield "22", "brainroam fit writes the model with all its parameters; see also Scaffold."
     yield "23a", verdict_sentence(data)
     yield (
