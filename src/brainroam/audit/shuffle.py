@@ -58,11 +58,13 @@ def held_out_scores(
 
 def mean_auc(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
     """Mean over held-out sites of their AUC; a person counts once, with the mean score of the scans."""
-    table, found = cohort.table, []
+    names = [name for name in ("subject", "person", "site", "label") if name in cohort.table]
+    table = cohort.table[names].assign(score=np.nan)
     for _, test, scores in held_out_scores(candidate, cohort, seed):
-        people = people_of(table.iloc[test].assign(score=scores))
-        found.append(auc(people["label"].to_numpy(), people["score"].to_numpy()))
-    return float(np.mean(found))
+        table.loc[test, "score"] = scores
+    people = people_of(table.dropna(subset="score"))
+    sites = people.groupby("site")
+    return float(np.mean([auc(here["label"].to_numpy(), here["score"].to_numpy()) for _, here in sites]))
 
 
 def shuffle_checks(name: str, real: float, shuffled: Sequence[float]) -> Iterator[Check]:

@@ -41,6 +41,7 @@ def init(
     sex: Annotated[str | None, typer.Option(help="Its column of sexes.", **COLUMN)] = None,
     sex_codes: Annotated[str | None, typer.Option(help="What sexes mean: 1=male,2=female.", **CODE)] = None,
     family: Annotated[str | None, typer.Option(help="Its column of families, never split.", **COLUMN)] = None,
+    institution: Annotated[str | None, typer.Option(help="Its column of institutions of sites.", **COLUMN)] = None,
     case: Annotated[str | None, typer.Option(help="The diagnosis that is the condition.", **CODE)] = None,
     control: Annotated[str | None, typer.Option(help="The diagnosis that is the controls.", **CODE)] = None,
     template: Annotated[
@@ -95,6 +96,7 @@ def init(
         "sheet": sheet,
         "sex_codes": sex_codes,
         "group_col": family,
+        "institution_col": institution,
         "sessions": sessions,
         "runs": runs,
         "case": case,
@@ -114,6 +116,7 @@ def init(
         cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
+    from brainroam.data.check.groups import one_institution
     from brainroam.evaluation.shared_edges import is_small
 
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
@@ -124,6 +127,8 @@ def init(
         f"{cohort.n_rois} regions; {len(cohort.excluded)} left out"
     )
     typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")
+    for finding in one_institution(cohort.table):
+        typer.echo(f"{finding.message}; {finding.remedy}")
     if {"case", "control"} & set(guess.options):
         column = f" (column {guess.options['label_col']!r})" if "label_col" in guess.options else ""
         typer.echo(f"condition: {_codes(guess, 'case')}, controls: {_codes(guess, 'control')}{column}")
@@ -245,6 +250,7 @@ ABOUT = {
     "age_col": "in years",
     "sex_codes": "what they mean: male, female or missing",
     "group_col": "families, which no split takes apart",
+    "institution_col": "whose sites count together",
     "sheet": "of the workbook",
     "sessions": "of several: first, all (a person still counts once), or average",
     "runs": "of several: concatenate (each standardised first), or first",

@@ -40,8 +40,8 @@ def persons(table: pd.DataFrame) -> pd.Series:
     subject = table["subject"].astype(str) if "subject" in table else pd.Series(table.index.astype(str), table.index)
     if "person" not in table:
         return subject
-    named = table["person"].notna() & (table["person"].astype(str).str.strip() != "")
-    return table["person"].astype(str).str.strip().where(named, subject)
+    named = table["person"].astype(object).where(table["person"].notna(), "").astype(str).str.strip()
+    return named.where(named != "", subject)
 
 
 def people_of(table: pd.DataFrame, by: Sequence[str] = ("site",)) -> pd.DataFrame:

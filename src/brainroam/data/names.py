@@ -14,6 +14,15 @@ import pandas as pd
 
 from brainroam.errors import DataError, listed
 
+#: What tells scanners, batches or rooms of one house apart, at the end of a site's name.
+ROOM = re.compile(
+    r"(?:[\s_.-]*(?:scanner|scan|batch|phase|wave|magnet|sample|mri|mr|unit|part)?[\s_.-]*(?<!\d)\d{1,2}"
+    r"|[\s_.-]+(?:[a-d]|i{1,3}|iv|\d(?:\.\d)?t|ge|siemens|philips|prisma|trio|tim ?trio|skyra|verio|allegra|achieva"
+    r"|ingenia|signa|discovery|mr\d{3}|long|old|new))$",
+    re.IGNORECASE,
+)
+#: Words that number sites rather than name a house.
+NUMBERED = {"site", "center", "centre", "scanner", "hospital", "clinic", "location", "lab", "batch", "cohort", "group"}
 WORDS = re.compile(r"\d+|\D+")
 
 
@@ -55,6 +64,41 @@ def refuse_aliases(names: Iterable[object], kind: str) -> None:
             f"one {kind} stands under several names: {listed(aliases)}; give each {kind} one name in your table, or, "
             f"if they really are different, names that differ in more than case, punctuation and spaces"
         )
+
+
+def shared_institutions(sites: Iterable[object]) -> dict[str, list[str]]:
+    """Sites that look like scanners or batches of one institution, by what they share; nothing is sure about it.
+
+    Sites that are numbered through (``S01`` to ``S20``, ``Site 1``) are not of one institution.
+
+    >>> shared_institutions(["UM_1", "UM_2", "NYU", "UCLA 3T", "UCLA GE", "Site1", "Site2"])
+    {'UM': ['UM_1', 'UM_2'], 'UCLA': ['UCLA 3T', 'UCLA GE']}
+    >>> shared_institutions(["S01", "S02", "S03"]), shared_institutions(["Oslo1", "Oslo2"])
+    ({}, {})
+    """
+    names = list(dict.fromkeys(map(str, sites)))
+    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name in names:
+        found[canonical(_house(name))].append(name)
+    return {
+        _house(group[0]): group
+        for stem, group in found.items()
+        if 1 < len(group) < len(names) and len("".join(stem)) > 1 and "".join(stem) not in NUMBERED
+    }
+
+
+def institutions_by_name(sites: Iterable[object]) -> dict[str, str]:
+    """The institution of each site: what its name shares with others, else the site itself.
+
+    >>> institutions_by_name(["UM_1", "UM_2", "NYU"])
+    {'UM_1': 'UM', 'UM_2': 'UM', 'NYU': 'NYU'}
+    """
+    shared = {site: house for house, group in shared_institutions(sites).items() for site in group}
+    return {site: shared.get(site, site) for site in map(str, sites)}
+
+
+def _house(name: str) -> str:
+    return ROOM.sub("", name.strip()) or name
 
 
 def site_names(site: Sequence[object] | np.ndarray | pd.Series, n_people: int) -> np.ndarray:

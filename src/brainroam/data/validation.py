@@ -54,6 +54,9 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
         )
     if not table["label"].isna().any():
         table["label"] = table["label"].astype(int)
+    if "institution" in table:
+        named = table["institution"].astype(object).where(table["institution"].notna(), "").astype(str).str.strip()
+        table["institution"] = named.where(named != "", table["site"])
     if "person" in table:
         table = validated_persons(table)
     if "group" in table:

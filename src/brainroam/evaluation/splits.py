@@ -10,6 +10,7 @@ cv      a random part of every site, stratified by site and label   new people a
 ======  ==========================================================  ================================================
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
 
 from brainroam.data.groups import group_codes, left_out_note, without_relatives
-from brainroam.data.names import refuse_aliases
+from brainroam.data.names import institutions_by_name, refuse_aliases, shared_institutions
 from brainroam.errors import DataError, listed, unknown
 
 UNITS = {"loso": "site", "loio": "institution", "halves": "site", "cv": "in-distribution fold"}
@@ -125,6 +126,8 @@ def folds(
     if protocol == "halves":
         yield from _halves(table, n_repeats, random_state)
         return
+    if protocol == "loio" and "institution" not in table:
+        table = table.assign(institution=_by_name(table))
     groups = _known(table, UNITS[protocol]).astype(str)
     refuse_aliases(groups, UNITS[protocol])
     if len(np.unique(groups)) < 2:
@@ -135,6 +138,20 @@ def folds(
     codes = group_codes(table)
     for train, test in LeaveOneGroupOut().split(table, groups=groups):
         yield _without_relatives(str(groups[test[0]]), train, test, codes)
+
+
+def _by_name(table: pd.DataFrame) -> np.ndarray:
+    """Institutions as the names of sites suggest, with a warning; an error where they suggest none."""
+    site = _known(table, "site").astype(str)
+    shared = shared_institutions(np.unique(site))
+    if not shared:
+        raise DataError(
+            "the table has no column 'institution', and no two sites are named like one; add it, or choose another "
+            f"protocol ({', '.join(UNITS)})"
+        )
+    each = listed(f"{name} ({', '.join(group)})" for name, group in shared.items())
+    warnings.warn(f"no column 'institution': by the names of sites, {each} are one each", stacklevel=4)
+    return pd.Series(site).map(institutions_by_name(np.unique(site))).to_numpy()
 
 
 def _halves(table: pd.DataFrame, n_repeats: int, random_state: int) -> Iterator[Fold]:

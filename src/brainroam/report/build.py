@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from brainroam import __version__
+from brainroam.data.groups import people_and_scans
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
@@ -138,10 +139,10 @@ def report(
 
 
 def _subtitle(data: ReportData) -> str:
-    people, cases = (sum(site[key] for site in data.study["sites"]) for key in ("n", "n_cases"))
+    people, cases = people_and_scans(data.participants), int((data.everybody["label"] == 1).sum())
     day = f"{_day(data.date)}. " if data.date else ""
     return (
-        f"{day}{data.method}, {TITLES[data.protocol]}: {people} people ({cases} with the condition) at "
+        f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
         f"{len(data.study['sites'])} sites, atlas {data.study['atlas']}"
     )
 

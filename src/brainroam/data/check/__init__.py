@@ -50,6 +50,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.unlabelled(table),
         labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
+        groups.one_institution(table),
         series.all_alike(cohort),
         site_pattern.unlike_sites(cohort),
         series.missing_regions(cohort, over_limit, max_missing_rois),

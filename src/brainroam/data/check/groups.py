@@ -1,4 +1,4 @@
-"""Rules about people who belong together: families, and people with several scans."""
+"""Rules about what belongs together: families, scans of one person, sites of one institution."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,24 @@ import pandas as pd
 
 from brainroam.data.check.report import Finding
 from brainroam.data.groups import group_codes, persons
+from brainroam.data.names import shared_institutions
 from brainroam.errors import listed
+
+
+def one_institution(table: pd.DataFrame) -> Iterator[Finding]:
+    """Sites that share an institution, by the column or as their names look."""
+    remedy = "leave out whole institutions as well: brainroam loso --by institution"
+    if "institution" in table:
+        sites = table.groupby("institution")["site"].unique()
+        shared = {str(name): sorted(group) for name, group in sites.items() if len(group) > 1}
+        told = f"{table['site'].nunique()} sites are of {len(sites)} institutions"
+    else:
+        shared = shared_institutions(sorted(table["site"].unique()))
+        told = "sites look like one institution"
+        remedy = f"name institutions in a column 'institution' (init --institution COLUMN), or {remedy}"
+    if shared:
+        each = listed(f"{name} ({', '.join(group)})" for name, group in shared.items())
+        yield Finding("note", "one-institution", f"{told}: {each}", remedy)
 
 
 def kept_together(table: pd.DataFrame) -> Iterator[Finding]:

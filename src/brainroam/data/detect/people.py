@@ -27,6 +27,17 @@ WORDS = {
 }
 WORDS["site"] |= {"zentrum", "standort", "klinik", "recruited", "recruitment", "city", "university", "facility"}
 WORDS["label"] |= {"diagnose", "gruppe", "groupe"}
+HOUSE = {
+    "institution",
+    "institute",
+    "hospital",
+    "university",
+    "center",
+    "centre",
+    "house",
+    "organisation",
+    "organization",
+}
 MIN_IDS = 0.5
 UNIQUE = 0.9  # of a column of ids
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
@@ -55,6 +66,7 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     guess.options["participants"] = [str(item) for item in (path, *others)] if others else str(path)
     for role in ("age", "sex", "site", "label"):
         _column(table, role, path, files, guess)
+    _look_at_institutions(table, guess)
     if guess.options.get("label_col") in table:
         _look_at_codes(table[guess.options["label_col"]], path, guess)
     if guess.options.get("sex_col") in table:
@@ -227,6 +239,22 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
     unused = [code for code in present if code not in meaning]
     if unused:
         guess.remarks["control"] = f"people with {', '.join(unused)} are neither and will be left out"
+
+
+def _look_at_institutions(table: pd.DataFrame, guess: Guess) -> None:
+    """A column that puts sites together: named like one, with one value for each site and fewer values than sites."""
+    site = guess.options.get("site_col")
+    if site not in table or "institution_col" in guess.options:
+        return
+    taken = set(guess.options.values()) if all(isinstance(v, str) for v in guess.options.values()) else {site}
+    for name in map(str, table.columns):
+        if name in taken or not _words(name) & HOUSE or not _holds(table[name], "site"):
+            continue
+        pairs = table.loc[~is_empty(table[site]), [site, name]].drop_duplicates()
+        if pairs[site].is_unique and 1 < pairs[name].nunique() < len(pairs):
+            guess.options["institution_col"] = name
+            guess.remarks["institution_col"] = "whose sites count together"
+            return
 
 
 def _look_at_sex(table: pd.DataFrame, path: Path, guess: Guess) -> None:

@@ -24,6 +24,7 @@ USUAL = {
     "mean_fd": ("mean_fd", "func_mean_fd"),
     "tr": ("tr", "repetition_time"),
     "group": ("family_id", "rel_family_id", "family", "group"),
+    "institution": ("institution", "institute"),
     "session": ("session_id", "session", "ses", "visit", "eventname"),
 }
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
@@ -35,12 +36,12 @@ UNKNOWN_SITE = "unknown"
 class Columns:
     """Which column is what, and what its codes mean.
 
-    ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col``, ``mean_fd_col`` and ``group_col`` (families:
-    who shares a value stays on one side of every split) are column names; None looks for the usual ones, ``none`` is
-    for a table without one. ``case`` and ``control`` are the codes, one or several, of the condition and of the
-    controls (None: 0 and words such as HC or control stand for controls, and a single other code for the condition).
-    ``sex_codes`` says what codes of sex mean: ``1=male,2=female``. ``sheet`` is the name or number of the sheet of a
-    workbook.
+    ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col``, ``mean_fd_col``, ``group_col`` (families:
+    who shares a value stays on one side of every split) and ``institution_col`` (of the site) are column names; None
+    looks for the usual ones, ``none`` is for a table without one. ``case`` and ``control`` are the codes, one or
+    several, of the condition and of the controls (None: 0 and words such as HC or control stand for controls, and a
+    single other code for the condition). ``sex_codes`` says what codes of sex mean: ``1=male,2=female``. ``sheet`` is
+    the name or number of the sheet of a workbook.
     """
 
     subject_col: str | None = None
@@ -50,6 +51,7 @@ class Columns:
     sex_col: str | None = None
     mean_fd_col: str | None = None
     group_col: str | None = None
+    institution_col: str | None = None
     case: str | Sequence[str] | None = None
     control: str | Sequence[str] | None = None
     sex_codes: str | dict[str, str] | None = None
@@ -109,6 +111,8 @@ def read_participants(
     if named["group"] is not None:
         family = codes(raw[named["group"]])
         table["group"] = family.where(~is_empty(family))
+    if named["institution"] not in (None, named["site"]):
+        table["institution"] = codes(raw[named["institution"]])
     if named["session"] is not None:
         table["session"] = raw[named["session"]]
     rest = raw.drop(columns=[name for name in named.values() if name is not None])

@@ -119,6 +119,9 @@ def _scores_of_site(site: str, people: pd.DataFrame) -> tuple[np.ndarray, dict[s
         raise RunsError(f"site {site}: runs disagree about the label of a person; they belong to different cohorts")
     label = labels.first().loc[wide.index]
     once = people.drop_duplicates("subject").set_index("subject", drop=False).loc[wide.index]
-    wide = wide.groupby([persons(once), label]).mean()
+    person = persons(once)
+    if person.duplicated().any():
+        wide = wide.groupby([person, label]).mean()
+        label = wide.index.to_frame()["label"]
     runs = {str(name): wide[name].to_numpy(dtype=float).T for name in wide.columns.unique("method")}
-    return wide.index.get_level_values(1).to_numpy(dtype=int), runs
+    return label.to_numpy(dtype=int), runs

@@ -1,0 +1,83 @@
+"""The person is the unit, not the scan: counts, metrics, permutations and intervals of people with several scans."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from units_study import PERMUTATIONS, class_difference, own_intervals, scanned
+
+import brainroam
+from brainroam.audit.candidates import ProcedureCandidate
+from brainroam.audit.shuffle import mean_auc, permuted_within_site
+from brainroam.data.check import check_cohort
+from brainroam.evaluation.coverage import coverage
+from brainroam.evaluation.planning.draws import draws
+from brainroam.evaluation.stats.groups import groups_by_site
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    """Fifty people with three scans each, some with a fourth."""
+    made = scanned(np.random.default_rng(0), 3)
+    age = pd.factorize(made.table["person"])[0] % 7 + 20.0
+    return made.with_columns(pd.DataFrame({"age": age, "sex": pd.factorize(made.table["person"])[0] % 2}))
+
+
+@pytest.fixture(scope="module")
+def results(cohort):
+    return brainroam.evaluate(cohort, ["fc-ridge"], tuning="fast")
+
+
+def test_people_are_counted_and_scans_beside_them(cohort):
+    assert "50 people, 150 scans" in repr(cohort) and cohort.n_people == 50 and len(cohort) == 150
+    found = check_cohort(cohort)
+    assert (found.cohort["n_people"], found.cohort["n_scans"], found.cohort["n_cases"]) == (50, 150, 25)
+    assert found.sites[["n", "scans", "cases"]].to_numpy().tolist() == [[10, 30, 5]] * 5
+    assert "several-scans" in {finding.code for finding in found.findings}
+
+
+def test_a_site_is_measured_on_its_people_by_their_mean_scores(cohort, results):
+    people = results.predictions.groupby(["site", "person"])[["label", "score"]].mean().reset_index()
+    for row in results.scores.itertuples():
+        here = people[people["site"] == row.site]
+        cases, controls = (here.loc[here["label"] == c, "score"].to_numpy() for c in (1, 0))
+        assert (row.n, row.n_cases) == (10, 5)
+        assert row.auc == pytest.approx((cases[:, None] > controls).mean())
+    compared = brainroam.compare(results).table
+    assert compared["n_sites"].tolist() == [5]  # the AUCs of scores and predictions agree, or this is an error
+
+
+def test_groups_prediction_sets_and_plans_count_people(cohort, results):
+    by_site = groups_by_site(results.predictions, results.participants, "fc-ridge")
+    assert by_site[by_site["covariate"] == "sex"]["n"].sum() == 50
+    assert set(coverage(results.records)["n"]) == {10}
+    six = scanned(np.random.default_rng(1), 2, n_sites=6).table
+    person = six["person"].to_numpy()
+    for draw in draws(six, 1, 0):
+        kept = pd.Series(person[draw.train]).value_counts()
+        assert set(kept) == {2}  # nobody with half of the scans
+
+
+def test_the_report_says_people_and_scans(results, tmp_path):
+    page = brainroam.report(results, tmp_path / "report.html").read_text()
+    assert "50 people, 150 scans" in page and "150 people" not in page
+
+
+def test_permutations_keep_the_scans_of_a_person_together(cohort):
+    shuffled = permuted_within_site(cohort, 3).table
+    assert (shuffled.groupby("person")["label"].nunique() == 1).all()
+    assert shuffled.groupby("site")["label"].sum().tolist() == [15] * 5
+
+
+def test_the_permutation_p_of_meaningless_labels_is_not_small(cohort):
+    method = ProcedureCandidate(class_difference)
+    small = 0
+    for seed in range(12):  # with labels permuted by scan, these had p <= .05 in about one of three
+        null = scanned(np.random.default_rng([7, seed]), 5, n_sites=3, per_site=8)
+        real = mean_auc(method, null)
+        small += sum(mean_auc(method, permuted_within_site(null, k)) >= real for k in range(PERMUTATIONS)) == 0
+    assert small <= 3
+
+
+@pytest.mark.parametrize("n_scans", [3, 5])
+def test_a_sites_interval_covers_with_several_scans(n_scans):
+    assert own_intervals(n_scans, 10, 0.7, 150) >= 0.93 - 3 * np.sqrt(0.95 * 0.05 / 150)
