@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from units_study import PERMUTATIONS, class_difference, own_intervals, scanned
+from units_study import own_intervals, scanned
 
 import brainroam
-from brainroam.audit.candidates import ProcedureCandidate
-from brainroam.audit.shuffle import mean_auc, permuted_within_site
+from brainroam.audit.shuffle import permuted_within_site
 from brainroam.data.check import check_cohort
 from brainroam.evaluation.coverage import coverage
 from brainroam.evaluation.planning.draws import draws
@@ -16,7 +15,7 @@ from brainroam.evaluation.stats.groups import groups_by_site
 
 @pytest.fixture(scope="module")
 def cohort():
-    """Fifty people with three scans each, some with a fourth."""
+    """Fifty people with three scans each."""
     made = scanned(np.random.default_rng(0), 3)
     age = pd.factorize(made.table["person"])[0] % 7 + 20.0
     return made.with_columns(pd.DataFrame({"age": age, "sex": pd.factorize(made.table["person"])[0] % 2}))
@@ -24,7 +23,7 @@ def cohort():
 
 @pytest.fixture(scope="module")
 def results(cohort):
-    return brainroam.evaluate(cohort, ["fc-ridge"], tuning="fast")
+    return brainroam.evaluate(cohort, ["fc-ridge"])
 
 
 def test_people_are_counted_and_scans_beside_them(cohort):
@@ -68,16 +67,5 @@ def test_permutations_keep_the_scans_of_a_person_together(cohort):
     assert shuffled.groupby("site")["label"].sum().tolist() == [15] * 5
 
 
-def test_the_permutation_p_of_meaningless_labels_is_not_small(cohort):
-    method = ProcedureCandidate(class_difference)
-    small = 0
-    for seed in range(12):  # with labels permuted by scan, these had p <= .05 in about one of three
-        null = scanned(np.random.default_rng([7, seed]), 5, n_sites=3, per_site=8)
-        real = mean_auc(method, null)
-        small += sum(mean_auc(method, permuted_within_site(null, k)) >= real for k in range(PERMUTATIONS)) == 0
-    assert small <= 3
-
-
-@pytest.mark.parametrize("n_scans", [3, 5])
-def test_a_sites_interval_covers_with_several_scans(n_scans):
-    assert own_intervals(n_scans, 10, 0.7, 150) >= 0.93 - 3 * np.sqrt(0.95 * 0.05 / 150)
+def test_a_sites_interval_covers_with_several_scans():
+    assert own_intervals(5, 10, 0.7, 120) >= 0.93 - 3 * np.sqrt(0.95 * 0.05 / 120)

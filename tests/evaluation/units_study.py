@@ -12,16 +12,19 @@ import argparse
 
 import numpy as np
 import pandas as pd
+from coverage_study import CHUNK, _measured, _print
 from scipy.special import ndtri
 
 from brainroam.audit.candidates import ProcedureCandidate
 from brainroam.audit.shuffle import mean_auc, permuted_within_site
 from brainroam.core.connectivity import pearson_edges
 from brainroam.data.cohort import Cohort
-from brainroam.evaluation.stats.site_scores import gather
-from brainroam.evaluation.stats.verdict import site_intervals
+from brainroam.evaluation.stats.site_scores import SiteScores, gather
+from brainroam.evaluation.stats.verdict import limits, site_intervals
 
 PERMUTATIONS = 19
+LAYOUTS = ("4+4+4", "8+2+2", "3+3+3+3", "6+3+2+1", "4+3+2+2+1", "12+4+4", "5+5+5+5", "4+4+4+4+4", "10+4+3+2+1")
+KINDS = ((0.7, 0.0, 0.0), (0.7, 0.3, 0.0), (0.7, 0.3, 0.2), (0.7, 0.1, 0.4), (0.9, 0.3, 0.1), (0.5, 0.2, 0.2))
 
 
 def scanned(rng: np.random.Generator, n_scans: int, n_sites: int = 5, per_site: int = 10, n_rois: int = 8) -> Cohort:
@@ -66,6 +69,35 @@ def own_intervals(n_scans: int, per_class: int, auc: float, n_sites: int, seed: 
     return float(np.mean((low <= auc) & (auc <= high)))
 
 
+def institutions(layout: str, auc: float, tau: float, within: float, n_studies: int, seed: int = 0) -> dict[str, float]:
+    """Coverage with the institutions given, and of the mean and the next site when sites are taken as independent."""
+    rng = np.random.default_rng(seed)
+    house = np.repeat(np.arange(layout.count("+") + 1), [int(n) for n in layout.split("+")])
+    k, sizes = len(house), np.resize([[20, 20], [12, 15], [30, 25]], (len(house), 2))
+    centre = ndtri(auc) + tau * rng.standard_normal((n_studies, house.max() + 2))
+    probit = centre[:, [*house, house.max() + 1]] + within * rng.standard_normal((n_studies, k + 1))
+    mean, following = ndtr(ndtri(auc) / np.sqrt(1 + tau**2 + within**2)), ndtr(probit[:, -1])
+    found = np.stack([_measured(rng, ndtr(probit[:, i]), m, n) for i, (m, n) in enumerate(sizes)])
+    names = [f"S{i:02}" for i in range(k)]
+    counts = np.ones((k, n_studies), dtype=int)
+    sites = SiteScores("loso", [], names, [], *sizes.T, found, counts, 0.1, [f"H{h}" for h in house], "site")
+    (low, high, next_low, next_high), own = _limits(sites.by_institution()), _limits(sites)
+    next_low, next_high = np.minimum(next_low, own[2]), np.maximum(next_high, own[3])
+    return {
+        "mean": np.mean((low <= mean) & (mean <= high)),
+        "width": np.median(high - low),
+        "next": np.mean((next_low <= following) & (following <= next_high)),
+        "next width": np.median(next_high - next_low),
+        "mean, sites": np.mean((own[0] <= mean) & (mean <= own[1])),
+        "next, sites": np.mean((own[2] <= following) & (following <= own[3])),
+    }
+
+
+def _limits(scores: SiteScores) -> np.ndarray:
+    parts = np.array_split(scores.auc.T, max(scores.auc.shape[1] // CHUNK, 1))
+    return np.concatenate([limits(part, scores.n_cases, scores.n_controls) for part in parts], axis=1)[:4]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("scans", "institutions"))
@@ -79,6 +111,9 @@ def main() -> None:
             print(
                 f"| {n_scans} | {(p <= 0.05).mean():.3f} | " + " | ".join(f"{x:.3f}" for x in covers) + " |", flush=True
             )
+        return
+    keys = [(layout, *kind) for layout in LAYOUTS for kind in KINDS]
+    _print(("sites", "AUC", "tau", "within"), keys, lambda *key: institutions(*key, options.studies))
 
 
 if __name__ == "__main__":
