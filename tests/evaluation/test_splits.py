@@ -122,7 +122,9 @@ def test_errors_say_what_is_missing_and_what_to_do():
     with pytest.raises(UsageError, match="did you mean 'loso'"):
         list(folds(table, "losso"))
     with pytest.raises(DataError, match="no column 'institution'"):
-        list(folds(table.drop(columns="institution"), "loio"))
+        list(folds(table.drop(columns="institution").replace({"site": {"NYU2": "Oslo"}}), "loio"))
+    with pytest.warns(UserWarning, match="NYU1"):  # sites that are named like one go together
+        assert "NYU" in [fold.name for fold in folds(table.drop(columns="institution"), "loio")]
     with pytest.raises(DataError, match="'label' is empty for s3"):
         list(folds(table.assign(label=table["label"].astype(float).where(table.index != 3)), "cv"))
     with pytest.raises(DataError, match="everybody is at 'UM'"):

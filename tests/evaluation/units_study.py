@@ -1,6 +1,6 @@
 """Does it hold that the person is the unit, and the institution?
 
-    python -m tests.evaluation.units_study {scans,institutions} [--studies 400]
+    python tests/evaluation/units_study.py {scans,institutions} [--studies 400]
 
 scans         meaningless labels, several scans of each person: how often p of `brainroam audit` is at most .05, and
               how often a site's own interval holds the true AUC of a person's mean score
@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 import pandas as pd
 from coverage_study import CHUNK, _measured, _print
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from brainroam.audit.candidates import ProcedureCandidate
 from brainroam.audit.shuffle import mean_auc, permuted_within_site
