@@ -120,6 +120,8 @@ def test_a_stated_prevalence_moves_probabilities_alone(model_and_new_site):
     expected = np.log(0.05 / 0.95) - np.log(share / (1 - share))
     np.testing.assert_allclose(odds["new"] - odds["old"], expected)
     assert (rare["prevalence"] == 0.05).all() and (as_trained["prevalence"] == share).all()
+    with pytest.warns(UserWarning, match="unlabelled"):
+        predictions(method, new, adapt="unlabelled", prevalence=0.05)
     for wrong in (0.0, 1.0, 10.0, float("nan")):
         with pytest.raises(UsageError, match="prevalence"):
             predictions(method, new, prevalence=wrong)

@@ -80,12 +80,14 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
         They hold where ``prevalence`` of the people have the condition, by default the share among the training people
         (``calibration_.prevalence``). `predict` does not depend on it.
         """
-        p = self.calibration_(self.decision_function(series, covariates, tr), prevalence)
+        score = self.decision_function(series, covariates, tr)
+        p = self.calibration_(score, prevalence)
         return np.column_stack([1 - p, p])
 
     def predict(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The class of each person, at the threshold learned on inner held-out sites, which treats classes alike."""
-        return self.classes_[self.calibration_.decide(self.decision_function(series, covariates, tr))]
+        score = self.decision_function(series, covariates, tr)
+        return self.classes_[self.calibration_.decide(score)]
 
     def gates(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""

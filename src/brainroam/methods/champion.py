@@ -186,12 +186,14 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
         They hold where ``prevalence`` of the people have the condition, by default the share among the training people
         (``calibration_.prevalence``). `predict` does not depend on it.
         """
-        p = self.calibration_(self.decision_function(series), prevalence)
+        score = self.decision_function(series)
+        p = self.calibration_(score, prevalence)
         return np.column_stack([1 - p, p])
 
     def predict(self, series: Sequence[np.ndarray], *, covariates: object = None) -> np.ndarray:
         """The class of each person, at the threshold learned on inner held-out sites, which treats classes alike."""
-        return self.classes_[self.calibration_.decide(self.decision_function(series))]
+        score = self.decision_function(series)
+        return self.classes_[self.calibration_.decide(score)]
 
 
 def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.site_shift import STRICT, UNLABELLED, protocol_name
 from brainroam.methods.tuning import Selected
 
+OTHER_SHARE = 0.1  # a stated prevalence that differs more from that of training does not go with adapt=unlabelled
 ONE_SIDED, LEAST_PEOPLE = 0.1, 10  # of at least so many people of a site at most this share is called case, or control
 
 
@@ -84,6 +85,12 @@ def predictions(
         prevalence=calibration.prevalence if prevalence is None else prevalence,
         predicted=calibration.decide(moved),
     )
+    if adapt == UNLABELLED and prevalence is not None and abs(prevalence - calibration.prevalence) > OTHER_SHARE:
+        warnings.warn(
+            f"adapt=unlabelled takes {calibration.prevalence:.0%} of the people at a site for cases, as in training; "
+            f"where {prevalence:.0%} are, it moves the level of the site too far: name controls instead",
+            stacklevel=2,
+        )
     _warn_of_sites(table[~known], score[~known], method)
     for level in method.sets_.limits:
         table[f"set_{100 * level:g}"] = np.where(protocol == STRICT, method.sets_(score, level), "")
