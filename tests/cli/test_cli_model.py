@@ -63,6 +63,7 @@ def test_predicting_for_the_people_of_the_training_is_said(place, tmp_path):
     again = run("predict", place / "model", place / "train.npz", "--out", tmp_path / "p.csv")
     assert again.exit_code == 0, again.output
     assert "warning: about 100% of these people were in the training of this model" in said(again)
+    assert "No external validation" in said(again) and "foretold" not in said(again)
     new = run("predict", place / "model", place / "new.npz", "--out", tmp_path / "p.csv")
     assert new.exit_code == 0 and "in the training" not in said(new)
 

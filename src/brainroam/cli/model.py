@@ -136,10 +136,10 @@ def predict(
 
     method, header = load_method(model, cohort)
     cohort = prepared_as_in_training(header, cohort)
-    share = known_share(header.get("training", {}), cohort)
-    if share > 0:
+    share_known = known_share(header.get("training", {}), cohort)
+    if share_known > 0:
         warnings.warn(
-            f"about {share:.0%} of these people were in the training of this model: their predictions look better than "
+            f"about {share_known:.0%} of these people were in the training of this model: their predictions look better than "
             "those of people never seen, and say nothing about a new site",
             stacklevel=1,
         )
@@ -160,7 +160,7 @@ def predict(
     share = float(table["prevalence"].iloc[0])
     whose = "as among the training people" if prevalence is None else "as stated"
     typer.echo(f"Probabilities hold where {share:.1%} of people are cases, {whose}.")
-    _show_validation(table, header)
+    _show_validation(table, header, external=share_known == 0)
 
 
 @takes_data
@@ -210,7 +210,7 @@ def _fitted(selected: "Selected", cohort: "Cohort", seed: int) -> "Selected":
         raise UsageError(f"{selected.info.name} cannot work with {settings}: {error}") from error
 
 
-def _show_validation(table: "pd.DataFrame", header: dict[str, Any]) -> None:
+def _show_validation(table: "pd.DataFrame", header: dict[str, Any], external: bool) -> None:
     """Print what the predictions are worth where diagnoses are known; nothing where none is."""
     from brainroam.cli.show_study import validation_table
     from brainroam.evaluation.external import agreement, validate
@@ -218,9 +218,10 @@ def _show_validation(table: "pd.DataFrame", header: dict[str, Any]) -> None:
     sites = validate(table)
     if sites.empty:
         return
-    typer.echo(f"External validation, {counted(int(sites['n'].sum()), 'person', 'people')} with a known diagnosis:")
+    title = "External validation" if external else "No external validation, as people of the training are among them"
+    typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known diagnosis")
     Console(highlight=False).print(validation_table(sites))
-    for sentence in agreement(sites, header["foretold"]):
+    for sentence in agreement(sites, header["foretold"]) if external else ():
         typer.echo(sentence)
 
 
