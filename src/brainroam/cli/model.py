@@ -139,8 +139,8 @@ def predict(
     share_known = known_share(header.get("training", {}), cohort)
     if share_known > 0:
         warnings.warn(
-            f"about {share_known:.0%} of these people were in the training of this model: their predictions look better than "
-            "those of people never seen, and say nothing about a new site",
+            f"about {share_known:.0%} of these people were in the training of this model: their predictions look "
+            "better than those of people never seen, and say nothing about a new site",
             stacklevel=1,
         )
     if level is not None:
