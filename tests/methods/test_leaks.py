@@ -3,12 +3,18 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
+from brainroam.errors import DataError, RunsError
+from brainroam.evaluation.runner import evaluate
+from brainroam.methods import registry
+from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.core import Core
 from brainroam.methods.deep.base import DeepMethod
+from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.tuning import Selected
 
@@ -88,3 +94,81 @@ def test_one_person_scores_as_in_company(name):
     size = max(np.abs(together).max(), 1.0 if name.startswith("core") else 0.0)
     assert np.allclose(alone, together, rtol=0, atol=1e-6 * size)
     assert np.allclose(model.calibration_(np.array(alone)), model.probability(test), rtol=0, atol=1e-7)
+
+
+class Peeking(Method):
+    """Tries every way to the labels of the people it scores or is stopped by."""
+
+    def __init__(self, way="labels"):
+        self.way = way
+
+    def fit(self, cohort, seed=0, validation=None):
+        if validation is not None and self.way == "validation":
+            validation.labels  # noqa: B018
+        return self
+
+    def score(self, cohort):
+        ways = {
+            "labels": lambda: cohort.labels,
+            "subset": lambda: cohort.subset(np.arange(len(cohort))).labels,
+            "origin": lambda: cohort.origin[0].labels[cohort.origin[1]],
+            "table": lambda: cohort.table["label"].to_numpy(),
+            "diagnosis": lambda: cohort.table["dx_group"].to_numpy(dtype=float),
+            "validation": lambda: np.array([x[0, 0] for x in cohort.series]),
+        }
+        return ways[self.way]().astype(float)
+
+    def state(self):
+        return {}
+
+    def load_state(self, state):
+        return self
+
+
+@pytest.fixture
+def peeking(monkeypatch):
+    method_names()
+    info = MethodInfo("peeking", Peeking, "reads labels")
+    monkeypatch.setitem(registry._METHODS, "peeking", info)
+    return info
+
+
+@cache
+def with_diagnosis():
+    """The raw column a label was read from is in the table too."""
+    return whole().with_columns(pd.DataFrame({"dx_group": 2 - whole().labels}))
+
+
+@pytest.mark.parametrize("protocol", ["loso", "cv", "halves"])
+@pytest.mark.parametrize("way", ["labels", "subset", "origin", "table", "diagnosis", "validation"])
+def test_no_label_reaches_whoever_scores_in_a_study(peeking, way, protocol):
+    with pytest.raises(RunsError, match="hidden|not available while scoring"):
+        evaluate(with_diagnosis(), [f"peeking[way={way}]"], protocol, n_splits=2)
+
+
+def test_no_label_reaches_the_scores_of_inner_folds_or_of_a_prediction(peeking):
+    train, test = parts(with_diagnosis())
+    with pytest.raises(DataError, match="not available"):
+        Peeking().out_of_fold(train, [(np.arange(10), np.arange(10, 20))])
+    fitted = Selected(peeking, way="validation")
+    with pytest.raises(DataError, match="not available"):
+        fitted.fit(train)
+    model = Selected(method_info("fc-ridge")).fit(train)
+    model.model_ = Peeking()
+    with pytest.raises(DataError, match="not available"):
+        predictions(model, test)
+
+
+def test_a_column_that_the_study_names_stays_and_features_are_shared():
+    cohort = with_diagnosis().using(["age", "dx_group"])
+    hidden = cohort.subset(np.arange(5)).without_labels()
+    assert hidden.table["dx_group"].notna().all() and hidden.table["label"].isna().all()
+    assert hidden.table["age"].equals(cohort.table["age"][:5])
+    hidden.per_person("length", lambda series: np.array([[len(x)] for x in series]))
+    assert cohort.has_per_person("length") and cohort.labels.any()
+
+
+@every_method
+def test_our_own_methods_score_without_labels(name):
+    _, test = parts(whole())
+    assert np.isfinite(fitted(name, whole).model_.score(test.without_labels())).all()

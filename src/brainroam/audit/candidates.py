@@ -57,7 +57,7 @@ class MethodCandidate:
 
     def quick_scores(self, cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
         """Fit by default settings and score."""
-        return self.info.make(**self.fixed).fit(cohort.subset(train), seed).score(cohort.subset(test))
+        return self.info.make(**self.fixed).fit(cohort.subset(train), seed).score(cohort.subset(test).without_labels())
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
+from brainroam.data.condition_columns import of_the_condition
 from brainroam.data.features import FeatureFolder
 from brainroam.data.groups import people_and_scans, people_of, persons
 from brainroam.data.names import site_names
@@ -191,7 +192,12 @@ class Cohort:
 
     @property
     def labels(self) -> np.ndarray:
-        """0/1 labels as integers; an error when some are unknown."""
+        """0/1 labels as integers; an error when some are unknown, or hidden (`without_labels`)."""
+        if self.labels_hidden:
+            raise DataError(
+                f"labels of held-out people are not available while scoring ({counted(len(self), 'person', 'people')} "
+                f"of {listed(self.sites)}): a score must not depend on them; use labels of training people, in fit"
+            )
         unlabelled = self._table["label"].isna()
         if unlabelled.any():
             people = listed(self._table.loc[unlabelled, "subject"])
@@ -290,6 +296,7 @@ class Cohort:
         """The cohort this one was selected from, and the positions of its people there."""
         return self._origin if self._origin is not None else (self, np.arange(len(self)))
 
+    labels_hidden = False  # whether these are people to be scored, see `without_labels`
     on_disk = False  # whether series and edges are too large for memory, see `brainroam.data.stored_cohort`
     memory = float("inf")  # bytes that a process may use for a cohort on disk
     folder: Path | None = None  # where what does not fit into that is kept
@@ -347,6 +354,38 @@ class Cohort:
         same.covariates()  # one that does not exist is named now
         return same
 
+    def without_labels(self) -> "Cohort":
+        """The same people as they are handed to a method that scores them: nothing tells the diagnosis.
+
+        Missing here and in the cohort they were selected from: the label, what a synthetic cohort planted, and columns
+        that measure the condition (a raw diagnosis, symptoms; see `brainroam.data.condition_columns`) unless the study
+        names them as covariates. Features of single people are shared with the labelled cohort.
+
+        >>> import brainroam
+        >>> brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8).without_labels().table["label"].isna().all()
+        np.True_
+        """
+        if self.labels_hidden:
+            return self
+        whole, rows = self.origin
+        blank = dict.fromkeys(["label", *(name for name in whole._telling if name not in self._covariates)], np.nan)
+        hidden = self._blanked(blank)
+        if self is not whole:
+            hidden._origin = whole._blanked(blank), rows
+        return hidden
+
+    def _blanked(self, columns: dict[str, float]) -> "Cohort":
+        """This cohort, sharing all but these columns, without its labels."""
+        same = object.__new__(type(self))
+        same.__dict__ = {name: value for name, value in self.__dict__.items() if name != "manifest_hash"}
+        same._table, same._truth, same.labels_hidden = self._table.assign(**columns), None, True
+        return same
+
+    @cached_property
+    def _telling(self) -> list[str]:
+        """Columns from which the diagnosis can be told."""
+        return list(of_the_condition(self._table, [name for name in self._table if name not in NO_COVARIATES]))
+
     def noting(self, step: str) -> "Cohort":
         """The same people, with one more sentence on what was done to their series."""
         same = self._with(np.arange(len(self)), self._excluded)
@@ -360,6 +399,7 @@ class Cohort:
             self._series, table, self._atlas, self._excluded, self._truth, self._covariates, self._prepared
         )
         same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
+        same_series.labels_hidden = self.labels_hidden
         return same_series
 
     def concat(self, other: "Cohort") -> "Cohort":
@@ -380,7 +420,7 @@ class Cohort:
         part._series = tuple(self._series[i] for i in positions)
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
-        part._covariates, part._prepared = self._covariates, self._prepared
+        part._covariates, part._prepared, part.labels_hidden = self._covariates, self._prepared, self.labels_hidden
         whole, rows = self.origin
         part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
         return part

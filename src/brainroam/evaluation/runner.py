@@ -242,7 +242,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     model = Selected(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
     probability, threshold = model.calibration_(score), model.calibration_.threshold
-    explanation = kept_explanation(model.model_, training, held_out)
+    explanation = kept_explanation(model.model_, training, held_out.without_labels())
     site = held_out.table["site"].to_numpy(dtype=str)
     scans = held_out.table.assign(label=held_out.labels, score=score, probability=probability)
 

@@ -46,12 +46,16 @@ class Method(ABC):
         """Learn from the training people.
 
         When ``validation`` is given, an iterative method keeps ``validation_path_``, its scores for those people after
-        each epoch (epochs, n), from which the number of epochs is chosen; it learns nothing from them.
+        each epoch (epochs, n), from which the number of epochs is chosen; it learns nothing from them, and their labels
+        are hidden (`Cohort.without_labels`).
         """
 
     @abstractmethod
     def score(self, cohort: Cohort) -> np.ndarray:
-        """A number per person, higher for the condition; each depends on that person alone."""
+        """A number per person, higher for the condition; each depends on that person alone.
+
+        Labels are hidden from it: ``cohort`` is `Cohort.without_labels`.
+        """
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
@@ -69,13 +73,14 @@ class Method(ABC):
         """
         paths = []
         for train, held_out in folds:
-            model, people = deepcopy(self), cohort.subset(held_out)
+            model, people = deepcopy(self), cohort.subset(held_out).without_labels()
             model.fit(cohort.subset(train), seed, validation=people)
             path = model.validation_path_
             paths.append(model.score(people)[None] if path is None else path)
         if not all(np.isfinite(path).all() for path in paths):
             raise BrainroamError(
-                "training diverged: scores are not finite; try a smaller learning rate or fewer layers"
+                "training diverged: scores are not finite; try a smaller learning rate or fewer layers, or, in a method "
+                "of your own, look whether it reads labels of the people to be scored, which are hidden from it"
             )
         return paths
 

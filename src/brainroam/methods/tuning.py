@@ -98,8 +98,8 @@ class Selected(Method):
 
     @threadpool_limits.wrap(limits=1)
     def score(self, cohort: Cohort) -> np.ndarray:
-        """Scores of the refitted model."""
-        return np.concatenate([self.model_.score(people) for people in cohort.batches()])
+        """Scores of the refitted model, which is shown no labels."""
+        return np.concatenate([self.model_.score(people) for people in cohort.without_labels().batches()])
 
     def probability(self, cohort: Cohort, prevalence: float | None = None) -> np.ndarray:
         """Calibrated probabilities where ``prevalence`` of the people are cases; by default as in training."""
