@@ -8,9 +8,11 @@ import json
 import os
 import re
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+import joblib
 import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
@@ -172,18 +174,115 @@ def labels_and_noise(cohort, train, test, seed):
 
 
 class Remembering(LinearMethod):
-    """Fits again with what it scored last: the leak goes through the memory of the process."""
+    """Centres on what it scored last as well: the leak goes through the memory of the process."""
 
     seen: ClassVar[list] = []
 
     def fit(self, cohort, seed=0, validation=None):
-        for known in self.seen:
-            cohort = cohort.concat(known) if not set(known.table["subject"]) & set(cohort.table["subject"]) else cohort
-        return super().fit(cohort, seed)
+        super().fit(cohort, seed)
+        if self.seen:
+            self.coef_ = self.coef_ * np.abs(np.mean([edges_of(known).mean(axis=0) for known in self.seen], axis=0))
+        return self
 
     def score(self, cohort):
         self.seen.append(cohort)
         return super().score(cohort)
+
+
+# --- kept from one fold to the next ---------------------------------------------------------------
+#
+# Each keeps, for a person, a value that the fold which trained on them made with their label: features moved towards
+# their class, as supervised harmonisation does. The next fold that holds the person out finds it again.
+
+
+def moved_to_the_class(edges, label, direction):
+    """Edges as the training people of a fold are given: moved along the difference of the classes."""
+    return edges + (2 * label - 1) * direction
+
+
+class Keeping(LinearMethod):
+    """Ridge on features that are computed once per person, whatever the fold; subclasses say where they are kept."""
+
+    def fit(self, cohort, seed=0, validation=None):
+        edges, y = edges_of(cohort), cohort.labels
+        direction = edges[y == 1].mean(axis=0) - edges[y == 0].mean(axis=0)
+        people = zip(cohort.table["subject"], edges, y, strict=True)
+        values = np.stack([self.kept(s, x, lambda x=x, k=k: moved_to_the_class(x, k, direction)) for s, x, k in people])
+        self.mean_ = values.mean(axis=0)
+        self.coef_ = self._weights(values - self.mean_, y)
+        return self
+
+    def score(self, cohort):
+        people = zip(cohort.table["subject"], edges_of(cohort), strict=True)
+        return (np.stack([self.kept(s, x, lambda x=x: x) for s, x in people]) - self.mean_) @ self.coef_
+
+    def state(self):
+        return {"coef": self.coef_}
+
+
+MODULE: dict[str, np.ndarray] = {}
+COMPUTING: dict[str, object] = {}
+
+
+@lru_cache(maxsize=None)
+def by_subject(subject):
+    return COMPUTING["now"]()
+
+
+class KeptByLruCache(Keeping):
+    def kept(self, subject, edges, compute):
+        COMPUTING["now"] = compute
+        return by_subject(subject)
+
+
+class KeptInAModule(Keeping):
+    def kept(self, subject, edges, compute):
+        if subject not in MODULE:
+            MODULE[subject] = compute()
+        return MODULE[subject]
+
+
+class KeptInTheClass(Keeping):
+    values: ClassVar[dict] = {}
+
+    def kept(self, subject, edges, compute):
+        return self.values.setdefault(subject, compute())
+
+
+class KeptInAFileBySubject(Keeping):
+    def kept(self, subject, edges, compute):
+        file = FOLDER / f"{subject}.npy"
+        if not file.exists():
+            np.save(file, compute())
+        return np.load(file)
+
+
+def _computed(key):
+    return COMPUTING["now"]()
+
+
+class KeptByJoblib(Keeping):
+    """On disk, by the subject."""
+
+    def kept(self, subject, edges, compute):
+        COMPUTING["now"] = compute
+        return joblib.Memory(FOLDER / "joblib", verbose=0).cache(_computed)(subject)
+
+
+class KeptByJoblibOfEdges(Keeping):
+    """On disk, by the person's edges: a run in another process, under another id, finds it."""
+
+    def kept(self, subject, edges, compute):
+        COMPUTING["now"] = compute
+        return joblib.Memory(FOLDER / "joblib", verbose=0).cache(_computed)(edges)
+
+
+class ReadingInnerLabels(LinearMethod):
+    """Its own inner folds use the labels of the people they hold out."""
+
+    def out_of_fold(self, cohort, folds, seed=0):
+        paths = super().out_of_fold(cohort, folds, seed)
+        return [path + 0.1 * cohort.labels[held_out] for path, (_, held_out) in zip(paths, folds, strict=True)]
 
 
 # --- read from elsewhere --------------------------------------------------------------------------
@@ -273,7 +372,14 @@ LEAKS = {
     trained_on_its_own_guesses: ("trained on its own guesses for the test site", {"corruption"}),
     ranked_within_the_test_site: ("scores ranked within the test site", {"single-subject", "corruption"}),
     labels_and_noise: ("scores that contain the label", {"test-labels"}),
-    Remembering: ("a method that trains on whom it scored before", {"reproducible"}),
+    Remembering: ("a method that learns from whom it scored before", {"reproducible", "memory"}),
+    KeptByLruCache: ("features made with labels, kept by `lru_cache` by id", {"memory"}),
+    KeptInAModule: ("the same in a dictionary of a module", {"memory"}),
+    KeptInTheClass: ("the same in an attribute of the class", {"memory"}),
+    KeptInAFileBySubject: ("the same in files by id", {"memory"}),
+    KeptByJoblib: ("the same by `joblib.Memory` on disk, by id", {"memory"}),
+    KeptByJoblibOfEdges: ("the same by `joblib.Memory` on disk, by the edges", {"memory"}),
+    ReadingInnerLabels: ("inner folds that read the labels they judge", {"inner-folds"}),
     label_from_the_table_on_disk: ("label read from the table on disk by id", {"names", "spoilt"}),
     label_from_the_table_where_known: ("the same, and a guess for ids that are not there", {"names"}),
     cached_by_id_after_scaling_everybody: ("everybody scaled, then cached by id in memory", {"corruption"}),

@@ -5,6 +5,7 @@ leaves no trace there. Let your procedure begin with the raw data.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 from threadpoolctl import threadpool_limits
@@ -28,6 +29,7 @@ CANNOT_SEE = (
     "a person who was recognised by the scan itself, in a list or in weights trained elsewhere",
     "settings, exclusions or a choice of method made by people who had seen results at the test sites",
     "one person at two sites whose scans do not resemble each other, and relatives",
+    "a cache on disk that was filled before the audit began: empty it first",
     "a leak that waits: for a larger cohort, another day, another machine",
 )
 
@@ -89,19 +91,27 @@ def audit(
         for item in candidates:
             checks += leak_checks(item, cohort, processes, seed)
             advance(f"{item.name}: leaks")
-            checks += _shuffled(item, cohort, permutations, seed, advance)
+            checks += _shuffled(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
 
 
 def _shuffled(
-    item: Candidate, cohort: Cohort, permutations: int, seed: int, advance: Callable[[str], None]
+    item: Candidate,
+    cohort: Cohort,
+    processes: FreshProcesses,
+    permutations: int,
+    seed: int,
+    advance: Callable[[str], None],
 ) -> Iterator[Check]:
+    """All folds of one permutation in a process of their own, as in a study; processes share features of people."""
     if permutations == 0:
         return
-    real = mean_auc(item, cohort, seed)
-    advance(f"{item.name}: AUC {real:.3f}")
-    shuffled = []
-    for k in range(permutations):
-        shuffled.append(mean_auc(item, permuted_within_site(cohort, seed + k), seed))
-        advance(f"{item.name}: AUC {shuffled[-1]:.3f} with permuted labels")
+    run = processes.of(item)
+    with nullcontext() if cohort.on_disk else cohort.features_in(processes.folder / "features"):
+        real = run(mean_auc, cohort, seed)
+        advance(f"{item.name}: AUC {real:.3f}")
+        shuffled = []
+        for k in range(permutations):
+            shuffled.append(run(mean_auc, permuted_within_site(cohort, seed + k), seed))
+            advance(f"{item.name}: AUC {shuffled[-1]:.3f} with permuted labels")
     yield from shuffle_checks(item.name, real, shuffled)

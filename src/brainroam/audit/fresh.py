@@ -2,7 +2,8 @@
 
 What a method keeps in a module, or in a file beside it, would otherwise make the second run look like the first. One
 process imports what methods need and computes nothing; every run is a fork of it. Where there is no fork, every run
-starts a process anew.
+starts a process anew. Files that a run makes anywhere else (a cache on disk) are removed when it ends: the next run
+does not find them, nor does a study later find what was learned from spoilt data. What was there before stays.
 """
 
 import os
@@ -12,15 +13,16 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import IO, Any, Protocol, Self
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 import cloudpickle
-import numpy as np
 from threadpoolctl import threadpool_limits
 
-from brainroam.audit.candidates import Candidate, Outcome
+from brainroam.audit.candidates import Candidate
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, UsageError
 
@@ -28,13 +30,21 @@ FORKS = hasattr(os, "fork")
 SERVE = "from brainroam.audit.fresh import serve; serve()"
 
 
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
 class Run(Protocol):
-    """Learn and score in a fresh process."""
+    """What does something with a candidate in a fresh process."""
 
     def __call__(
-        self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int, times: int = 1
-    ) -> list[Outcome]:
-        """The outcome of `Candidate.run`, so many times one after another in one process."""
+        self,
+        function: Callable[Concatenate[Candidate, Cohort, Given], Answer],
+        cohort: Cohort,
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Answer:
+        """What ``function(candidate, cohort, ...)`` returns there."""
 
 
 class FreshProcesses:
@@ -49,6 +59,11 @@ class FreshProcesses:
         self._end()
         self._folder.cleanup()
 
+    @property
+    def folder(self) -> Path:
+        """For what all runs may share; it goes with this context."""
+        return Path(self._folder.name)
+
     def of(self, candidate: Candidate) -> Run:
         """What runs a candidate, as it is now, whatever it does in this process later."""
         try:
@@ -57,9 +72,12 @@ class FreshProcesses:
             raise UsageError(f"{candidate.name} cannot be sent to a fresh process: {error}") from error
 
         def run(
-            cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int, times: int = 1
-        ) -> list[Outcome]:
-            answer = self._ask(pickle.dumps((packed, cohort, train, list(groups), seed, times)))
+            function: Callable[Concatenate[Candidate, Cohort, Given], Answer],
+            cohort: Cohort,
+            *args: Given.args,
+            **kwargs: Given.kwargs,
+        ) -> Answer:
+            answer = self._ask(pickle.dumps((packed, function, cohort, args, kwargs)))
             if isinstance(answer, Exception):
                 raise answer
             return answer
@@ -126,14 +144,17 @@ def serve() -> None:
 
 
 def _answer(message: bytes) -> bytes:
-    """The outcomes or the error, in a folder that is empty."""
-    with tempfile.TemporaryDirectory(dir=os.getcwd()) as folder:
+    """What was asked for or the error, in a folder that is empty."""
+    shared = os.getcwd()
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
         os.chdir(folder)
+        made: list[str] = []
         try:
-            packed, cohort, train, groups, seed, times = pickle.loads(message)
+            packed, function, cohort, args, kwargs = pickle.loads(message)
             candidate = pickle.loads(packed)
+            sys.addaudithook(partial(_watch, made, [shared, *filter(None, [cohort.folder])]))
             with threadpool_limits(1):
-                return pickle.dumps([candidate.run(cohort, train, groups, seed) for _ in range(times)])
+                return pickle.dumps(function(candidate, cohort, *args, **kwargs))
         except Exception as error:
             error.add_note(traceback.format_exc())
             with suppress(Exception):
@@ -142,7 +163,29 @@ def _answer(message: bytes) -> bytes:
                 return content
             return pickle.dumps(BrainroamError(f"{type(error).__name__}: {error}"))
         finally:
-            os.chdir(os.path.dirname(folder))
+            os.chdir(shared)
+            _remove(made)
+
+
+def _watch(made: list[str], ours: Sequence[str | Path], event: str, args: tuple) -> None:
+    """An audit hook that notes files and folders which are about to be made elsewhere than in folders of ours."""
+    if event == "open" and isinstance(args[0], str | bytes | os.PathLike) and args[2] & os.O_CREAT:
+        new = args[0]
+    elif event in ("os.mkdir", "sqlite3.connect"):
+        new = args[0]
+    elif event == "os.rename":
+        new = args[1]
+    else:
+        return
+    path = Path(os.path.abspath(os.fsdecode(new)))
+    if not path.exists() and not any(path.is_relative_to(folder) for folder in ours):
+        made.append(str(path))
+
+
+def _remove(made: Sequence[str]) -> None:
+    for path in reversed(made):
+        with suppress(OSError):  # gone already, or a folder in which somebody else has put something
+            os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
 
 def _send(stream: IO[bytes], content: bytes) -> None:

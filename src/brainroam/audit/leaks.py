@@ -12,22 +12,28 @@ One site is held out. Then, everything else being equal, and each time in a fres
 ``spoilt``          those who got other series and values may not score as before: a score must come from the person
 ``lengths``         half of them were scanned for shorter or longer than anybody: the other half's scores may not change
 ``regions``         half of them lack regions that everybody had: the other half's scores may not change
+``memory``          scored after another site was held out and scored in the same process: no score may change. A method
+                    that keeps something of a person from a fold that trained on them (``lru_cache``, ``joblib.Memory``
+                    without the fold in its key, a dictionary, a file) has seen everybody's label by the second fold
+``inner-folds``     the labels of training people whom an inner fold holds out turned round: their scores may not
+                    change; asked of methods that have an ``out_of_fold`` of their own, which is handed those labels
 
 From ``test-labels`` on everybody has a new id in each run, so nothing kept by id is of use.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 from scipy.stats import t as student
 
-from brainroam.audit.candidates import Candidate, Outcome
+from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
 from brainroam.audit.finding import Check
 from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, turned_round, without_regions
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
+from brainroam.methods.base import Method
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision
 N_ALONE = 3
@@ -42,8 +48,9 @@ def leak_checks(candidate: Candidate, cohort: Cohort, processes: FreshProcesses,
     >>> cohort = make_cohort(n_sites=3, n_per_site=12, n_rois=10)
     >>> with FreshProcesses() as processes:
     ...     checks = list(leak_checks(candidate("fc-ridge"), cohort, processes))
-    >>> [check.name for check in checks]
-    ['reproducible', 'single-subject', 'names', 'test-labels', 'corruption', 'spoilt', 'lengths', 'regions']
+    >>> [check.name for check in checks]  # doctest: +NORMALIZE_WHITESPACE
+    ['reproducible', 'single-subject', 'names', 'test-labels', 'corruption', 'spoilt', 'lengths', 'regions', 'memory',
+    'inner-folds']
     >>> all(check.passed for check in checks)
     True
     """
@@ -65,7 +72,7 @@ class _Leaks:
         alone = rng.choice(len(self.test), min(N_ALONE, len(self.test)), replace=False)
         groups = [self.test, *(self.test[[i]] for i in alone)]
         same = Cohort(self.cohort.series, self.cohort.table, self.cohort.atlas, covariates=self.cohort.covariate_names)
-        first, again = self.run(same, self.train, groups, self.seed, times=2)
+        first, again = self.run(in_turn, same, [(self.train, groups)] * 2, self.seed)
         yield self._reproducible(first, again)
         yield self._single_subject(first, alone)
         yield self._names(first)
@@ -75,12 +82,14 @@ class _Leaks:
         spoilt = self.test[::2]
         yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
         yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
+        yield self._memory(base)
+        yield from self._inner_folds()
 
     def _once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
         """One run in a fresh process; under new names, unless the method cannot do without the old ones."""
         self.draw += 1
         named = self.cohort if self.by_name else renamed(self.cohort, self.seed, self.draw)
-        return self.run(change(named), self.train, [group], self.seed)[0]
+        return self.run(in_turn, change(named), [(self.train, [group])], self.seed)[0]
 
     def _reproducible(self, first: Outcome, again: Outcome) -> Check:
         moved = gap(again.scores[0], first.scores[0])
@@ -161,16 +170,77 @@ class _Leaks:
         return Check(name, self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
 
 
+    def _memory(self, base: Outcome) -> Check:
+        """Another site is held out first; everybody has a new id, so that nothing is found which a run before kept."""
+        self.draw += 1
+        named = self.cohort if self.by_name else renamed(self.cohort, self.seed, self.draw)
+        others = [name for name in usable_sites(self.cohort) if name != self.site]
+        if not others:
+            text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
+            return Check("memory", self.method, None, None, ROUNDING, text)
+        site = self.cohort.table["site"].to_numpy()
+        before = np.flatnonzero(site != others[0]), [np.flatnonzero(site == others[0])]
+        found = self.run(in_turn, named, [before, (self.train, [self.test])], self.seed)[-1]
+        moved = gap(found.scores[0], base.scores[0])
+        text = f"held out and scored {others[0]}, then the {self.people} in the same process: "
+        if moved <= ROUNDING:
+            text += "as without"
+        else:
+            text += f"{_share(moved)}; something of a person is kept from a fold that trained on them, such as by "
+            text += "lru_cache, joblib.Memory or a dictionary without the fold in its key"
+        return Check("memory", self.method, moved <= ROUNDING, moved, ROUNDING, text)
+
+    def _inner_folds(self) -> Iterator[Check]:
+        """For a method whose inner folds are its own: are the labels read that it is handed and must not use?"""
+        training = self.cohort.subset(self.train)
+        site = training.table["site"].to_numpy()
+        inside = site == site[0]
+        fold = np.flatnonzero(~inside), np.flatnonzero(inside)
+        if len(set(training.labels[~inside])) < 2:
+            return
+        honest = self.run(inner_scores, training, fold, self.seed)
+        if honest is None:
+            return
+        turned = self.run(inner_scores, turned_round(training, fold[1][len(fold[1]) > 3 :]), fold, self.seed)
+        moved = gap(turned, honest)
+        text = f"turned round the labels of the people of {site[0]}, whom an inner fold holds out: "
+        text += "no score changed" if moved <= ROUNDING else f"{_share(moved)}; out_of_fold reads labels it must not"
+        yield Check("inner-folds", self.method, moved <= ROUNDING, moved, ROUNDING, text)
+
+
+def in_turn(
+    candidate: Candidate, cohort: Cohort, folds: Sequence[tuple[np.ndarray, Sequence[np.ndarray]]], seed: int
+) -> list[Outcome]:
+    """The outcome of each fold (people to learn from, groups to score), one after another in one process."""
+    return [candidate.run(cohort, train, groups, seed) for train, groups in folds]
+
+
+def inner_scores(
+    candidate: Candidate, cohort: Cohort, fold: tuple[np.ndarray, np.ndarray], seed: int
+) -> np.ndarray | None:
+    """Scores of the people an inner fold holds out, by the method's own ``out_of_fold``; None if it has none."""
+    if not isinstance(candidate, MethodCandidate) or candidate.info.self_selecting:
+        return None
+    method = candidate.info.make(**candidate.fixed)
+    return None if type(method).out_of_fold is Method.out_of_fold else method.out_of_fold(cohort, [fold], seed)[0][-1]
+
+
 def held_out(cohort: Cohort, seed: int) -> tuple[str, np.ndarray, np.ndarray]:
     """A site with both classes, drawn by the seed: its name, and the positions to train on and to hold out."""
-    site, label = cohort.table["site"].to_numpy(), cohort.labels
-    usable = [
-        name for name in cohort.sites if len(set(label[site == name])) == 2 and len(set(label[site != name])) == 2
-    ]
+    usable = usable_sites(cohort)
     if not usable:
         raise DataError("no site can be held out with both classes in it and both classes elsewhere")
     name = usable[np.random.default_rng(seed).integers(len(usable))]
+    site = cohort.table["site"].to_numpy()
     return name, np.flatnonzero(site != name), np.flatnonzero(site == name)
+
+
+def usable_sites(cohort: Cohort) -> list[str]:
+    """The sites with both classes in them and both classes elsewhere."""
+    site, label = cohort.table["site"].to_numpy(), cohort.labels
+    return [
+        name for name in cohort.sites if len(set(label[site == name])) == 2 and len(set(label[site != name])) == 2
+    ]
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:
