@@ -7,13 +7,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from brainroam.audit.gate import evaluate as evaluate
     from brainroam.core.classifier import CoreClassifier as CoreClassifier
     from brainroam.core.deconfound import SiteDeconfounder as SiteDeconfounder
     from brainroam.data.cohort import Cohort as Cohort
     from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.runner import compare as compare
-    from brainroam.evaluation.runner import evaluate as evaluate
     from brainroam.evaluation.stats.paired import compare_sites as compare_sites
     from brainroam.evaluation.stats.verdict import next_site as next_site
     from brainroam.methods.champion import ChampionClassifier as ChampionClassifier
@@ -31,7 +31,7 @@ _HOME = {
     "SiteDeconfounder": "core.deconfound",
     "compare": "evaluation.runner",
     "compare_sites": "evaluation.stats.paired",
-    "evaluate": "evaluation.runner",
+    "evaluate": "audit.gate",
     "explain": "report.estimators",
     "load_cohort": "data.loading",
     "load_model": "methods.estimators",

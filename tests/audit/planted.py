@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -224,7 +224,7 @@ MODULE: dict[str, np.ndarray] = {}
 COMPUTING: dict[str, object] = {}
 
 
-@lru_cache(maxsize=None)
+@cache
 def by_subject(subject):
     return COMPUTING["now"]()
 

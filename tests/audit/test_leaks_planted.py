@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -15,17 +16,21 @@ import pytest
 from tests.audit import planted
 from typer.testing import CliRunner
 
+import brainroam
 from brainroam.audit import CANNOT_SEE, audit
 from brainroam.audit.candidates import candidate
 from brainroam.audit.fresh import FORKS, FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shuffle import shuffle_checks
+from brainroam.audit.shuffle import mean_auc, permuted_within_site, shuffle_checks
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, without_regions
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, UsageError
+from brainroam.methods import registry
+from brainroam.methods.base import MethodInfo
 from brainroam.methods.linear import LinearMethod
+from brainroam.methods.registry import method_names
 
 RELIABILITY = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 
@@ -174,6 +179,63 @@ def test_ctrl_c_ends_the_run_and_its_process():
     while Path(f"/proc/{pid}").exists() and time.monotonic() < stop:
         time.sleep(0.05)
     assert not Path(f"/proc/{pid}").exists()
+
+
+NULL = [
+    method for method in planted.LEAKS if isinstance(method, type) and issubclass(method, planted.Keeping)
+]  # memories of every kind
+
+
+@pytest.mark.parametrize("method", NULL, ids=lambda method: method.__name__)
+def test_memory_across_folds_makes_meaningless_labels_predictable_and_is_caught(method, processes):
+    """What it is about: without any effect such a method scores far above chance, and permutations say so too."""
+    people = make_cohort(n_sites=4, n_per_site=12, n_rois=8, effect=0.0, seed=5)
+    run = processes.of(candidate(method))
+    assert run(mean_auc, people, 0) > 0.65
+    assert run(mean_auc, permuted_within_site(people, 1), 0) > 0.6  # not poisoned by the run before
+    assert "memory" in failed(method, processes, people)
+
+
+def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
+    old, new = planted.FOLDER / "old.txt", planted.FOLDER / "made" / "new.txt"
+    old.write_text("mine")
+
+    def writing(cohort, train, test, seed):
+        new.parent.mkdir(exist_ok=True)
+        new.write_text("cache")
+        old.write_text("changed")
+        return planted.honest(cohort, train, test, seed)
+
+    processes.of(candidate(writing))(mean_auc, cohort(), 0)
+    assert old.exists() and not new.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["fc-logistic", "log-ridge", "tangent-ridge", "combat-ridge", "champion"]
+    + [f"{name}[epochs=1]" for name in ("gcn", "brainnettf", "deci")],
+)
+def test_our_own_methods_keep_nothing_from_fold_to_fold(method, processes):
+    assert failed(method, processes, make_cohort(n_sites=3, n_per_site=10, n_rois=8, seed=1)) == set()
+
+
+class Honest(LinearMethod):
+    """Of somebody else, as all methods defined here are."""
+
+
+@pytest.mark.parametrize(("method", "words"), [(Honest, "no leak found"), (planted.KeptInAModule, "memory")])
+def test_a_method_that_is_not_ours_is_audited_once_per_study(monkeypatch, tmp_path, capsys, method, words):
+    method_names()
+    monkeypatch.setitem(registry._METHODS, "theirs", MethodInfo("theirs", method, ""))
+    people, caught = make_cohort(n_sites=3, n_per_site=10, n_rois=8), []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught_now:
+            warnings.simplefilter("always")
+            brainroam.evaluate(people, ["theirs", "majority"], tuning="fast", out=tmp_path / "runs")
+        caught += [str(warning.message) for warning in caught_now if "leaks" in str(warning.message)]
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("audit of")]
+    assert len(told) == 1 and "theirs" in told[0] and words in told[0]
+    assert len(caught) == (words == "memory")
 
 
 def test_what_a_method_prints_does_no_harm(processes):

@@ -165,13 +165,13 @@ def test_the_settings_of_a_method_are_listed_and_can_be_set_as_shown(tmp_path):
     assert shown["settings"]["window_seconds"] == {"default": None, "takes": "a number larger than 0 or null"}
     assert "random_state" not in shown["settings"]  # the seed has an option of its own
     text = run("methods", "fc-ridge").stdout
-    assert "strength    500.0     a number larger than 0 or null" in text and "'fc-ridge[covariates=[]]'" in text
+    assert "strength    null     a number larger than 0 or null" in text and "'fc-ridge[covariates=[]]'" in text
     done = run(
         "loso",
         "synthetic",
         *SMALL,
         "--methods",
-        "fc-ridge[covariates=[]],fc-ridge[strength=500.0]",
+        "fc-ridge[covariates=[]],fc-ridge[penalties=[1]]",
         "--out",
         tmp_path,
         "--tuning",

@@ -134,7 +134,7 @@ def test_selection_takes_the_grid_point_with_the_best_mean_inner_auc(cohort):
 def test_fast_tuning_holds_out_one_site_and_keeps_the_default(cohort):
     folds = list(inner_folds(cohort, "fast", seed=5))
     assert len(folds) == 1 and len(set(cohort.table["site"].to_numpy()[folds[0][1]])) == 1
-    assert Selected(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"strength": 500.0}
+    assert Selected(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"penalties": (3.0,)}
 
 
 def test_where_nothing_is_chosen_five_groups_of_sites_give_the_threshold(monkeypatch):

@@ -169,9 +169,8 @@ def _answer(message: bytes) -> bytes:
 
 def _watch(made: list[str], ours: Sequence[str | Path], event: str, args: tuple) -> None:
     """An audit hook that notes files and folders which are about to be made elsewhere than in folders of ours."""
-    if event == "open" and isinstance(args[0], str | bytes | os.PathLike) and args[2] & os.O_CREAT:
-        new = args[0]
-    elif event in ("os.mkdir", "sqlite3.connect"):
+    opened = event == "open" and isinstance(args[0], str | bytes | os.PathLike) and args[2] & os.O_CREAT
+    if opened or event in ("os.mkdir", "sqlite3.connect"):
         new = args[0]
     elif event == "os.rename":
         new = args[1]

@@ -169,7 +169,6 @@ class _Leaks:
             text += f"in the other half {_share(moved)}{changed}; data are cut to what everybody has in common"
         return Check(name, self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
 
-
     def _memory(self, base: Outcome) -> Check:
         """Another site is held out first; everybody has a new id, so that nothing is found which a run before kept."""
         self.draw += 1
@@ -198,10 +197,10 @@ class _Leaks:
         fold = np.flatnonzero(~inside), np.flatnonzero(inside)
         if len(set(training.labels[~inside])) < 2:
             return
-        honest = self.run(inner_scores, training, fold, self.seed)
-        if honest is None:
+        whose = fold[1][:0], fold[1][len(fold[1]) > 3 :]  # nobody's, then theirs but for one
+        honest, turned = (self.run(inner_scores, turned_round(training, people), fold, self.seed) for people in whose)
+        if honest is None or turned is None:
             return
-        turned = self.run(inner_scores, turned_round(training, fold[1][len(fold[1]) > 3 :]), fold, self.seed)
         moved = gap(turned, honest)
         text = f"turned round the labels of the people of {site[0]}, whom an inner fold holds out: "
         text += "no score changed" if moved <= ROUNDING else f"{_share(moved)}; out_of_fold reads labels it must not"
@@ -238,9 +237,7 @@ def held_out(cohort: Cohort, seed: int) -> tuple[str, np.ndarray, np.ndarray]:
 def usable_sites(cohort: Cohort) -> list[str]:
     """The sites with both classes in them and both classes elsewhere."""
     site, label = cohort.table["site"].to_numpy(), cohort.labels
-    return [
-        name for name in cohort.sites if len(set(label[site == name])) == 2 and len(set(label[site != name])) == 2
-    ]
+    return [name for name in cohort.sites if len(set(label[site == name])) == 2 and len(set(label[site != name])) == 2]
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:

@@ -45,10 +45,11 @@ def run(
     out, chosen = Path(plan.out), protocol or plan.protocol
     if chosen not in ("loso", "halves"):
         raise unknown("protocol of this command", chosen, ("loso", "halves"))
+    from brainroam.audit.gate import evaluate
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
-    from brainroam.evaluation.runner import compare, evaluate
+    from brainroam.evaluation.runner import compare
 
     with Stages() as stages:
         with stages.stage("check") as done:

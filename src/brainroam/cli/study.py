@@ -159,7 +159,7 @@ def loso(
 
     [bold]Example:[/bold] brainroam loso ABIDE_pcp --atlas aal --methods core,tangent-ridge --out runs --jobs 2
     """
-    from brainroam.evaluation.runner import evaluate
+    from brainroam.audit.gate import evaluate
 
     protocols = {"site": protocol or "loso", "institution": "loio"}
     if by not in protocols:
@@ -200,7 +200,7 @@ def cv(
 
     [bold]Example:[/bold] brainroam cv ABIDE_pcp --atlas aal --methods core,site-only --out runs-cv
     """
-    from brainroam.evaluation.runner import evaluate
+    from brainroam.audit.gate import evaluate
 
     return evaluate(cohort, methods or (), "cv", n_splits=folds, n_repeats=repeats, **options)
 

@@ -79,8 +79,8 @@ class Method(ABC):
             paths.append(model.score(people)[None] if path is None else path)
         if not all(np.isfinite(path).all() for path in paths):
             raise BrainroamError(
-                "training diverged: scores are not finite; try a smaller learning rate or fewer layers, or, in a method "
-                "of your own, look whether it reads labels of the people to be scored, which are hidden from it"
+                "training diverged: scores are not finite; try a smaller learning rate or fewer layers; in a method of "
+                "your own, see whether it reads labels of the people to be scored, which are hidden from it"
             )
         return paths
 
