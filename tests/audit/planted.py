@@ -219,6 +219,9 @@ class Keeping(LinearMethod):
     def state(self):
         return {"coef": self.coef_}
 
+    def representation(self, cohort):
+        return None
+
 
 MODULE: dict[str, np.ndarray] = {}
 COMPUTING: dict[str, object] = {}
