@@ -226,6 +226,35 @@ def test_a_site_whose_codes_were_swapped_is_doubted(tmp_path):
     assert "Scores are reversed" not in brainroam.report(fair, tmp_path / "fair.html").read_text()
 
 
+def worries_of(page):
+    return [" ".join(item.text_content().split()) for item in page.xpath("//aside[@class='worries']//li/strong")]
+
+
+def test_the_gravest_worries_come_first_and_the_verdict_names_covariates(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
+    still = cohort.with_columns(pd.DataFrame({"mean_fd": np.full(len(cohort), np.nan)}))
+    runs = pretend(tmp_path / "runs", still, ["champion", "fc-ridge", "confounds"], shift=1.5)
+    found = [("missing-rois", None), ("alike-people", None), ("label-by-n_timepoints", None), ("label-by-age", "S01")]
+    findings = [{"severity": "warning", "code": code, "message": code, "site": site} for code, site in found]
+    (runs / "check.json").write_text(json.dumps({"findings": findings}))
+    page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    first, second, third = worries_of(page)
+    assert "covariates" in first and "motion" in second and "length" in third
+    assert "after Holm" in text_of(page, "verdict") or "p = " in text_of(page, "verdict")
+    (bold,) = page.xpath("//p[@class='judgement']")
+    assert "cannot tell it from covariates alone (confounds)" in bold.text_content()
+
+
+def test_a_method_that_beats_covariates_has_no_worry_about_them(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=6, n_per_site=24, n_rois=8, seed=2)
+    runs = pretend(tmp_path / "runs", cohort, ["champion"], shift=3.0)
+    pretend(runs, cohort, ["confounds"], shift=0.0)
+    page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    assert not [title for title in worries_of(page) if "ovariates alone" in title or "not known" in title]
+    (bold,) = page.xpath("//p[@class='judgement']")
+    assert "it is better than covariates alone (confounds)" in bold.text_content()
+
+
 def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["majority"], tuning="fast", sites=["S01"], out=tmp_path / "runs")

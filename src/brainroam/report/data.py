@@ -18,7 +18,7 @@ from brainroam.evaluation.joined import bare_name
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
-from brainroam.evaluation.stats.compare import Comparison, compare_methods
+from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import confounding_by_site
 from brainroam.evaluation.stats.families import CONTROLS, OURS, compared
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
@@ -31,6 +31,8 @@ from brainroam.report.source import data_words, study_name
 PROTOCOLS = ("loso", "loio", "halves", "cv")
 OF_PERSON = ("score", "probability", "prevalence", "predicted")
 PLAIN = "fc-ridge"  # the reference a new method has to beat
+CONFOUNDS = "confounds"  # the control that reads covariates alone
+BETTER, WORSE, UNTOLD = "better", "worse", "cannot be told"
 
 #: Anything a display can be made from.
 Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
@@ -161,17 +163,36 @@ class ReportData:
         """Mean, interval and next site of the method of the report."""
         return Summary.of_row(self.headline)
 
-    @property
-    def plain(self) -> str:
-        """The name of the plain ridge of the same study."""
-        return self.method.removesuffix(bare_name(self.method)) + PLAIN
+    def beside(self, name: str) -> str:
+        """What a method of the same study is called; of several studies, names have a prefix."""
+        return self.method.removesuffix(bare_name(self.method)) + name
+
+    def against(self, name: str) -> str:
+        """Whether the method of the report is better or worse than another (Holm), or cannot be told from it.
+
+        Empty where the other was not run, or has no AUC.
+        """
+        paired = self.comparison.paired
+        rows = paired[(paired["method"] == self.beside(name)) & paired["difference"].notna()]
+        if rows.empty:
+            return ""
+        row = rows.iloc[0]  # the other minus the method of the report
+        if not row["p_holm"] < ALPHA:
+            return UNTOLD
+        return BETTER if row["difference"] < 0 else WORSE
+
+    def sentence_on(self, name: str) -> str:
+        """The comparison with another method in words."""
+        methods = self.comparison.paired["method"]
+        return dict(zip(methods, self.comparison.sentences, strict=True))[self.beside(name)]
 
     @property
     def references(self) -> dict[str, float]:
         """The mean AUC of the plain ridge, where it was run and is not the method of the report itself."""
-        if self.plain not in self.compared or self.method == self.plain:
+        plain = self.beside(PLAIN)
+        if plain not in self.compared or self.method == plain:
             return {}
-        mean = float(self.row_of(self.plain)["auc"])
+        mean = float(self.row_of(plain)["auc"])
         return {PLAIN: mean} if np.isfinite(mean) else {}
 
     @cached_property

@@ -12,7 +12,7 @@ from brainroam.data.groups import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
 from brainroam.evaluation.stats.metrics import JUDGED, judged
-from brainroam.report.data import PLAIN, ReportData
+from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, ReportData
 from brainroam.report.tables import span
 
 MOST = 3
@@ -21,7 +21,40 @@ WORKS = 0.6  # mean AUC from which a site below chance is no chance
 SAME = 0.005  # AUC that nobody would notice
 LOST_TO_MOTION = 0.02  # AUC that goes with motion
 
-#: Codes of findings of `check` in the order of their gravity, with what they mean for the result.
+#: Reasons for doubt by what they can do to the conclusion, the gravest first: what can make all of it wrong stands
+#: before what spoils single sites or people. Codes are those of findings of `check`, or of what audit and runs show;
+#: ``label-by``, ``other`` and ``at-sites`` hold findings that are not named here, and those about single sites.
+ORDER = (
+    "audit",
+    "confounds",
+    "covariate-of-condition",
+    "motion-unknown",
+    "label-by-mean_fd",
+    "lost-to-motion",
+    "label-by-n_timepoints",
+    "label-by",
+    "reversed",
+    "unlike-site",
+    "identical-people",
+    "alike-people",
+    "label-by-age",
+    "label-by-sex",
+    "label-by-site",
+    "plain",
+    "guessing-at-most",
+    "at-sites",
+    "follows-motion",
+    "sites-apart",
+    "guessing",
+    "similar-ids",
+    "other",
+    "one-class-site",
+    "small-site",
+    "short-series",
+    "unlabelled",
+    "missing-rois",
+)
+WHEREVER = ("unlike-site", "identical-people", "alike-people")  # as grave at one site as in the whole cohort
 TITLES = {
     "identical-people": "One person is in the data twice",
     "alike-people": "Two records look like one person",
@@ -43,9 +76,9 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Worry:
-    """One reason for doubt: its gravity (0 is worst), what it is, the evidence, and where on the page that is."""
+    """One reason for doubt: its code (of `ORDER`), what it is, the evidence, and where on the page that is."""
 
-    gravity: float
+    code: str
     title: str
     text: str
     link: str
@@ -54,7 +87,13 @@ class Worry:
 def worries(data: ReportData) -> list[Worry]:
     """All reasons for doubt, the gravest first."""
     found = chain(_from_audit(data), _from_check(data), _from_runs(data))
-    return sorted((replace(worry, text=_sentence(worry.text)) for worry in found), key=lambda worry: worry.gravity)
+    return sorted((replace(worry, text=_sentence(worry.text)) for worry in found), key=_gravity)
+
+
+def _gravity(worry: Worry) -> tuple[int, int]:
+    """The place of a worry in `ORDER`, and within a group that of its own code."""
+    group, _, code = worry.code.partition("/")
+    return ORDER.index(group), ORDER.index(code) if code in ORDER else len(ORDER)
 
 
 def _sentence(text: str) -> str:
@@ -77,9 +116,9 @@ def _from_audit(data: ReportData) -> Iterator[Worry]:
     for check in (data.audit or {"checks": []})["checks"]:
         name, method, text = (str(check.get(key) or "") for key in ("name", "method", "evidence"))
         if check.get("passed") is False:
-            yield Worry(0, f"The audit failed: {name}" + (f" of {method}" if method else ""), text, "audit")
+            yield Worry("audit", f"The audit failed: {name}" + (f" of {method}" if method else ""), text, "audit")
         elif check.get("passed") is None and name == "site-decodability":
-            yield Worry(6.5, "Sites can be told apart", text, "audit")
+            yield Worry("sites-apart", "Sites can be told apart", text, "audit")
 
 
 def _from_check(data: ReportData) -> Iterator[Worry]:
@@ -88,26 +127,28 @@ def _from_check(data: ReportData) -> Iterator[Worry]:
     for finding in findings(data):
         if finding.get("severity") in ("error", "warning"):
             kinds[str(finding.get("code"))].append(finding)
-    order = list(TITLES)
     for code, found in kinds.items():
         whole = [finding for finding in found if not finding.get("site")]
-        twins = code in ("identical-people", "alike-people")
-        gravity = 1 + order.index(code) / 10 if code in TITLES else 8.0
-        gravity += 0 if whole or twins else 3.5
         title = TITLES.get(code, code.replace("-", " ").capitalize())
         places = sorted({str(finding["site"]) for finding in found if finding.get("site")})
         first = (whole or found)[0]
-        if whole or twins:
+        if whole or code in WHEREVER:
             also = f" (also at {listed(places)})" if whole and places else ""
             more = also or (f" ({len(found) - 1} more)" if len(found) > 1 else "")
-            yield Worry(gravity, title, f"{first.get('message')}{more}", "check")
+            yield Worry(_of_cohort(code), title, f"{first.get('message')}{more}", "check")
         else:
             where = places[0] if len(places) == 1 else f"{len(places)} sites ({listed(places)})"
             of = "" if len(places) == 1 else f"at {first['site']} "
-            yield Worry(gravity, f"{title} at {where}", f"{of}{first.get('message')}", "check")
+            yield Worry(f"at-sites/{code}", f"{title} at {where}", f"{of}{first.get('message')}", "check")
+
+
+def _of_cohort(code: str) -> str:
+    """A code of `check` that `ORDER` does not name stands with its like."""
+    return code if code in ORDER else f"label-by/{code}" if code.startswith("label-by-") else f"other/{code}"
 
 
 def _from_runs(data: ReportData) -> Iterator[Worry]:
+    yield from _covariates_alone(data)
     yield from _motion(data)
     sites = data.site_aucs
     lost = sites[sites["low"] <= 0.5]
@@ -118,7 +159,8 @@ def _from_runs(data: ReportData) -> Iterator[Worry]:
         if len(large):
             worst = large.iloc[-1]
             text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
-        yield Worry(7 if len(lost) < len(sites) / 2 else 4, title, text, "sites")
+        code = "guessing" if len(lost) < len(sites) / 2 else "guessing-at-most"
+        yield Worry(code, title, text, "sites")
     below = sites[sites["high"] < 0.5]
     if len(below) and data.summary.mean >= WORKS:
         worst = below.iloc[-1]
@@ -126,13 +168,29 @@ def _from_runs(data: ReportData) -> Iterator[Worry]:
             f"AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])}) where the mean is {data.summary.mean:.2f}: "
             "look whether the codes of cases and controls are swapped there"
         )
-        yield Worry(1.5, f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
+        yield Worry("reversed", f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
     if data.references and data.summary.mean < data.references[PLAIN] + SAME:
         text = f"mean AUC {data.summary.mean:.3f} against {data.references[PLAIN]:.3f} of plain ridge"
-        yield Worry(3.5, "No better than plain ridge on connectivity", text, "comparison")
+        yield Worry("plain", "No better than plain ridge on connectivity", text, "comparison")
+
+
+def _covariates_alone(data: ReportData) -> Iterator[Worry]:
+    """The control that reads age, sex, motion and other covariates of the study, and no brain."""
+    against = data.against(CONFOUNDS)
+    if against in ("", BETTER):
+        return
+    title = "Cannot be told from covariates alone" if against == UNTOLD else "Covariates alone are better"
+    yield Worry("confounds", title, f"{data.sentence_on(CONFOUNDS)}; confounds sees no brain", "controls")
 
 
 def _motion(data: ReportData) -> Iterator[Worry]:
+    people = data.participants
+    if len(people) and not (people["mean_fd"] > 0).any():
+        text = (
+            "motion changes connectivity and often differs between cases and controls, so nobody can say whether the "
+            "scores follow it: add a column mean_fd (mean framewise displacement in mm)"
+        )
+        yield Worry("motion-unknown", "Head motion is not known for anybody", text, "confounding")
     if data.confounding.empty:
         return
     mean = confounding_means(data.confounding).set_index("method")
@@ -147,4 +205,5 @@ def _motion(data: ReportData) -> Iterator[Worry]:
             f"correlation with log motion {mine['r_motion']:+.2f} within site and class{plain}; without motion the AUC "
             f"is {mine['auc_without_motion']:.2f} instead of {mine['auc']:.2f}"
         )
-        yield Worry(2 if drop >= LOST_TO_MOTION else 5, "The scores follow head motion", text, "confounding")
+        code = "lost-to-motion" if drop >= LOST_TO_MOTION else "follows-motion"
+        yield Worry(code, "The scores follow head motion", text, "confounding")

@@ -2,7 +2,7 @@
 
 import math
 
-from brainroam.report.data import PLAIN, ReportData
+from brainroam.report.data import CONFOUNDS, PLAIN, ReportData
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.site_forest import SiteForestDisplay
 from brainroam.report.figures import inline
@@ -63,6 +63,8 @@ def plain_sentences(data: ReportData):
         text = f"At the next {data.unit} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
         if data.references:
             text += f" Plain ridge regression on the same connectivity reaches {_times(data.references[PLAIN])}."
+        if data.against(CONFOUNDS):
+            text += f" Covariates alone, without the brain, reach {_times(data.row_of(data.beside(CONFOUNDS))['auc'])}."
         yield text
 
 

@@ -2,9 +2,8 @@
 
 import math
 
-from brainroam.evaluation.stats.compare import ALPHA
 from brainroam.evaluation.stats.families import CONTROLS
-from brainroam.report.data import PLAIN, ReportData
+from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, WORSE, ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import number, span
@@ -57,18 +56,21 @@ def judgement(data: ReportData) -> str:
         text += f", but guessing lies within what is to be expected of the next {data.unit}"
     elif row["next_low"] > 0.5:
         text += f", and expected to be so at the next {data.unit}"
-    return f"{text}{_beside_plain(data)}."
+    return f"{text}{_beside_others(data)}."
 
 
-def _beside_plain(data: ReportData) -> str:
-    """Whether it is worth more than plain ridge, nothing where that was not run."""
-    if not data.references:
-        return ""
-    paired = data.comparison.paired
-    row = paired[paired["method"] == data.plain].iloc[0]  # plain ridge minus the method of the report
-    if not row["p_holm"] < ALPHA:
-        return "; these data cannot tell it from plain ridge"
-    return "; it is better than plain ridge" if row["difference"] < 0 else "; plain ridge is better"
+def _beside_others(data: ReportData) -> str:
+    """Whether it is worth more than covariates alone and than plain ridge; nothing of what was not run."""
+    names = {CONFOUNDS: "covariates alone (confounds)", PLAIN: "plain ridge"}
+    found = {name: data.against(name) for name in names}
+    untold = [names[name] for name, against in found.items() if against == UNTOLD]
+    parts = [f"{names[name]} {'are' if name == CONFOUNDS else 'is'} better" for name in found if found[name] == WORSE]
+    if untold:
+        parts.append(f"these data cannot tell it from {' or '.join(untold)}")
+    better = [names[name] for name, against in found.items() if against == BETTER]
+    if better:
+        parts.append(f"it is better than {' and '.join(better)}")
+    return "".join(f"; {part}" for part in parts)
 
 
 def _against(data: ReportData) -> list[str]:
