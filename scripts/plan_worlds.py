@@ -34,6 +34,7 @@ from brainroam.evaluation.stats.metrics import auc
 KINDS = ("equal", "unequal", "subtypes", "sizes", "small")
 SITES = (8, 12, 16)
 TRUE_SETS, TRUE_SITES, DRAWS = 100, 400, 20
+MIDDLE = 0.75  # true AUC of k sites that parts hard worlds from easy ones
 QUESTIONS = ("more sites", "more people", "sites minus people")
 
 
@@ -163,16 +164,17 @@ def main() -> None:
     rows = []
     for number in range(given.worlds):
         table, known = measured(number, given.keep)
+        level = f"AUC {'below' if known['aucs'][0] < MIDDLE else 'from'} {MIDDLE}"
         whole = table[table["share"] == 1]
         if whole.loc[whole["n_sites"] == known["k"] - 1, "auc"].mean() < NEAR_CHANCE:
             continue
         for name, promised, true in zip(
             QUESTIONS, promises(table, known["k"], known["more"]), known["gains"], strict=True
         ):
-            rows.append((name, known["kind"], known["k"], *(100 * value for value in (*promised, true))))
-    found = pd.DataFrame(rows, columns=["question", "kind", "k", "promised", "low", "high", "found"])
+            rows.append((name, known["kind"], known["k"], level, *(100 * value for value in (*promised, true))))
+    found = pd.DataFrame(rows, columns=["question", "kind", "k", "level", "promised", "low", "high", "found"])
     found["inside"] = found["found"].between(found["low"], found["high"])
-    for by in (["question"], ["question", "kind"], ["question", "k"]):
+    for by in (["question"], ["question", "kind"], ["question", "k"], ["question", "level"]):
         print(summary(found, by).round(2).to_string(), "\n")
 
 

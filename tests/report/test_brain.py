@@ -79,6 +79,21 @@ def test_everybody_held_out_can_be_looked_up(brain_data):
             assert [row[2] for row in member["rows"]] == pytest.approx(kept, abs=6e-5)
 
 
+def test_people_are_explained_by_the_score_of_the_method_that_is_reported(brain_runs):
+    data = read_data(brain_runs, "champion")
+    section = gates_section(data)
+    assert "score of champion" in section.html and "not that of" not in section.html
+    people = embedded(section.html, "person-data")
+    members = {member["subject"]: member for _, members in people["sites"] for member in members}
+    for spec, run in data.finished:
+        if spec.name == "champion":
+            for subject, moved in zip(
+                run["predictions"]["subject"], run["explanation"]["people"]["contribution"], strict=True
+            ):
+                assert [row[2] for row in members[subject]["rows"]] == pytest.approx(moved, abs=6e-5)
+                assert members[subject]["rows"][0][1] is None  # the champion has no gates
+
+
 @pytest.mark.parametrize("make", [scaffold_section, gates_section, embedding_section])
 def test_names_stay_text(brain_data, make):
     section = make(brain_data)
@@ -112,7 +127,7 @@ def test_run_files_stay_small_and_keep_what_they_promise(brain_runs):
         assert (found is None) == (spec.name == "majority")
         if found:
             assert len(found["embedding"]) == len(run["predictions"]["subject"])
-            assert ("people" in found) == (spec.name == CORE)
+            assert "people" in found and ("edges" in found) == (spec.name == CORE)
 
 
 def test_a_region_without_coordinates_is_not_drawn(brain_data):

@@ -179,7 +179,11 @@ def test_what_a_run_keeps_is_plain_the_same_again_and_depends_on_nobody_beside(s
     assert ("edges" in kept[0]) == (name == "core")
     if name == "core":
         assert alone["edges"]["d_com"] == kept[0]["edges"]["d_com"]
+    if name in ("core", "champion"):
         assert alone["people"]["edge"][0] == kept[0]["people"]["edge"][5]
+    if name == "champion":  # with all edges listed, a person's parts add up to their score but for the fold's centre
+        every = fitted.explanation(people, top=10_000)["people"]["contribution"].sum(axis=1)
+        np.testing.assert_allclose(every, fitted.score(people), atol=1e-8)
 
 
 def test_the_champion_needs_no_covariates_of_a_person(split):

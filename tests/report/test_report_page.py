@@ -255,6 +255,20 @@ def test_a_method_that_beats_covariates_has_no_worry_about_them(tmp_path):
     assert "it is better than covariates alone (confounds)" in bold.text_content()
 
 
+def test_without_motion_its_section_is_whole_sentences_and_says_what_age_and_sex_leave(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=20, n_rois=8, seed=2)
+    still = cohort.with_columns(pd.DataFrame({"mean_fd": np.full(len(cohort), np.nan)}))
+    runs = pretend(tmp_path / "runs", still, ["fc-ridge"], shift=1.5)
+    page = parse(brainroam.report(runs, tmp_path / "r.html"))
+    rows = rows_of(page, "confounding")
+    assert "Without motion" not in rows and (rows["Without age, sex"].astype(float) > 0.5).all()
+    said = page.get_element_by_id("confounding").xpath("./p")[0].text_content()
+    assert all(part[0].isupper() and len(part.split()) > 4 for part in said.rstrip(".").split(". ")), said
+    assert (
+        "Head motion is not known" in said and f"{float(rows['Without age, sex'][0]):.2f} without age and sex" in said
+    )
+
+
 def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["majority"], tuning="fast", sites=["S01"], out=tmp_path / "runs")

@@ -1,7 +1,8 @@
 """What a run keeps besides its scores: the scaffold, the gates and an embedding of the held-out people.
 
-``explanation`` in a run file is what `brainroam.methods.explanation` describes, for methods that select a scaffold, and
-for every method that offers a representation
+``explanation`` in a run file is what `brainroam.methods.explanation` describes, for methods that select a scaffold; for
+the champion, which weighs every edge, only its ``people``: the edges that moved each of them most. For every method
+that offers a representation
 
     embedding  (n, 16)  held-out people on the leading principal axes of the training people's representations
 
@@ -32,6 +33,9 @@ def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[
         kept["embedding"] = np.concatenate([leading_axes(learned_from, part) for part in there if part is not None])
     if model.selects_scaffold:
         kept |= model.explanation(held_out) or {}
+    elif model.explains_people:
+        found = model.explanation(held_out) or {}
+        kept |= {name: part for name, part in found.items() if name != "edges"}
     return rounded(kept) or None
 
 

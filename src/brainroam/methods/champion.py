@@ -69,6 +69,8 @@ class Champion(Method):
         Score of each training person by a fit without their site; NaN where their site could not be held out.
     """
 
+    explains_people = True
+
     def __init__(self, covariates: Sequence[str] = ("mean_fd",)) -> None:
         self.covariates = covariates
         self.edge_kinds = tuple(reader.kind for reader in self._readers().values())

@@ -11,6 +11,7 @@ MEANING = {
     "count for more than in the mean over sites.",
     "auc_low": "95 % interval of the mean over sites.",
     "auc_without_all": "AUC after log motion, age and sex are taken out of the score, within site and class.",
+    "auc_without_age_sex": "AUC after age and sex are taken out of the score, within site and class.",
     "auc_without_motion": "AUC after log motion (mean framewise displacement) is taken out of the score, within site "
     "and class.",
     "balanced_acc": "Mean of sensitivity and specificity, at the threshold learned on the training sites: 0.5 is "
@@ -48,7 +49,7 @@ MEANING = {
     "nu": "Share of the folds whose scaffold contains the edge. Folds share most of their training sites.",
     "p": "Two-sided p of the mean difference, with the site as the unit.",
     "p_holm": "The same, corrected for the number of comparisons in this table (Holm).",
-    "pi": "Stability: the share of resamples of the training sites in which the edge is selected again.",
+    "pi": "Stability: the share of bootstraps of the training sites in which the consensus d_com keeps its sign.",
     "ppv": "Share of people with the condition among those predicted to have it (positive predictive value).",
     "prevalence": "Share of people with the condition.",
     "r_motion": "Correlation of score and log motion within site and class: 0 means that the score does not follow "

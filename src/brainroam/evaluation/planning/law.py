@@ -1,20 +1,21 @@
 """The law of a learning curve over sites and people, and how sure it is.
 
-    AUC(N, n) = a - b N^-c - d n^-c,      c = 1/2
+    probit AUC(N, n) = a + b g(N) + d g(n),      g(x) = (1 - x^-c) / c,      c = 1/4
 
-for a model of N people of n sites, read at a new site. b is what people bring wherever they are, and d what only other
-sites bring. d may be negative (sites that are too small cost more than they bring), but at the present number of people
-per site p more sites never lower the curve: b p^-c + d >= 0, and b >= 0. Fitted by least squares on the mean AUC of
-each number of sites and share of people, weighted by the number of draws; then a is set so that the curve passes
-through the AUC of leave-one-site-out, from where it is extended.
+for a model of N people of n sites, read at a new site; for c = 0, g is the logarithm. b is what people bring wherever
+they are, and d what only other sites bring. d may be negative (sites that are too small cost more than they bring), but
+at the present number of people per site more sites never lower the curve: b + d >= 0 at p people, and b >= 0. Fitted by
+least squares on the probit of the mean AUC of each number of sites and share of people, weighted by the number of
+draws; then a is set so that the curve passes through the AUC of leave-one-site-out, from where it is extended.
 
 The exponent is given, not fitted: a few points over a short range cannot tell a steep curve that levels off soon from a
-flat one that goes on, and whatever is fitted to them is then extended. One half is the rate at which a mean nears its
-limit. What else was tried, and how well each law foretold larger studies: docs/results/next-site.md.
+flat one that goes on, and whatever is fitted to them is then extended. On the probit scale a curve levels off as it
+nears 1, wherever it begins. What else was tried, and how well each law foretold larger studies: docs/reliability.md,
+docs/results/next-site.md.
 
 Uncertainty: test sites are drawn with replacement, and their deviations widened by sqrt(2 k / (k - 1)), as k left-out
 sites train one another (see `brainroam.evaluation.stats.verdict`); to each mean an error of its finite number of draws
-is added. As nobody knows the exponent, each draw has its own, uniform between 1/4 and 1. The law is fitted to each.
+is added. As nobody knows the exponent, each draw has its own, uniform between -1/4 and 3/4. The law is fitted to each.
 """
 
 from dataclasses import dataclass
@@ -23,10 +24,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
+from scipy.special import exprel, ndtr, ndtri
 
 N_BOOT = 400
 TAILS = (0.025, 0.975)
-EXPONENT, EXPONENTS = 0.5, (0.25, 1.0)
+EXPONENT, EXPONENTS = 0.25, (-0.25, 0.75)
+PROBIT = ndtri([0.01, 0.999])  # of an AUC that a mean of finite sites may exceed
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Law:
     Attributes
     ----------
     coef : ndarray of shape (4,)
-        a, b p^-c + d, b p^-c, and c.
+        a, the slope of g(n) at p people per site, the slope of what people alone bring, and c.
     drawn : ndarray of shape (n_boot, 4)
         The same of each bootstrap draw.
     people_per_site : float
@@ -79,7 +82,7 @@ class Law:
         people = self.people_per_site if people_per_site is None else people_per_site
         a, slope, of_people, exponent = coef.T
         columns = _columns(n_sites, people / self.people_per_site, exponent)
-        return np.clip(a + slope * columns[0] + of_people * columns[1], 0, 1)
+        return ndtr(a + slope * columns[0] + of_people * columns[1])
 
 
 def fit_law(
@@ -133,13 +136,20 @@ def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame, weights: np.ndarray
 
 
 def _columns(n_sites: Any, share: Any, exponent: Any) -> tuple[Any, Any]:
-    """What b p^-c + d and b p^-c are multiplied by, for sites that have this share of p people."""
-    return -(n_sites**-exponent), (1 - share**-exponent) * n_sites**-exponent
+    """g(n) and g(n share) - g(n): what more sites bring, and what sites that have this share of p people lack."""
+    sites, people = (_g(np.asarray(x, dtype=float), exponent) for x in (n_sites, n_sites * share))
+    return sites, people - sites
+
+
+def _g(x: np.ndarray, exponent: Any) -> np.ndarray:
+    """(1 - x^-c) / c, without the quotient of two small numbers near c = 0."""
+    return np.log(x) * exprel(-exponent * np.log(x))
 
 
 def _fitted(n_sites: np.ndarray, share: np.ndarray, auc: np.ndarray, weight: np.ndarray, exponent: float) -> np.ndarray:
-    design = np.stack([np.ones_like(auc), *_columns(n_sites, share, exponent)], axis=-1)
-    coef, _ = nnls(design * weight[:, None], auc * weight)
+    z = np.clip(ndtri(np.clip(auc, 0, 1)), *PROBIT)
+    design = np.stack(_columns(n_sites, share, exponent), axis=-1)
+    centre = np.average(design, axis=0, weights=weight**2), np.average(z, weights=weight**2)
+    coef, _ = nnls((design - centre[0]) * weight[:, None], (z - centre[1]) * weight)
     last = np.argmax(n_sites * share)  # leave-one-site-out
-    coef[0] += auc[last] - design[last] @ coef
-    return np.append(coef, exponent)
+    return np.array([z[last] - design[last] @ coef, *coef, exponent])

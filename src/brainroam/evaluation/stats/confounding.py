@@ -27,9 +27,11 @@ SITE_COLUMNS = (
     "age_sex_alone",
     "auc",
     "auc_without_motion",
+    "auc_without_age_sex",
     "auc_without_all",
     "r_motion",
 )
+WITHOUT = {"auc_without_motion": MOTION, "auc_without_age_sex": AGE_SEX, "auc_without_all": ALL}
 FEWEST = 3  # people per class below which a slope within a site says nothing
 
 
@@ -47,10 +49,10 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
     -------
     DataFrame
         ``method``, ``site``, ``n``, ``weight`` (`metrics.site_weights`), and with seeds averaged:
-        ``motion_alone`` and ``age_sex_alone`` (AUC of a logistic model of the other sites), ``auc``,
-        ``auc_without_motion``, ``auc_without_all`` (motion, age and sex taken out of the score), and ``r_motion``, the
-        correlation of score and log mean FD within classes. NaN where a covariate is unknown; people with an unknown
-        covariate are left out of the figures that use it.
+        ``motion_alone`` and ``age_sex_alone`` (AUC of a logistic model of the other sites), ``auc``, then
+        ``auc_without_motion``, ``auc_without_age_sex`` and ``auc_without_all`` (motion, age and sex taken out of the
+        score), and ``r_motion``, the correlation of score and log mean FD within classes. NaN where a covariate is
+        unknown; people with an unknown covariate are left out of the figures that use it.
 
     Examples
     --------
@@ -150,7 +152,7 @@ def _of_run(run: pd.DataFrame) -> dict[str, float]:
     """The figures of one method, site and seed."""
     label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
     found = {"auc": auc(label, score), "r_motion": np.nan}
-    for name, covariates in (("auc_without_motion", MOTION), ("auc_without_all", ALL)):
+    for name, covariates in WITHOUT.items():
         known = run.dropna(subset=list(covariates))
         label, score = known["label"].to_numpy(), known["score"].to_numpy(dtype=float)
         x = known[list(covariates)].to_numpy(dtype=float)

@@ -1,11 +1,11 @@
-"""The section on gates: how open the pathways are, and which contributed most for each person."""
+"""The section on people: how open the pathways are, and which contributed most to each person's score."""
 
 from typing import Any
 
 import numpy as np
 
 from brainroam.report.brain.figures import alike, gates_drawing
-from brainroam.report.brain.study_explanations import Explained, explained
+from brainroam.report.brain.study_explanations import Explained, explained, people_explained
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
 from brainroam.report.page import missing, render
@@ -15,27 +15,39 @@ MOST_PEOPLE = 2000  # the page stays below eight megabytes
 
 
 def gates_section(data: ReportData) -> Section:
-    """How much of each pathway each person uses."""
-    found = explained(data)
-    drawing = found and gates_drawing(found.explanation)
-    if not found or not drawing:
+    """How much of each pathway each person uses, and what moved the score of the report's method.
+
+    Gates are CORE's. People are explained by the method of the report; by CORE only where that method keeps nothing.
+    """
+    core = explained(data)
+    found = people_explained(data) or core
+    if not found:
         what = "How open the gates are, and which pathways contributed most for each person"
         return missing("gates", "Gates", what, data.command("loso", "--methods core"))
-    sentence = f"How {found.method} (seed {found.seed}) reads the people it was not trained on."
-    if alike(found.explanation):
+    drawing = core and gates_drawing(core.explanation)
+    html = render(
+        "gates.html",
+        sentence=_gates_sentence(core) if core and drawing else "",
+        figure=inline(drawing) if drawing else "",
+        method=found.method,
+        seed=found.seed,
+        other=data.method if found.method != data.method else "",
+        gated="gate" in found.explanation.people,
+        people=_people(found),
+        left_out=max(len(found.people) - MOST_PEOPLE, 0),
+    )
+    return Section("gates", "Gates and people" if drawing else "People", html, (drawing,) if drawing else ())
+
+
+def _gates_sentence(core: Explained) -> str:
+    sentence = f"How {core.method} (seed {core.seed}) reads the people it was not trained on."
+    if alike(core.explanation):
         sentence += (
             " In these runs no training of the network improved on its start at inner held-out sites, so the gates are "
             "those of the population prior: the same for everybody of a fold. People differ in what their pathways "
             "say, not in which are open."
         )
-    html = render(
-        "gates.html",
-        sentence=sentence,
-        figure=inline(drawing),
-        people=_people(found),
-        left_out=max(len(found.people) - MOST_PEOPLE, 0),
-    )
-    return Section("gates", "Gates and people", html, (drawing,))
+    return sentence
 
 
 def _people(found: Explained) -> dict[str, Any]:
@@ -45,7 +57,8 @@ def _people(found: Explained) -> dict[str, Any]:
     pathways = dict.fromkeys(names)
     place = {name: k for k, name in enumerate(pathways)}
     ends = [*np.flatnonzero(rows["rank"] == 1).tolist(), len(rows)]  # a small scaffold gives fewer rows
-    cells = list(zip(names.map(place), rows["gate"].round(3), rows["contribution"].round(4), strict=True))
+    gate = rows["gate"].round(3) if "gate" in rows else [None] * len(rows)
+    cells = list(zip(names.map(place), gate, rows["contribution"].round(4), strict=True))
     sites: dict[str, list[dict[str, Any]]] = {}
     for i, person in enumerate(found.people.head(MOST_PEOPLE).itertuples()):
         about = {"subject": person.subject, "label": person.label, "probability": round(person.probability, 3)}

@@ -1,5 +1,6 @@
 """From the runs of a study to one explanation: the folds of one method, one seed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +24,23 @@ class Explained:
 
 def explained(data: ReportData) -> Explained | None:
     """The scaffold of the report's method or else of core or a variant of it; None where no run kept one."""
-    for name in dict.fromkeys([data.method, "core", *data.names]):
-        runs = [run for run in runs_of(data, name) if run[1]["explanation"].get("kind") == "scaffold"]
-        if runs:
-            people = [held_out(*run) for run in runs]
-            explanation = Explanation([result["explanation"] for _, result in runs], people)
-            return Explained(name, runs[0][0].seed, explanation, pd.concat(people, ignore_index=True))
-    return None
+    names = dict.fromkeys([data.method, "core", *data.names])
+    found = (_of_runs(data, name, lambda kept: kept.get("kind") == "scaffold") for name in names)
+    return next(filter(None, found), None)
+
+
+def people_explained(data: ReportData) -> Explained | None:
+    """What moved each held-out person in the score of the report's method itself; None where its runs kept nothing."""
+    return _of_runs(data, data.method, lambda kept: "people" in kept)
+
+
+def _of_runs(data: ReportData, name: str, wanted: Callable[[dict[str, Any]], bool]) -> Explained | None:
+    runs = [run for run in runs_of(data, name) if wanted(run[1]["explanation"])]
+    if not runs:
+        return None
+    people = [held_out(*run) for run in runs]
+    explanation = Explanation([result["explanation"] for _, result in runs], people)
+    return Explained(name, runs[0][0].seed, explanation, pd.concat(people, ignore_index=True))
 
 
 def runs_of(data: ReportData, method: str) -> list[tuple[RunSpec, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from brainroam.evaluation.coverage import coverage, over_sites
 from brainroam.report.data import ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
-from brainroam.report.tables import Column, fixed, table
+from brainroam.report.tables import Column, fixed, number, table
 
 TITLE = "When it does not decide"
 
@@ -43,9 +43,10 @@ def abstaining_section(data: ReportData) -> Section:
 
 
 def _sentence(row: pd.Series, unit: str) -> str:
-    """One level read aloud, as the others are read."""
+    """One level read aloud, in the digits of the table: another rounding of 0.925 would contradict it."""
+    covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
     return (
-        f"As an example, the level of {row['level']:.0%}: the answer holds the true class for {row['covered']:.0%} of "
-        f"people, and at the worst {unit} ({row['worst_site']}) for {row['worst']:.0%}. One class is named for "
-        f"{row['decided']:.0%} of people, and it is the right one for {row['right']:.0%} of these."
+        f"As an example, the level of {row['level']:.0%}: the answer holds the true class for {covered} of "
+        f"people, and at the worst {unit} ({row['worst_site']}) for {worst}. One class is named for "
+        f"{decided} of people, and it is the right one for {right} of these."
     )

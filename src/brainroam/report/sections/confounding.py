@@ -32,13 +32,13 @@ def confounding_section(data: ReportData) -> Section:
         figures=[inline(made) for made in drawings],
         methods=table(
             methods,
-            _columns("method", "Method")[:-2],  # what motion, age and sex reach alone is the same for all methods
+            _columns(data, "method", "Method"),
             "confounding",
             f"Means over held-out {data.unit}s, best AUC first",
         ),
         sites=table(
             mine,
-            _columns("site", data.unit.capitalize()),
+            _columns(data, "site", data.unit.capitalize(), alone=True),
             "confounding-by-site",
             f"{data.method} at every held-out {data.unit}",
         ),
@@ -51,35 +51,44 @@ def _again(data: ReportData) -> str:
     return data.command("loso", f"--methods {data.method}")
 
 
-def _columns(key: str, heading: str) -> list[Column]:
-    return [
-        Column(key, heading),
+def _columns(data: ReportData, key: str, heading: str, alone: bool = False) -> list[Column]:
+    """What is known of these; ``alone`` adds what covariates reach by themselves, the same for all methods."""
+    every = [
         Column("auc", "AUC", fixed(3)),
         Column("auc_without_motion", "Without motion", fixed(3)),
+        Column("auc_without_age_sex", "Without age, sex", fixed(3)),
         Column("auc_without_all", "Without motion, age, sex", fixed(3)),
         Column("r_motion", "r(score, motion)", SIGNED),
-        Column("motion_alone", "Motion alone", fixed(3)),
-        Column("age_sex_alone", "Age and sex alone", fixed(3)),
     ]
+    every += [Column("motion_alone", "Motion alone", fixed(3)), Column("age_sex_alone", "Age and sex alone", fixed(3))]
+    known = [column for column in every[: None if alone else -2] if data.confounding[column.key].notna().any()]
+    return [Column(key, heading), *known]
 
 
 def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
     row = methods.set_index("method").loc[data.method]
+    names = {"Head motion": row["motion_alone"], "age and sex": row["age_sex_alone"]}
+    alone = [
+        f"{name} alone {'reach' if name[0] == 'a' else 'reaches'} {names[name]:.2f}"
+        for name in names
+        if np.isfinite(names[name])
+    ]
     parts = []
-    if np.isfinite(row["motion_alone"]):
-        parts.append(f"Head motion alone reaches an AUC of {row['motion_alone']:.2f} at held-out {data.unit}s")
-    if np.isfinite(row["age_sex_alone"]):
-        parts.append(f"age and sex alone {row['age_sex_alone']:.2f}")
-    text = ", ".join(parts) + ". " if parts else ""
+    if alone:
+        text = " and ".join(alone)
+        parts.append(f"{text[0].upper()}{text[1:]} (AUC at held-out {data.unit}s).")
     if np.isfinite(row["r_motion"]):
-        text += (
+        parts.append(
             f"Within {data.unit} and class the scores of {data.method} correlate with log motion by "
-            f"{row['r_motion']:+.2f}; without motion its AUC is {row['auc_without_motion']:.2f} instead of "
-            f"{row['auc']:.2f}"
+            f"{row['r_motion']:+.2f}."
         )
-        known = np.isfinite(row["auc_without_all"])
-        text += f", and {row['auc_without_all']:.2f} without motion, age and sex." if known else "."
-    return text
+    left = {"motion": "auc_without_motion", "age and sex": "auc_without_age_sex", "all three": "auc_without_all"}
+    left_over = [f"{row[key]:.2f} without {name}" for name, key in left.items() if np.isfinite(row[key])]
+    if left_over:
+        parts.append(f"The AUC of {data.method} is {row['auc']:.2f}, and {', '.join(left_over)}.")
+    if not (data.participants["mean_fd"] > 0).any():
+        parts.append("Head motion is not known for anybody, so nothing can be said about it.")
+    return " ".join(parts)
 
 
 def _drawings(data: ReportData):

@@ -38,7 +38,7 @@
       const line = document.createElement("tr");
       line.append(
         cell("th", pathways[pathway]),
-        cell("td", gate.toFixed(2), bar("gate", gate)),
+        ...(gate === null ? [] : [cell("td", gate.toFixed(2), bar("gate", gate))]),
         cell("td", (contribution > 0 ? "+" : "") + contribution.toFixed(3),
           bar(contribution > 0 ? "up" : "down", Math.abs(contribution) / largest / 2)),
       );
