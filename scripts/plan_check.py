@@ -1,16 +1,13 @@
-"""Does a plan made with 8 or 12 sites foretell what 20 sites give? On ABIDE, and where the truth is known.
+"""Does a plan made with 8 or 12 sites of ABIDE foretell what 20 sites give?
 
     python scripts/plan_check.py ABIDE_pcp --atlas aal --methods fc-ridge --seed 1 --keep tables
     python scripts/plan_check.py ABIDE_pcp --atlas aal --methods champion --draws 6 --seed 1 --keep tables
-    python scripts/plan_check.py synthetic --subsets 40 --draws 6 --keep tables
 
-ABIDE: random subsets of 8 and 12 of the sites; each makes a plan of its own, read at 19 training sites. Its AUC is held
+Random subsets of 8 and 12 of the sites; each makes a plan of its own, read at 19 training sites. Its AUC is held
 against the mean AUC of leaving one of all twenty out. As subsets differ in their test sites, its gain since k - 1 sites
-is held against the gain that smaller studies drawn from all twenty show. Synthetic: cohorts of 8 or 12 sites with
-settings drawn at random; the truth is the mean AUC of models of k - 1 and of 19 of 25 other sites of that world, all
-read at the same 25 sites more. Beside our law: other exponents, and a power law whose exponent is fitted. Learning
-curves that are found in the folder ``--keep`` are not measured again. The figures of docs/results/next-site.md come
-from here.
+is held against the gain that smaller studies drawn from all twenty show. Beside our law: other exponents, and a power
+law whose exponent is fitted. Learning curves that are found in the folder ``--keep`` are not measured again. Where the
+truth is known: scripts/plan_worlds.py.
 """
 
 import argparse
@@ -23,15 +20,10 @@ from scipy.optimize import least_squares
 
 import brainroam
 from brainroam.evaluation.planning import law as laws
-from brainroam.evaluation.planning.draws import draws
-from brainroam.evaluation.planning.plan import NEAR_CHANCE, make_plan
-from brainroam.evaluation.stats.metrics import auc
-from brainroam.methods.registry import method_info
+from brainroam.evaluation.planning.plan import make_plan
 
 SIZES, END = (8, 12), 19
-WORLD = {"n_per_site": (20, 40), "n_rois": (16, 30), "effect": (0.5, 0.8, 1.2), "subtypes": (1, 1, 3)}
-POOL, TRUE_DRAWS = 25, 20
-OTHER_EXPONENTS = (0.25, 0.75, 1.0)
+OTHER_EXPONENTS = (0.0, 0.5, 1.0)
 
 
 class Check(NamedTuple):
@@ -56,13 +48,9 @@ def main() -> None:
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     for method in given.methods.split(","):
-        if given.data == "synthetic":
-            found = [world(number, method, given) for number in range(given.subsets)]
-            checks = [check for check in found if check is not None]
-        else:
-            checks = subsets(method, given)
+        checks = subsets(method, given)
         for k in SIZES:
-            summarise(method, k, [check for check in checks if check.k == k], single=given.data != "synthetic")
+            summarise(method, k, [check for check in checks if check.k == k])
 
 
 def subsets(method: str, given: argparse.Namespace) -> list[Check]:
@@ -83,51 +71,6 @@ def subsets(method: str, given: argparse.Namespace) -> list[Check]:
     return checks
 
 
-def world(number: int, method: str, given: argparse.Namespace) -> Check | None:
-    """A plan of the first k sites of a synthetic cohort, and the truth from its other sites; None where refused."""
-    rng, k = np.random.default_rng([25, number]), SIZES[number % 2]
-    settings = {name: rng.choice(values).item() for name, values in WORLD.items()}
-    file = given.keep / f"{method}-world{number}-d{given.draws}.csv"
-    if not file.is_file():
-        cohort = brainroam.make_cohort(n_sites=k + 2 * POOL, seed=number, **settings)
-        names = cohort.sites
-        table = quick_curve(cohort.select(names[:k]), method, given.draws)
-        pool, people = cohort.select(names[k : k + POOL]), cohort.select(names[k + POOL :])
-        start, end = (true_auc(pool, people, method, n, rng) for n in (k - 1, END))
-        table.assign(start=start, end=end).to_csv(file, index=False)
-    table = pd.read_csv(file)
-    if mean_curve(table)[k - 1] < NEAR_CHANCE:
-        return None
-    return Check(k, table, table["start"][0], table["end"][0])
-
-
-def quick_curve(cohort: brainroam.Cohort, method: str, n_draws: int) -> pd.DataFrame:
-    """The learning curve of a plan without thresholds and calibration, which it does not need."""
-    rows = []
-    for draw in draws(cohort.table, n_draws, 0):
-        people = cohort.subset(draw.test)
-        score = method_info(method).make().fit(cohort.subset(draw.train)).score(people)
-        for site, value in site_aucs(people, score).items():
-            rows.append((draw.n_sites, draw.share, draw.number, len(draw.train), site, value))
-    return pd.DataFrame(rows, columns=["n_sites", "share", "draw", "n_people", "site", "auc"])
-
-
-def site_aucs(people: brainroam.Cohort, score: np.ndarray) -> dict[str, float]:
-    """AUC at each site."""
-    site = people.table["site"].to_numpy()
-    return {name: auc(people.labels[site == name], score[site == name]) for name in people.sites}
-
-
-def true_auc(pool: brainroam.Cohort, people: brainroam.Cohort, method: str, n: int, rng: np.random.Generator) -> float:
-    """Mean AUC at other sites of models of n sites."""
-    found = []
-    for _ in range(TRUE_DRAWS):
-        chosen = sorted(rng.choice(pool.sites, n, replace=False))
-        score = method_info(method).make().fit(pool.select(chosen)).score(people)
-        found.append(np.mean(list(site_aucs(people, score).values())))
-    return float(np.mean(found))
-
-
 def curve(cohort: brainroam.Cohort, method: str, n_draws: int, seed: int, file: Path) -> pd.DataFrame:
     """The learning curve of a plan, measured or read."""
     if not file.is_file():
@@ -140,7 +83,7 @@ def mean_curve(table: pd.DataFrame) -> pd.Series:
     return table[table["share"] == 1].groupby(["n_sites", "site"])["auc"].mean().groupby("n_sites").mean()
 
 
-def summarise(method: str, k: int, checks: list[Check], single: bool) -> None:
+def summarise(method: str, k: int, checks: list[Check]) -> None:
     """What plans of k sites foretold at 19 training sites, what was found, and the error of other laws."""
     rows = []
     for table, start, end in (check[1:] for check in checks):
@@ -148,8 +91,7 @@ def summarise(method: str, k: int, checks: list[Check], single: bool) -> None:
         rows.append([law.auc(END), *law.interval(END), end, *law.gain(END, from_sites=k - 1), end - start])
     names = ["auc", "low", "high", "found", "gain", "gain_low", "gain_high", "gain_found"]
     found = 100 * pd.DataFrame(rows, columns=names)
-    if single:
-        print(found.round(1).to_string(), flush=True)
+    print(found.round(1).to_string(), flush=True)
     held = found["found"].between(found["low"], found["high"])
     gain_held = found["gain_found"].between(found["gain_low"], found["gain_high"])
     print(f"{method}, {len(found)} plans of {k} sites: AUC inside {held.sum()}, gain inside {gain_held.sum()}")

@@ -1,6 +1,7 @@
 """Does a plan hold what it promises? Worlds of several kinds in which the truth is known.
 
-    python scripts/plan_worlds.py --worlds 120 --keep worlds
+    python scripts/plan_worlds.py --worlds 150 --keep worlds
+    python scripts/plan_worlds.py --first 150 --worlds 60 --keep worlds
 
 A world draws the connectivity of people directly (M edges, correlated noise, a mean for each site) and reads it by
 ridge on site-centred edges. Kinds of worlds, in turn:
@@ -158,11 +159,12 @@ def main() -> None:
     """Print gains promised and found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", type=int, default=120)
+    parser.add_argument("--first", type=int, default=0, help="number of the first world")
     parser.add_argument("--keep", type=Path, default=Path("worlds"))
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     rows = []
-    for number in range(given.worlds):
+    for number in range(given.first, given.first + given.worlds):
         table, known = measured(number, given.keep)
         level = f"AUC {'below' if known['aucs'][0] < MIDDLE else 'from'} {MIDDLE}"
         whole = table[table["share"] == 1]

@@ -15,7 +15,7 @@ docs/results/next-site.md.
 
 Uncertainty: test sites are drawn with replacement, and their deviations widened by sqrt(2 k / (k - 1)), as k left-out
 sites train one another (see `brainroam.evaluation.stats.verdict`); to each mean an error of its finite number of draws
-is added. As nobody knows the exponent, each draw has its own, uniform between -1/4 and 3/4. The law is fitted to each.
+is added. As nobody knows the exponent, each draw has its own, uniform between -1/3 and 1. The law is fitted to each.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from scipy.special import exprel, ndtr, ndtri
 
 N_BOOT = 400
 TAILS = (0.025, 0.975)
-EXPONENT, EXPONENTS = 0.25, (-0.25, 0.75)
+EXPONENT, EXPONENTS = 0.25, (-1 / 3, 1.0)
 PROBIT = ndtri([0.01, 0.999])  # of an AUC that a mean of finite sites may exceed
 
 

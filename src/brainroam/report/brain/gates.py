@@ -27,6 +27,7 @@ def gates_section(data: ReportData) -> Section:
     drawing = core and gates_drawing(core.explanation)
     html = render(
         "gates.html",
+        scaffold=core is not None,  # its section brings the style
         sentence=_gates_sentence(core) if core and drawing else "",
         figure=inline(drawing) if drawing else "",
         method=found.method,
