@@ -52,7 +52,7 @@ def test_the_last_point_is_leave_one_site_out():
     results = brainroam.evaluate(cohort, ["fc-ridge"])
     points = plan.points()
     last = points[(points["n_sites"] == 5) & (points["share"] == 1)]["auc"].item()
-    assert np.isclose(last, results.scores["auc"].mean())
+    assert np.isclose(last, brainroam.compare(results).table["auc"].item())
 
 
 def test_runs_answer_the_comparison_and_the_report_shows_the_plan_beside_them(written, tmp_path):
