@@ -158,7 +158,8 @@ def _likelihood_ratio(values: np.ndarray, members: np.ndarray) -> np.ndarray:
     def moments(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n = mask.sum(axis=0) - mask
         mean = ((values * mask).sum(axis=0) - values * mask) / np.maximum(n, 1)
-        spread = np.sqrt(np.mean([np.var(column[keep], ddof=1) for column, keep in zip(values.T, mask.T, strict=True)]))
+        pairs = zip(values.T, mask.T, strict=True)
+        spread = np.sqrt(np.mean([np.var(column[keep], ddof=1) for column, keep in pairs if keep.sum() > 1]))
         return mean, spread * np.sqrt(1 + 1 / np.maximum(n, 1)), n
 
     (inside, s_in, n_in), (outside, s_out, n_out) = moments(members), moments(~members)

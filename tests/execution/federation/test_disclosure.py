@@ -3,13 +3,20 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import FastICA
 
 import brainroam
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.site_summary import SiteProducts, own_residuals
 from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import answer
-from brainroam.execution.federation.disclosure import drawn_in, recognisable, singled_out, told_covariates
+from brainroam.execution.federation.disclosure import (
+    drawn_in,
+    recognisable,
+    singled_out,
+    tellable,
+    told_covariates,
+)
 from brainroam.execution.federation.files import REQUEST, Message, Settings
 from brainroam.execution.federation.ledger import Ledger
 
@@ -29,6 +36,10 @@ def request_to(cohort, number, arrays, covariates=("age", "sex"), settings=None,
     first = answer(cohort)
     like = settings or first.settings, first.atlas, list(covariates)
     return Message(REQUEST, number, *like, arrays, sites=list(sites))
+
+
+def asking(edges):
+    return {"edges": edges, "centre": np.zeros(len(edges)), "priority": np.linspace(1, 0, len(edges))}
 
 
 def guess_of(summary, cohort, person):
@@ -110,7 +121,7 @@ def test_who_lacks_a_region_is_not_found_in_the_products():
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=28, n_rois=40, seed=3).select(["S01"])
     series = [x * np.r_[float(i != 7), np.ones(39)] for i, x in enumerate(cohort.series)]
     cohort = brainroam.Cohort(series, cohort.table, covariates=[])
-    edges, asked = cohort_edges(cohort, "log", 0.7, True), np.arange(300)
+    edges, asked = cohort_edges(cohort, "log", 0.7, True), np.arange(250)
     nothing = pd.DataFrame(index=range(28))
     residuals = np.nan_to_num(own_residuals(edges[:, asked], nothing, 1.345)[1])
 
@@ -120,11 +131,32 @@ def test_who_lacks_a_region_is_not_found_in_the_products():
 
     open_ = SiteProducts.of(asked, edges[:, asked], cohort.labels, nothing, 1.345)
     assert found(open_.factor) > 0.99
-    request = request_to(cohort, 2, {"edges": asked, "centre": np.zeros(300)}, covariates=[])
+    request = request_to(cohort, 2, asking(asked), covariates=[])
     sent = answer(cohort, request).arrays
     assert np.isnan(sent["sums"][:, :39]).all()
     assert np.abs(sent["factor"][:, :39]).max() < 1e-12
-    assert not recognisable(residuals[:, 39:], np.isnan(edges[:, 39:300]), 5).any()
+    assert not recognisable(residuals[:, 39:], np.isnan(edges[:, 39:250]), 5).any()
+
+
+@pytest.mark.filterwarnings("ignore:FastICA did not converge")
+def test_products_are_told_on_few_edges_for_few_people():
+    """With many edges and few people, independent components of the products are the residuals of single people."""
+    rng = np.random.default_rng(0)
+    people = rng.standard_t(8, size=(20, 6000))  # tails like those of residuals over edges
+
+    def found(factor):
+        parts = FastICA(19, whiten="unit-variance", random_state=0, max_iter=100, tol=0.01).fit_transform(factor[:, factor.any(axis=0)].T).T
+        shown = people[:, factor.any(axis=0)]
+        return np.median(np.abs(np.corrcoef(parts, shown)[:19, 19:]).max(axis=0))
+
+    turned = np.linalg.qr(rng.normal(size=(20, 20)))[0] @ (people - people.mean(axis=0))
+    assert found(turned) > 0.9
+    asked = np.arange(6000)
+    kept = tellable(asked, rng.random(6000), np.empty(0, dtype=int), 20)
+    assert kept.sum() == 200
+    assert found(np.where(kept, turned, 0)) < 0.6
+    again = tellable(asked, rng.random(6000), asked[kept], 20)
+    np.testing.assert_array_equal(again, kept)
 
 
 def test_chosen_coefficients_bring_no_column_back(hospital):
@@ -151,7 +183,7 @@ def test_scores_that_single_somebody_out_are_drawn_in():
 
 def test_round_one_fixes_people_settings_and_covariates(hospital, tmp_path):
     plain = hospital.using(["age"])
-    rounds = {"edges": np.arange(20), "centre": np.zeros(20)}
+    rounds = asking(np.arange(20))
 
     def send(cohort, request=None, **options):
         return answer(cohort, request, ledger=Ledger(tmp_path, "S01"), **options)
@@ -176,9 +208,9 @@ def test_round_one_fixes_people_settings_and_covariates(hospital, tmp_path):
     with pytest.raises(SummaryError, match="gone or changed"):
         send(swapped, asked)
     for start in (0, 1, 2):
-        send(plain, request_to(plain, 2, {"edges": np.arange(start, 20), "centre": np.zeros(20 - start)}, ["age"]))
+        send(plain, request_to(plain, 2, asking(np.arange(start, 20)), ["age"]))
     with pytest.raises(SummaryError, match="answers no more"):
-        send(plain, request_to(plain, 2, {"edges": np.arange(3, 20), "centre": np.zeros(17)}, ["age"]))
+        send(plain, request_to(plain, 2, asking(np.arange(3, 20)), ["age"]))
     strange = {"0.edges": np.array([99]), "0.weights": np.ones(1), "0.mean_intercept": np.zeros(1)}
     strange |= {"0.mean_coef": np.zeros((1, 1)), "0.covariate_mean": np.zeros(1), "0.covariate_std": np.ones(1)}
     with pytest.raises(SummaryError, match="did not ask"):

@@ -133,7 +133,7 @@ def test_the_auc_is_exact():
 
 
 def second(**changes):
-    return {"edges": np.arange(10), "centre": np.zeros(10), **changes}
+    return {"edges": np.arange(10), "centre": np.zeros(10), "priority": np.ones(10), **changes}
 
 
 def third(**changes):
@@ -147,7 +147,10 @@ HOSTILE = {
     "edges below zero": (2, second(edges=np.arange(10) - 3)),
     "an edge twice": (2, second(edges=np.zeros(10, dtype=int))),
     "edges with decimals": (2, second(edges=np.arange(10.0))),
-    "edges that say yes or no": (2, second(edges=np.ones(120, dtype=bool), centre=np.zeros(120))),
+    "edges that say yes or no": (
+        2,
+        second(edges=np.ones(120, dtype=bool), centre=np.zeros(120), priority=np.ones(120)),
+    ),
     "a table of edges": (2, second(edges=np.zeros((2, 5), dtype=int))),
     "no edges": (2, second(edges=np.empty(0, dtype=int), centre=np.empty(0))),
     "another length": (2, second(centre=np.zeros(9))),

@@ -14,8 +14,10 @@ somebody whom the regression fits exactly h = 1. So one rule bounds them all:
                  on either side are set to the last of them), and dropped where that is not enough
 3.  edges        k people of each class have it, and h_ij <= 2/k for everybody with the weights of that edge; else
                  the edge is dropped, as if nobody of the site had it
-4.  products     sum r r' = F'F fixes the people up to a rotation, but who lacks edges has zeros there: they are one of
-                 the directions of F that vanish on those edges. There must be k of them; else these edges are dropped
+4.  products     sum r r' = F'F fixes the people up to a rotation, which independent component analysis finds where
+                 edges are many and people few: at most ten edges for each person of the site are told. Who lacks edges
+                 has zeros there: they are one of the directions of F that vanish on those edges. There must be k of
+                 them; else these edges are dropped
 5.  scores       no person bears more than 1/3, and no k - 1 people more than 4/5, of the spread of the scores; else the
                  k most extreme are set to the last of them
 
@@ -35,10 +37,12 @@ from brainroam.core.site_summary import own_residuals
 MIN_COUNT, LEAST_COUNT = 5, 3
 IN_DESIGN, AT_EDGE = 1.5, 2.0  # times 1 / k; the room between is for robust weights and missing people
 ONE, FEW = 1 / 3, 4 / 5  # shares of the spread of scores
+EDGES_PER_PERSON = 10  # of products; with 20, residuals of one of 27 people of ABIDE were found with r = 0.94
 MOST_LEVELS = 5
 FEW_PEOPLE = "dropped: a level, a class within it or a cell with another column has fewer than {k} people"
 FEW_KNOWN = "dropped: known for fewer than {k} people of a class"
 FAR = "dropped: one person lies far from all others"
+FEW_ON_EDGE = "{n} dropped: fewer than {k} people have them, one stands out, or they are more than the site may tell"
 DRAWN_IN = "drawn in: extreme values were set to less extreme ones of other people"
 
 
@@ -118,6 +122,20 @@ def recognisable(residuals: np.ndarray, missing: np.ndarray, k: int) -> np.ndarr
         directions = rank - np.linalg.matrix_rank(residuals[:, lacking])
         if directions < min(k, (~lacking).sum()):
             found |= lacking
+    return found
+
+
+def tellable(edges: np.ndarray, priority: np.ndarray, before: np.ndarray, n_people: int) -> np.ndarray:
+    """Which of the edges asked for (N,) have their place among ten per person, those told before and most wanted first.
+
+    >>> tellable(np.arange(4), np.array([0.1, 0.4, 0.3, 0.2]), np.arange(100, 128), 3)
+    array([False,  True,  True, False])
+    """
+    known = np.isin(edges, before)
+    order = np.argsort(np.where(known, np.inf, priority), kind="stable")[::-1]
+    room = EDGES_PER_PERSON * n_people - len(before) + int(known.sum())
+    found = known.copy()
+    found[order[: max(room, 0)]] = True
     return found
 
 

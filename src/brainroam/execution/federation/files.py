@@ -37,7 +37,7 @@ ARRAYS: dict[tuple[str, int], dict[str, int]] = {
     },
     (SUMMARY, 2): {"counts": 1, "edges": 1, "factor": 2, "with_covariates": 2, "sums": 2},
     (SUMMARY, 3): {"counts": 1, "auc": 0, "mean": 1, "square": 1, "bins": 2},
-    (REQUEST, 2): {"edges": 1, "centre": 1},
+    (REQUEST, 2): {"edges": 1, "centre": 1, "priority": 1},
     (REQUEST, 3): {},
 }
 ABSORBED = re.compile(r"fit\.absorbed\.\d+\.(columns|kept|dropped|alpha)")
@@ -187,7 +187,7 @@ def _require_schema(message: Message, what: str) -> None:
         _require_numbers(arrays, n_edges, d, message.round)
     elif message.round == 2:
         _require_edges("edges", arrays["edges"], n_edges)
-        _require_finite({"centre": arrays["centre"]}, {"centre": arrays["edges"].shape})
+        _require_finite(arrays, dict.fromkeys(("centre", "priority"), arrays["edges"].shape))
     else:
         _require_readings(arrays, len(message.sites), n_edges, d)
 

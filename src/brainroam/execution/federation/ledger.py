@@ -21,11 +21,13 @@ import numpy as np
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import SummaryError, listed
+from brainroam.execution.federation.disclosure import tellable
 from brainroam.execution.federation.files import Message, Settings
 from brainroam.execution.federation.protection import Protection
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
 
 DIFFERENT = 3  # requests of a round that are answered
+NOTHING_ASKED: dict[str, Any] = {"answers": [], "asked": [], "edges": []}
 
 
 class Ledger:
@@ -40,7 +42,7 @@ class Ledger:
     def __init__(self, folder: str | Path, site: str) -> None:
         self.site = site
         self.path = Path(folder) / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.ledger"
-        nothing = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], "answers": [], "edges": []}
+        nothing = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], **NOTHING_ASKED}
         known = self.path.exists()
         self.content: dict[str, Any] = read_checksummed(self.path, SummaryError) if known else nothing
 
@@ -82,12 +84,16 @@ class Ledger:
             )
         self._require_few_requests(request, protection)
 
-    def record(self, request: Message | None, edges: np.ndarray) -> None:
+    def record(self, request: Message | None, n_people: int) -> None:
         """Write down what is about to be answered."""
         answer = [1 if request is None else request.round, _identity(request)]
-        answers = self.content["answers"]
-        told = sorted(set(self.content["edges"]) | set(edges.tolist()))
-        self.content |= {"answers": answers if answer in answers else [*answers, answer], "edges": told}
+        if request is not None and request.round == 2:
+            asked, before = request.arrays["edges"], self.told_edges
+            told = asked[tellable(asked, request.arrays["priority"], before, n_people)]
+            self.content["edges"] = np.union1d(before, told).tolist()
+            self.content["asked"] = np.union1d(self.content["asked"], asked).astype(int).tolist()
+        if answer not in self.content["answers"]:
+            self.content["answers"] = [*self.content["answers"], answer]
         write_checksummed(self.path, self.content)
 
     def noise(self, request: Message | None) -> np.random.Generator:
@@ -107,7 +113,7 @@ class Ledger:
                 f"difference of two summaries would tell who they are. Nothing was written. Let the coordinator take "
                 f"the whole site out (pool --without {self.site}); it can begin anew once {min_count} people differ"
             )
-        self.content |= {"terms": dict(terms), "people": people, "answers": [], "edges": []}
+        self.content |= {"terms": dict(terms), "people": people, **NOTHING_ASKED}
 
     def _require_terms(self, terms: Mapping[str, Any], request: Message | None) -> None:
         agreed = self.content["terms"]
@@ -131,7 +137,7 @@ class Ledger:
             )
         if request is not None and request.round == 3:
             read = [array for name, array in request.arrays.items() if name.endswith(".edges")]
-            strange = np.setdiff1d(np.concatenate([*read, np.empty(0, dtype=int)]), self.told_edges)
+            strange = np.setdiff1d(np.concatenate([*read, np.empty(0, dtype=int)]), self.content["asked"])
             if len(strange):
                 raise SummaryError(f"{request.path} reads {len(strange)} edges that round 2 did not ask for")
 

@@ -162,7 +162,8 @@ class Pool:
             asked = edges_of([*scaffolds.values(), *pairs.values()])
             centre = evidence.deconfounder.mean_intercept_[asked]
             self._forget(1)
-            self._ask(like, 2, {"edges": asked, "centre": centre})
+            wanted = {"edges": asked, "centre": centre, "priority": np.abs(whole.consensus[asked])}
+            self._ask(like, 2, wanted)
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, odd)
         evidence = SummaryEvidence(first, like.covariates, second)

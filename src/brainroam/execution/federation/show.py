@@ -28,6 +28,7 @@ MEANING = {
     "square": "spread of the scores of the controls and of the cases",
     "bins": "class, number and mean score of groups of people of one class",
     "centre": "for each of these edges its mean level over the sites",
+    "priority": "for each of these edges how much it is wanted, where a site may not tell all",
 }
 NOT_INSIDE = (
     "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people. At least {k} people "

@@ -16,11 +16,13 @@ from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
 from brainroam.data.cohort import Cohort
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
+    FEW_ON_EDGE,
     LEAST_COUNT,
     MIN_COUNT,
     drawn_in,
     recognisable,
     singled_out,
+    tellable,
     told_covariates,
 )
 from brainroam.execution.federation.files import SUMMARY, Message, Settings
@@ -101,9 +103,9 @@ def answer(
     else:
         arrays, n_edges = _scores(request, site, people, protection, rng), 0
     if ledger is not None:
-        ledger.record(request, arrays.get("edges", np.empty(0, dtype=int)))
+        ledger.record(request, len(y))
     if n_edges:
-        why["edges"] = f"{n_edges} edges dropped: fewer than {min_count} people have them, or one person stands out"
+        why["edges"] = FEW_ON_EDGE.format(n=n_edges, k=min_count)
     return Message(
         what=SUMMARY,
         round=request.round if request else 1,
@@ -170,12 +172,14 @@ def _products(
     if protection is not None:
         found = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
         return {"counts": counts, **vars(found)}
-    union = np.union1d(asked, before)
+    told = tellable(asked, request.arrays["priority"], before, len(y))
+    union = np.union1d(asked[told], before)
     values, huber_k = people.on(union, request.settings.huber_k), request.settings.huber_k
     residuals = own_residuals(values, people.covariates, huber_k)[1]
     lacking = np.isnan(values) & ~np.isnan(values).all(axis=0)
     shown = recognisable(np.nan_to_num(residuals), lacking, people.min_count)
-    kept = np.where(shown, np.nan, values)[:, np.isin(union, asked)]
+    kept = np.full((len(y), len(asked)), np.nan)
+    kept[:, told] = np.where(shown, np.nan, values)[:, np.isin(union, asked[told])]
     found = SiteProducts.of(asked, kept, y, people.covariates, huber_k)
     found.sums[:, np.isnan(kept).all(axis=0)] = np.nan
     return {"counts": counts, **vars(found)}
