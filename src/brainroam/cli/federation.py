@@ -85,7 +85,7 @@ def site(
     from brainroam.execution.federation.ledger import Ledger
     from brainroam.execution.federation.protection import Protection
     from brainroam.execution.federation.site import answer
-    from brainroam.utils.files import expanded
+    from brainroam.utils.files import clear_parts, expanded
     from brainroam.utils.parameters import require_settings
 
     given = dict(parse_option(text, "--set") for text in settings or ())
@@ -100,6 +100,7 @@ def site(
     summary = answer(
         cohort, asked, name, Settings(**given), min_per_class, protection, min_count=min_count, ledger=ledger
     )
+    clear_parts(expanded(out).parent, of=out.name)
     path = summary.write(out)
     for what, why in summary.withheld.items():
         typer.echo(f"withheld: {what} {why}")

@@ -36,9 +36,9 @@ class Familiarity:
     Attributes
     ----------
     limits : dict of str to float
-        ``age_low``, ``age_high`` (years, the whole range), ``mean_fd_high``, ``seconds_low``, ``volumes_low``,
-        ``missing_high``, ``distance_high`` and ``resemblance_low``, beyond which 1 % of the training people lie;
-        absent where unknown.
+        ``age_low``, ``age_high`` (the whole range, in steps of five years), ``mean_fd_high``, ``seconds_low``,
+        ``volumes_low``, ``missing_high``, ``distance_high`` and ``resemblance_low``, beyond which 1 % of the training
+        people lie; absent where unknown.
     centre : ndarray of shape (M,)
         b.
     """
@@ -55,7 +55,7 @@ class Familiarity:
         >>> known = Familiarity.of(cohort)
         >>> old = cohort.with_columns(cohort.table[["age"]] + 60).subset([0])
         >>> known.flags(old)
-        ['age 81 is outside of the 18 to 32 years trained on']
+        ['age 81 is outside of the 15 to 35 years trained on']
         """
         measured = _measured(cohort)
         limits = {}
@@ -66,7 +66,8 @@ class Familiarity:
                 limits[f"{name}_{side}"] = float(np.quantile(values, rare))
         ages = measured["age"].dropna()
         if len(ages):
-            limits |= {"age_low": float(np.floor(ages.min())), "age_high": float(np.ceil(ages.max()))}
+            low, high = 5 * np.floor(ages.min() / 5), 5 * np.ceil(ages.max() / 5)  # not the age of the oldest
+            limits |= {"age_low": float(low), "age_high": float(high)}
         edges = SiteEdges(cohort, EdgeKind("pearson"))
         if len(edges.sites) > 1:
             far, like = [], []

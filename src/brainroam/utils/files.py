@@ -5,6 +5,7 @@ JSON documents state their own checksum, so that one cut short or changed is nev
 
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -54,8 +55,8 @@ def part_beside(path: Path) -> Path:
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.part")
 
 
-def clear_parts(*folders: Path) -> None:
-    """Delete what a process that was killed had not completed in these folders; nobody else may be writing there.
+def clear_parts(*folders: Path, of: str = "") -> None:
+    """Delete what a killed process had not completed in these folders, of one file or of all; nobody else may write it.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -65,7 +66,7 @@ def clear_parts(*folders: Path) -> None:
     []
     """
     for folder in folders:
-        for path in folder.glob(".*.part"):
+        for path in folder.glob(f".{glob.escape(of[:40])}*.part"):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
