@@ -60,6 +60,7 @@ def fit(
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
     from brainroam.methods.tuning import Selected
+    from brainroam.utils.model_files import membership_lines
 
     if method is None:
         method = source.study.methods[0] if source.study else "core" if settings else "champion"
@@ -85,10 +86,8 @@ def fit(
     typer.echo(
         f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."
     )
-    typer.echo(
-        "The model is personal data: with it and a scan one can tell who was trained on, and their diagnosis. Share it "
-        "as you would share the data (docs/security.md)."
-    )
+    for line in membership_lines(name, len(cohort)):
+        typer.echo(line)
 
 
 @takes_data

@@ -37,6 +37,12 @@ NOTICE = (
     "Personal data: whoever holds this model and a scan can tell better than chance whether the person was in its "
     "training set and, if so, the diagnosis. Share it only with those who may have the data it was made from."
 )
+#: What a likelihood-ratio attack finds out about who was in a model of so many people (benchmarks/membership.py): of
+#: two people, one of whom was, how often it names the right one; and whom it finds while accusing 1 % of the others.
+MEMBERSHIP = {
+    "champion": {100: (0.99, 0.99), 400: (0.99, 0.99), 1000: (0.99, 0.99)},
+    "core": {100: (0.99, 0.99), 400: (0.99, 0.99), 1000: (0.99, 0.99)},
+}
 BLANK = "0" * 64  # stands for the checksum of model.json while that checksum is taken
 
 
@@ -111,6 +117,23 @@ def require_atlas(header: dict[str, Any], name: str, labels: Sequence[str]) -> N
             f"the model was made for the {made_for['n_regions']} regions of {made_for['name']!r}, the data have the "
             f"{given['n_regions']} of {name!r}, by other names or in another order; name the atlas, or use other data"
         )
+
+
+def membership_lines(method: str, n_people: int) -> list[str]:
+    """What a model of so many people tells about who was in it, in two lines for whoever answers for the data.
+
+    >>> len(membership_lines("core", 300))
+    2
+    """
+    measured = MEMBERSHIP["core" if method.startswith("core") else "champion"]
+    size = max([size for size in measured if size <= n_people], default=min(measured))
+    named, found = measured[size]
+    return [
+        "The model is personal data: with it and scans, of two people one of whom was in it the right one is named "
+        f"{named:.0%} of the time (50 % is chance; measured at {size:,} people), and that person's diagnosis is told.",
+        f"Accusing 1 % of the others wrongly, {found:.0%} of those in it are found. Share it only with those who may "
+        "have the data (docs/security.md, docs/federation.md).",
+    ]
 
 
 def _sealed(header: dict[str, Any]) -> bytes:

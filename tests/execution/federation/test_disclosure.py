@@ -145,7 +145,11 @@ def test_products_are_told_on_few_edges_for_few_people():
     people = rng.standard_t(8, size=(20, 6000))  # tails like those of residuals over edges
 
     def found(factor):
-        parts = FastICA(19, whiten="unit-variance", random_state=0, max_iter=100, tol=0.01).fit_transform(factor[:, factor.any(axis=0)].T).T
+        parts = (
+            FastICA(19, whiten="unit-variance", random_state=0, max_iter=100, tol=0.01)
+            .fit_transform(factor[:, factor.any(axis=0)].T)
+            .T
+        )
         shown = people[:, factor.any(axis=0)]
         return np.median(np.abs(np.corrcoef(parts, shown)[:19, 19:]).max(axis=0))
 

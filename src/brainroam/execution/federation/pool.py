@@ -30,6 +30,7 @@ from brainroam.execution.federation.model import reading, save_pooled
 from brainroam.execution.federation.scores import calibration_of, shifts_of
 from brainroam.utils.csv_text import write_csv
 from brainroam.utils.files import clear_parts, content_hash, part_beside, read_checksummed, write_checksummed
+from brainroam.utils.model_files import membership_lines
 
 MIN_SITES = 3
 THRESHOLDS = {"tau_percentile": 80.0, "eta": 0.75, "zeta": 0.70}
@@ -201,6 +202,7 @@ class Pool:
             model |= {"calibration": calibration_of(parts), "shifts": shifts_of(parts)}
         save_pooled(self.folder / "model", pathways, like, thresholds=self.thresholds, **model)
         lines.append(f"model: {self.folder / 'model'}")
+        lines += membership_lines("core", sum(int(summary.counts.sum()) for summary in first.values()))
         self._ask(like, 3, readings, request)
         if waiting:
             self._forget(2)
@@ -212,11 +214,10 @@ class Pool:
 
     def _withheld(self) -> list[str]:
         """What sites do not tell, in their words."""
-        return [
-            f"site {name}: {what} {visible(why)}"
-            for name in self.sites
-            for what, why in self._messages[1][name].withheld.items()
-        ]
+        told = [self._messages[1][name] for name in self.sites]
+        lines = [f"site {m.site}: {visible(what)} {visible(why)}" for m in told for what, why in m.withheld.items()]
+        later = (m for m in self._messages[2].values() if "edges" in m.withheld)
+        return lines + [f"site {m.site}, round 2: edges {visible(m.withheld['edges'])}" for m in later]
 
     def _without(self, evidence: SummaryEvidence, number: int) -> dict[frozenset[str], Scaffold]:
         """The scaffolds without every so many sites, where the others agree on any edge."""
