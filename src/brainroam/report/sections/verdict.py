@@ -50,7 +50,7 @@ def judgement(data: ReportData) -> str:
     if math.isnan(row["auc_low"]):
         return ""
     if row["auc_low"] <= 0.5:
-        return "These data do not show that it is better than guessing."
+        return f"These data do not show that it is better than guessing{_beside_others(data)}."
     text = "It is better than guessing on average"
     if row["next_low"] <= 0.5:
         text += f", but guessing lies within what is to be expected of the next {data.unit}"
