@@ -1,16 +1,18 @@
-"""The person is the unit, not the scan: counts, metrics, permutations and intervals of people with several scans."""
+"""The person is the unit, not the scan; the institution, not its sites: counts, tests, permutations and intervals."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from units_study import own_intervals, scanned
+from units_study import institutions, own_intervals, scanned
 
 import brainroam
 from brainroam.audit.shuffle import permuted_within_site
 from brainroam.data.check import check_cohort
 from brainroam.evaluation.coverage import coverage
 from brainroam.evaluation.planning.draws import draws
+from brainroam.evaluation.stats.compare import compare_methods
 from brainroam.evaluation.stats.groups import groups_by_site
+from brainroam.evaluation.stats.metrics import auc
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +71,49 @@ def test_permutations_keep_the_scans_of_a_person_together(cohort):
 
 def test_a_sites_interval_covers_with_several_scans():
     assert own_intervals(5, 10, 0.7, 120) >= 0.93 - 3 * np.sqrt(0.95 * 0.05 / 120)
+
+
+def shared(institutions):
+    """Scores of two methods at six sites, alike at the two sites of an institution."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for k, name in enumerate(["UM_1", "UM_2", "Oslo_1", "Oslo_2", "Bern_1", "Bern_2"]):
+        for i in range(60):
+            noise = rng.normal()
+            for method, effect in (("good", (0.2, 1.0, 1.8)[k // 2]), ("poor", 0.1)):
+                score = noise + 0.3 * rng.normal() + effect * (i % 2)
+                rows.append((method, "loso", name, 0, f"{name}-{i}", name.split("_")[0], i % 2, score))
+    columns = ["method", "protocol", "site", "seed", "subject", "institution", "label", "score"]
+    predictions = pd.DataFrame(rows, columns=columns)
+    runs = predictions.groupby(["method", "protocol", "site", "seed"])
+    scores = [(*key, auc(run["label"].to_numpy(), run["score"].to_numpy())) for key, run in runs]
+    scores = pd.DataFrame(scores, columns=["method", "protocol", "site", "seed", "auc"])
+    return compare_methods(scores, predictions if institutions else predictions.drop(columns="institution"))
+
+
+def test_sites_of_one_institution_count_together():
+    sites, houses = shared(False), shared(True)
+    one, other = (found.table.set_index("method").loc["good"] for found in (sites, houses))
+    assert (one["n_institutions"], other["n_institutions"], other["n_sites"]) == (6, 3, 6)
+    assert other["auc"] == pytest.approx(one["auc"])
+    assert other["auc_high"] - other["auc_low"] > 1.3 * (one["auc_high"] - one["auc_low"])
+    assert np.isnan(other["next_low"]) and "institutions" in other["reason"]
+    assert houses.paired["n_sites"].tolist() == [3] and "3 institutions" in houses.sentences[0]
+    assert any("--by institution" in note and "as the unit" in note for note in houses.notes)
+    assert any("UM_1 and UM_2" in note and "independent" in note for note in sites.notes)
+
+
+@pytest.mark.parametrize("kind", [("12+4+4", 0.7, 0.3, 0.0), ("4+4+4+4+4", 0.7, 0.1, 0.4)])
+def test_intervals_cover_with_the_institutions_given(kind):
+    found = institutions(*kind, 200)
+    assert min(found["mean"], found["next"]) >= 0.93 - 3 * np.sqrt(0.95 * 0.05 / 200)
+
+
+def test_check_sees_sites_named_like_one_institution():
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8)
+    names = dict(zip(cohort.sites, ["UM_1", "UM_2", "NYU", "Oslo"], strict=True))
+    cohort = cohort.with_columns(pd.DataFrame({"site": cohort.table["site"].map(names)}))
+    found = [finding for finding in check_cohort(cohort).findings if finding.code == "one-institution"]
+    assert len(found) == 1 and "UM (UM_1, UM_2)" in found[0].message and "--by institution" in found[0].remedy
+    numbered = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8)
+    assert "one-institution" not in {finding.code for finding in check_cohort(numbered).findings}

@@ -241,6 +241,12 @@ class ReportData:
         return UNITS[self.protocol]
 
     @property
+    def next_place(self) -> str:
+        """What a prediction is about: the next site, or one of another institution where some sites share one."""
+        shared = self.gathered.by_institution() is not self.gathered
+        return "a site of another institution" if shared else f"the next {self.unit}"
+
+    @property
     def shell_path(self) -> str:
         """The folder of runs as one types it."""
         return shlex.quote(str(self.path)) if self.path else "RUNS"

@@ -6,6 +6,8 @@ The site is the unit. Seeds (and repeats, for ``halves``) are averaged inside a 
   first of them: sites correlate as in leave-one-site-out, whatever the number of repeats, see docs/reliability.md),
 * a pair of methods is compared by its per-site AUC differences: test and interval from `paired.left_out_t`, with the
   same weights of sites as the mean (`metrics.site_weights`),
+* where institutions of sites are known, all of this takes the institution as the unit, as sites of one are alike
+  (`SiteScores.by_institution`); the prediction is for a site of another institution,
 * Holm's correction goes over the comparisons of one family, see `families`.
 
 In-distribution folds share training people and get Nadeau and Bengio's corrected t instead.
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
+from brainroam.data.names import shared_institutions
 from brainroam.errors import RunsError, UsageError, listed, unknown
 from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import site_scores
@@ -143,12 +146,13 @@ def compare_methods(
         raise UsageError("a reference and all pairs exclude each other; leave one of them out")
     table = _table(scores, found)
     tested = [(item, family) for item in found for family in families(_order(table, item), reference, all_pairs)]
-    frames = [_pairs(item, family) for item, family in tested]
+    frames = [_pairs(item.by_institution(), family) for item, family in tested]
+    units = {item.protocol: item.by_institution().unit for item in found}
     paired = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=PAIRED)
     return Comparison(
         table,
         paired,
-        [_sentence(row) for row in paired.itertuples()],
+        [_sentence(row, units[row.protocol]) for row in paired.itertuples()],
         list(dict.fromkeys(note for item in found for note in _notes(item, table))),
         [family.text(TITLES[item.protocol]) for item, family in tested],
     )
@@ -217,6 +221,8 @@ def _table(scores: pd.DataFrame, found: list[SiteScores]) -> pd.DataFrame:
                     "protocol": item.protocol,
                     "method": method,
                     **over_sites(per_site),
+                    "n_institutions": len(item.by_institution().sites),
+                    "auc": found_here.mean,
                     "auc_low": found_here.low,
                     "auc_high": found_here.high,
                     "next_low": found_here.next_low,
@@ -240,7 +246,7 @@ def _counted(per_site: pd.DataFrame, item: SiteScores) -> pd.DataFrame:
 def _verdict(item: SiteScores, j: int) -> Verdict:
     """The verdict on one method; under some protocols an interval of the mean and nothing more."""
     if item.protocol != "cv":
-        found = verdict(item.auc[:, j], item.n_cases, item.n_controls)
+        found = _over_institutions(item, j)
         if item.protocol in WITHOUT_NEXT and not np.isnan(found.low):
             reason = WITHOUT_NEXT[item.protocol]
             return replace(found, next_low=np.nan, next_high=np.nan, tau=np.nan, reason=reason)
@@ -250,6 +256,20 @@ def _verdict(item: SiteScores, j: int) -> Verdict:
     corrected = nadeau_bengio(values, item.test_over_train, item.weights[known])
     low, high = np.clip([corrected.low, corrected.high], 0, 1).tolist()
     return Verdict(len(values), corrected.mean, low, high, reason=WITHOUT_NEXT["cv"])
+
+
+def _over_institutions(item: SiteScores, j: int) -> Verdict:
+    """The verdict over sites, or over institutions where some share one.
+
+    The next site is then one of another institution. It differs from these by what institutions differ by, and by what
+    the sites of one do, which a mean over its sites hides: the wider of both predictions holds.
+    """
+    units = item.by_institution()
+    sites, found = (verdict(part.auc[:, j], part.n_cases, part.n_controls) for part in (item, units))
+    if units is item:
+        return sites
+    low, high = min(found.next_low, sites.next_low), max(found.next_high, sites.next_high)  # NaN stays
+    return replace(found, next_low=low, next_high=high, reason=found.reason.replace("sites", "institutions"))
 
 
 def _order(table: pd.DataFrame, item: SiteScores) -> list[str]:
@@ -285,18 +305,17 @@ def _p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
-def _sentence(row) -> str:
+def _sentence(row, unit: str) -> str:
     """Say one comparison in words: the method that is ahead comes first, differences are in AUC points (hundredths)."""
-    unit = UNITS[row.protocol] + "s" * (row.n_sites != 1)
     if np.isnan(row.p):
-        return f"{row.method} and {row.against} share too few {UNITS[row.protocol]}s with an AUC to be compared"
+        return f"{row.method} and {row.against} share too few {unit}s with an AUC to be compared"
     ahead, behind, won, low, high = row.method, row.against, row.won, row.low, row.high
     if row.difference < 0:
         ahead, behind, won, low, high = row.against, row.method, row.lost, -row.high, -row.low
     p = f"p = {_p_text(row.p)}".replace("= <", "<")
     p += f", {_p_text(row.p_holm)} after Holm" if row.p_holm > row.p else ""
     spread = "" if np.isnan(low) else f"95 % interval {100 * low:.1f} to {100 * high:.1f}; "
-    facts = f"on average over {row.n_sites} {unit} ({spread}won {won} of {row.n_sites}; {p})"
+    facts = f"on average over {row.n_sites} {unit}{'s' * (row.n_sites != 1)} ({spread}won {won} of {row.n_sites}; {p})"
     points = f"{100 * abs(row.difference):.1f} AUC points"
     if row.p_holm < ALPHA:
         return f"{ahead} beats {behind} by {points} {facts}"
@@ -316,6 +335,7 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
             f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[few])}: small weight in the means, "
             f"{int(item.weights[few].sum())} of {int(item.weights.sum())} together, and never named as worst."
         )
+    yield from _on_institutions(item)
     for j, method in enumerate(item.methods):
         missing = [site for site, value in zip(item.sites, item.auc[:, j], strict=True) if np.isnan(value)]
         if missing:
@@ -324,6 +344,25 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
         if np.any((done > 0) & (done < wanted)):
             yield f"{method} lacks repeats at some sites ({done.sum()} of {wanted.sum()} done): finish its runs first."
     yield from reasons(table[table["protocol"] == item.protocol])
+
+
+def _on_institutions(item: SiteScores) -> Iterator[str]:
+    """What sites of one institution mean for the figures; as the names of sites look where none are given."""
+    remedy = "brainroam loso DATA --by institution leaves out whole institutions."
+    units, alike = item.by_institution(), shared_institutions(item.sites)
+    if item.protocol in ("cv", "loio"):
+        return
+    if units is not item:
+        yield (
+            f"{len(item.sites)} sites of {len(units.sites)} institutions: means, intervals and tests take the "
+            f"institution as the unit. A site's model was still trained on other sites of its institution; {remedy}"
+        )
+    elif alike and item.institutions == item.sites:
+        each = listed(" and ".join(group) for group in alike.values())
+        yield (
+            f"{each} look like sites of one institution, and the intervals take sites as independent: name "
+            f"institutions in a column 'institution'. {remedy}"
+        )
 
 
 def reasons(table: pd.DataFrame) -> list[str]:

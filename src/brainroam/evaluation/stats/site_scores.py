@@ -3,13 +3,14 @@
 Scores of different folds come from different models and are never ranked against each other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.groups import persons
 from brainroam.errors import RunsError, listed
+from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.metrics import aucs, site_weights
 from brainroam.evaluation.stats.paired import CorrectedT, left_out_t, nadeau_bengio
 
@@ -21,7 +22,8 @@ class SiteScores:
     """What one protocol says about every method, site by site; for ``cv`` a fold stands in the place of a site.
 
     ``auc`` and ``n_folds`` have shape (E sites, M methods): the AUC averaged over the runs that tested the site (seeds;
-    for ``halves`` also repeats), NaN where a method has none, and in how many folds that was.
+    for ``halves`` also repeats), NaN where a method has none, and in how many folds that was. ``institutions`` are
+    those of the sites, each site its own where none are given; ``unit`` is what a row is.
     """
 
     protocol: str
@@ -33,6 +35,32 @@ class SiteScores:
     auc: np.ndarray
     n_folds: np.ndarray
     test_over_train: float
+    institutions: list[str]
+    unit: str
+
+    def by_institution(self) -> "SiteScores":
+        """The same with the sites of one institution as one, as results at two of them are alike.
+
+        Its AUC is the mean of theirs with the weights of sites, its people are theirs together. Where no two sites
+        share an institution this is what it was.
+        """
+        names, code = np.unique(self.institutions, return_inverse=True)
+        if len(names) == len(self.sites):
+            return self
+        member = (code == np.arange(len(names))[:, None]).astype(int)
+        weight = self.weights[:, None] * np.isfinite(self.auc)
+        with np.errstate(invalid="ignore"):
+            auc = (member @ (weight * np.nan_to_num(self.auc))) / (member @ weight)
+        return replace(
+            self,
+            sites=names.tolist(),
+            n_cases=member @ self.n_cases,
+            n_controls=member @ self.n_controls,
+            auc=auc,
+            n_folds=member @ self.n_folds,
+            institutions=names.tolist(),
+            unit="institution",
+        )
 
     @property
     def weights(self) -> np.ndarray:
@@ -97,7 +125,15 @@ def gather(predictions: pd.DataFrame, protocol: str) -> SiteScores:
         np.array(means, dtype=float).reshape(shape),
         np.array(counts, dtype=int).reshape(shape),
         n_test / (n_people - n_test) if n_people > n_test else np.nan,
+        [_institution(rows[rows["site"] == site], site) for site in sites],
+        UNITS.get(protocol, "site"),
     )
+
+
+def _institution(people: pd.DataFrame, site: str) -> str:
+    """That of a site; the site itself where none is given, or several."""
+    named = people["institution"].dropna().unique() if "institution" in people else []
+    return str(named[0]) if len(named) == 1 and str(named[0]) else site
 
 
 def _scores_of_site(site: str, people: pd.DataFrame) -> tuple[np.ndarray, dict[str, np.ndarray]]:

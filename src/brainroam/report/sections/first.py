@@ -16,7 +16,7 @@ PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
 
 def first_section(data: ReportData) -> Section:
     """What a reader sees without scrolling."""
-    bands = "" if data.protocol == "cv" else f"; pale band: where the next {data.unit} is expected"
+    bands = "" if data.protocol == "cv" else f"; pale band: where {data.next_place} is expected"
     picture = drawing(
         "forest",
         f"AUC of {data.method} at each held-out {data.unit} with its 95 % interval; the number beside a name says how "
@@ -60,7 +60,7 @@ def plain_sentences(data: ReportData):
         text += f" (95 % interval {_times(summary.low)} to {_times(summary.high)})"
     yield f"{text}; guessing gives 50."
     if not math.isnan(summary.next_low):
-        text = f"At the next {data.unit} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
+        text = f"At {data.next_place} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
         if data.references:
             text += f" Plain ridge regression on the same connectivity reaches {_times(data.references[PLAIN])}."
         if data.against(CONFOUNDS):

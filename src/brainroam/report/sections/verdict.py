@@ -2,6 +2,7 @@
 
 import math
 
+from brainroam.errors import counted
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, WORSE, ReportData
 from brainroam.report.page import render
@@ -35,13 +36,15 @@ def verdict_sentence(data: ReportData) -> str:
         return f"No {data.unit} has both cases and controls, so no AUC of {data.method} can be given."
     text = f"{where}, {data.method} has a mean AUC of {row['auc']:.2f}"
     measured = f"over {n} held-out {data.unit}{'s' * (n != 1)}"
+    if row["n_institutions"] < n:
+        measured += f" of {counted(int(row['n_institutions']), 'institution', 'institutions')}"
     if math.isnan(row["auc_low"]):
         return f"{text} {measured}; {row['reason']}."
     text += f" (95 % interval {span(row['auc_low'], row['auc_high'])}, {measured})"
     if math.isnan(row["next_low"]):
         return f"{text}; {row['reason']}."
     expected = f"{row['next_low']:.2f} and {row['next_high']:.2f}"
-    return f"{text}; its true AUC at the next {data.unit} is expected between {expected} (95 % prediction interval)."
+    return f"{text}; its true AUC at {data.next_place} is expected between {expected} (95 % prediction interval)."
 
 
 def judgement(data: ReportData) -> str:
@@ -53,9 +56,9 @@ def judgement(data: ReportData) -> str:
         return f"These data do not show that it is better than guessing{_beside_others(data)}."
     text = "It is better than guessing on average"
     if row["next_low"] <= 0.5:
-        text += f", but guessing lies within what is to be expected of the next {data.unit}"
+        text += f", but guessing lies within what is to be expected of {data.next_place}"
     elif row["next_low"] > 0.5:
-        text += f", and expected to be so at the next {data.unit}"
+        text += f", and expected to be so at {data.next_place}"
     return f"{text}{_beside_others(data)}."
 
 
