@@ -246,7 +246,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("family-check", "check says what is kept together", lambda _: check_says(families(), "kept-together"), "warned", "every split keeps them on one side"),
     ("family-check-sites", "check names families at several sites", lambda _: check_says(families(site=["A", "B"] * 12), "group-across-sites"), "warned", "left out of training"),
     ("family-diagnosis", "a column 'group' that holds the diagnosis", lambda _: "study_group" in changed(group=["patient", "control"] * 12).table, "warned", "taken for a diagnosis or study arm"),
-    ("family-id-twice", "one id for two scans", lambda _: changed(subject=["twin", "twin", *[f"p{i}" for i in range(N - 2)]]), "refused", "name a person with several scans in the column 'group'"),
+    ("family-id-twice", "one id for two scans", lambda _: changed(subject=["twin", "twin", *[f"p{i}" for i in range(N - 2)]]), "refused", "name a person with several scans in the column 'person'"),
     ("scaffold-alias", "two names in extract_scaffold", lambda _: extract_scaffold(noise(24, 6), np.tile([0, 1], 12), np.resize(["A", "a", "B"], 24)), "refused", TWO_NAMES),
 ]
 # fmt: on

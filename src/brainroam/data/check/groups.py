@@ -37,17 +37,17 @@ def kept_together(table: pd.DataFrame) -> Iterator[Finding]:
     codes = group_codes(table)
     if codes is None:
         return
-    together = pd.Series(codes).map(pd.Series(codes).value_counts()).to_numpy() > 1
-    people = tuple(table.loc[together, "subject"])
-    n_groups = len(np.unique(codes[together]))
-    message = (
-        f"{len(people)} people belong to {n_groups} groups of two or more (families, or people with several scans)"
-    )
-    yield Finding("note", "kept-together", message, "every split keeps them on one side", subjects=people)
-    repeated = persons(table).duplicated(keep=False)
+    person = persons(table)
+    family = (person.groupby(codes).transform("nunique") > 1).to_numpy()
+    if family.any():
+        n_groups = len(np.unique(codes[family]))
+        message = f"{person[family].nunique()} people belong to {n_groups} groups of two or more (families)"
+        people = tuple(table.loc[family, "subject"])
+        yield Finding("note", "kept-together", message, "every split keeps them on one side", subjects=people)
+    repeated = person.duplicated(keep=False).to_numpy()
     if repeated.any():
-        message = f"{persons(table)[repeated].nunique()} people have several scans ({int(repeated.sum())} scans)"
-        remedy = "each of them counts once, with the mean of the scores"
+        message = f"{person[repeated].nunique()} people have several scans, {int(repeated.sum())} together"
+        remedy = "every split keeps a person on one side, who counts once, with the mean of the scores"
         yield Finding("note", "several-scans", message, remedy, subjects=tuple(table.loc[repeated, "subject"]))
     sites = table["site"].groupby(codes).transform("nunique").to_numpy()
     if (sites > 1).any():
