@@ -254,3 +254,14 @@ def test_data_that_cannot_be_used_stop_the_study(tmp_path):
     done = run("run", file)
     assert done.exit_code == 1 and "not usable" in done.stdout
     assert not (tmp_path / "results").exists()
+
+
+def test_a_column_of_institutions_is_found_and_read(tmp_path):
+    messy(tmp_path, table="people.csv")
+    people = pd.read_csv(tmp_path / "people.csv", sep=";")
+    people["University hospital"] = people["Scanner location"].map({"Oslo": "N", "Rome 1.5T": "S", "São Paulo": "S"})
+    people.to_csv(tmp_path / "people.csv", index=False, sep=";")
+    result = run("init", tmp_path, "--out", tmp_path / "study.yaml", "--methods", "fc-ridge")
+    assert result.exit_code == 0 and "3 sites are of 2 institutions" in result.output
+    table = read_study(tmp_path / "study.yaml").load().table
+    assert table.groupby("institution")["site"].nunique().to_dict() == {"N": 1, "S": 2}
