@@ -20,7 +20,7 @@ import brainroam
 from brainroam.audit import CANNOT_SEE, audit
 from brainroam.audit.candidates import candidate
 from brainroam.audit.fresh import FORKS, FreshProcesses
-from brainroam.audit.leaks import in_turn, leak_checks
+from brainroam.audit.leaks import after, in_turn, leak_checks
 from brainroam.audit.shuffle import mean_auc, permuted_within_site, shuffle_checks
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, without_regions
 from brainroam.cli import app
@@ -213,9 +213,9 @@ def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
 def test_our_own_methods_keep_nothing_from_fold_to_fold(method, processes):
     people = make_cohort(n_sites=3, n_per_site=10, n_rois=12, seed=1)
     site, run = people.table["site"].to_numpy(), processes.of(candidate(method))
-    first, second = ((np.flatnonzero(site != name), [np.flatnonzero(site == name)]) for name in ("S01", "S02"))
-    alone, after = run(in_turn, people, [second], 0)[-1], run(in_turn, people, [first, second], 0)[-1]
-    np.testing.assert_allclose(after.scores[0], alone.scores[0], rtol=0, atol=1e-7 * np.ptp(alone.scores[0]))
+    first, (train, test) = ((np.flatnonzero(site != name), np.flatnonzero(site == name)) for name in ("S01", "S02"))
+    alone, second = run(in_turn, people, [(train, [test])], 0)[0], run(after, people, first, (train, [test]), 0)
+    np.testing.assert_allclose(second.scores[0], alone.scores[0], rtol=0, atol=1e-7 * np.ptp(alone.scores[0]))
 
 
 class Honest(LinearMethod):

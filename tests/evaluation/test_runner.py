@@ -97,7 +97,7 @@ def test_a_study_has_every_run_once(cohort, method, tmp_path):
     assert of_run.apply(sorted).iloc[0] == sorted(cohort.select(["S01"]).table["subject"])
     assert results.study["manifest_hash"] == cohort.manifest_hash and results.study["atlas"] == "custom"
     assert [site["n"] for site in results.study["sites"]] == [8, 8, 8]
-    assert results.scores["configuration"][0] == '{"strength": 500.0}'
+    assert results.scores["configuration"][0] == '{"penalties": [3.0]}'
 
 
 def test_scores_follow_from_predictions_and_threshold(cohort):
@@ -351,7 +351,7 @@ def test_people_without_a_label_are_named(cohort):
 def test_parameters_stand_in_the_name(cohort):
     results = evaluate(cohort, ["fc-ridge", "fc-svm[strength=0.5]"], parameters={"strength": 10.0}, sites=["S01"])
     assert results.scores["method"].tolist() == ["fc-ridge[strength=10.0]", "fc-svm[strength=0.5]"]
-    assert json.loads(results.scores["configuration"][0]) == {"strength": 10.0}
+    assert json.loads(results.scores["configuration"][0]) == {"penalties": [3.0], "strength": 10.0}
 
 
 def test_other_protocols(cohort, method):

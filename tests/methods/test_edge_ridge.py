@@ -122,3 +122,20 @@ def test_a_new_person_needs_no_covariates(cohort):
     model = Selected(method_info("champion"), "default").fit(cohort)
     bare = Cohort(cohort.series[:3], cohort.table[["subject", "site", "label"]][:3])
     np.testing.assert_array_equal(model.score(bare), model.score(cohort.subset([0, 1, 2])))
+
+
+def test_the_plain_reference_does_not_depend_on_the_number_or_scale_of_edges(cohort):
+    """Its penalty is three mean squared lengths of the training people's edges without their site means."""
+    edges, site = cohort_edges(cohort), cohort.table["site"].to_numpy()
+    means = np.stack([np.nanmean(edges[site == name], axis=0) for name in cohort.sites])
+    centred = np.nan_to_num(edges - means[np.searchsorted(cohort.sites, site)])
+    alpha = 3.0 * float((centred**2).sum()) / len(centred)
+    ours = method_info("fc-ridge").make().fit(cohort)
+    np.testing.assert_allclose(ours.coef_, EdgeRidge(strength=alpha).fit(cohort).coef_, atol=1e-12)
+    held_out = cohort.subset(site == "S05")
+    noise = [10 * np.random.default_rng(0).normal(size=x.shape) for x in held_out.series]
+    spoilt = cohort.subset(site != "S05").concat(Cohort(noise, held_out.table, cohort.atlas))
+    first, second = (
+        method_info("fc-ridge").make().fit(people.select(people.sites[:-1])).coef_ for people in (cohort, spoilt)
+    )
+    np.testing.assert_array_equal(first, second)

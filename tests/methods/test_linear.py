@@ -148,12 +148,12 @@ def test_where_nothing_is_chosen_five_groups_of_sites_give_the_threshold(monkeyp
     monkeypatch.setattr("brainroam.methods.tuning.inner_folds", noted)
     site, inner = (
         cohort.table["site"].to_numpy(),
-        Selected(method_info("fc-ridge"), "default").fit(cohort).inner_scores_,
+        Selected(method_info("fc-ridge"), "default", strength=5.0).fit(cohort).inner_scores_,
     )
     groups = [set(site[held_out]) for _, held_out in asked[0]]
     assert len(groups) == 5 and sorted(name for group in groups for name in group) == sorted(set(site))
     train, held_out = asked[0][0]
-    alone = method_info("fc-ridge").make().fit(cohort.subset(train))
+    alone = method_info("fc-ridge").make(strength=5.0).fit(cohort.subset(train))
     np.testing.assert_allclose(inner[held_out], alone.score(cohort.subset(held_out)), atol=1e-8)
     Selected(method_info("fc-ridge"), "full").fit(cohort)
     Selected(method_info("gcn"), "default", epochs=1).fit(cohort)

@@ -178,8 +178,8 @@ class _Leaks:
             text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
             return Check("memory", self.method, None, None, ROUNDING, text)
         site = self.cohort.table["site"].to_numpy()
-        before = np.flatnonzero(site != others[0]), [np.flatnonzero(site == others[0])]
-        found = self.run(in_turn, named, [before, (self.train, [self.test])], self.seed)[-1]
+        before = np.flatnonzero(site != others[0]), np.flatnonzero(site == others[0])
+        found = self.run(after, named, before, (self.train, [self.test]), self.seed)
         moved = gap(found.scores[0], base.scores[0])
         text = f"held out and scored {others[0]}, then the {self.people} in the same process: "
         if moved <= ROUNDING:
@@ -212,6 +212,22 @@ def in_turn(
 ) -> list[Outcome]:
     """The outcome of each fold (people to learn from, groups to score), one after another in one process."""
     return [candidate.run(cohort, train, groups, seed) for train, groups in folds]
+
+
+def after(
+    candidate: Candidate,
+    cohort: Cohort,
+    before: tuple[np.ndarray, np.ndarray],
+    fold: tuple[np.ndarray, Sequence[np.ndarray]],
+    seed: int,
+) -> Outcome:
+    """The outcome of a fold after another one in the same process.
+
+    The first is fitted without tuning, whose inner folds would score people before anything is learned from them: what
+    is kept of a person is often what the first look at them gave.
+    """
+    candidate.quick_scores(cohort, *before, seed)
+    return candidate.run(cohort, *fold, seed)
 
 
 def inner_scores(
