@@ -1,8 +1,10 @@
 """Same seed, same bytes: in another process, with other hash seeds, threads and jobs. Another seed differs."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -37,6 +39,32 @@ def study(out, jobs, threads, hash_seed):
 
 def test_another_process_with_other_threads_and_jobs_gives_the_same_bytes(tmp_path):
     assert study(tmp_path / "one", "1", "1", "1") == study(tmp_path / "two", "2", "2", "2")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_study_killed_between_two_seeds_of_a_fold_ends_in_the_same_bytes(tmp_path):
+    """torch finds two cores here: what it computes first in a process has to be as what it computes later."""
+    data = ["synthetic", "--option", "n_sites=3", "--option", "n_per_site=24"]
+    machine = {**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+
+    def start(out, jobs):
+        command = [sys.executable, "-m", "brainroam", "loso", *data, "--methods", "core[epochs=1]", "--seeds", "2"]
+        command += ["--out", str(out), "--jobs", jobs]
+        return subprocess.Popen(command, env=machine, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def tables(out):
+        return {name: (out / name).read_bytes() for name in ("scores.csv", "predictions.csv")}
+
+    assert start(tmp_path / "whole", "1").wait() == 0
+    for jobs in ("1", "2"):
+        out = tmp_path / jobs
+        killed = start(out, jobs)
+        while killed.poll() is None and not any((out / "runs").glob("*.json")):
+            time.sleep(0.001)
+        killed.kill()
+        assert killed.wait() == -signal.SIGKILL and len(list((out / "runs").glob("*.json"))) < 6
+        assert start(out, jobs).wait() == 0
+        assert tables(out) == tables(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("method", ["core", "gcn"])

@@ -186,6 +186,8 @@ def test_score_passes_covariates_on(cohort):
     people, clf = cohort.table, fitted(ChampionClassifier(), cohort)
     right = clf.predict(cohort.series) == people["label"]
     assert clf.score(cohort.series, people["label"], covariates=people[["age"]]) == right.mean()
+    weights = np.where(right, 3.0, 1.0)  # third, as of every classifier of scikit-learn
+    assert clf.score(cohort.series, people["label"], weights) == np.average(right, weights=weights)
     split = {"cv": LeaveOneGroupOut(), "error_score": "raise"}
     split["params"] = {"site": people["site"], "covariates": people[["age"]], "groups": people["site"]}
     with sklearn.config_context(enable_metadata_routing=True):

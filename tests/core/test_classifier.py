@@ -177,6 +177,22 @@ def test_a_grid_point_that_empties_the_scaffold_is_passed_over_and_recorded(smal
     assert any("tau_percentile 100" in note for note in clf.notes_)
 
 
+def test_a_grid_point_that_was_validated_replaces_one_that_could_not_be(small, monkeypatch):
+    tried = CoreClassifier._tried
+
+    def not_at_50(self, evidence, cohort, tau_percentile, eta):
+        folds, choice = tried(self, evidence, cohort, tau_percentile, eta)
+        return folds, None if tau_percentile == 50 else choice
+
+    monkeypatch.setattr(CoreClassifier, "_tried", not_at_50)
+    assert fitted(small, **(SMALL | {"tau_percentile": [50, 60]})).chosen_["tau_percentile"] == 60
+
+
+def test_an_adaptation_that_does_not_exist_is_refused_by_fit(small):
+    with pytest.raises(UsageError, match="adapt"):
+        fitted(small, **SMALL, adapt="nonsense")
+
+
 def test_an_empty_grid_is_named(small):
     with pytest.raises(DataError, match="at least one value"):
         fitted(small, **(SMALL | {"eta": []}))

@@ -139,3 +139,20 @@ def test_codes_said_to_be_a_category_are_levels_to_every_method_also_from_files(
         assert CovariateEncoder().fit(cohort_.covariates()).names_ == ["scanner=2", "scanner=3"]
     encoder = CovariateEncoder().fit(used.covariates())
     assert not encoder.missing(coded.table).to_numpy().any()  # people to be predicted, whose codes came as numbers
+
+
+def test_an_id_to_exclude_is_the_one_as_written_before_any_with_zeros():
+    both = Cohort(cohort().series, cohort().table.assign(subject=["12", "0012", "sub-03", "003"]))
+    assert Preparation(exclude=["12"]).apply(both).table["subject"].tolist() == ["0012", "sub-03", "003"]
+    with pytest.raises(UsageError, match="003"):
+        Preparation(exclude=["3"]).apply(both)
+
+
+@pytest.mark.parametrize("kind", ["", "category"])
+def test_none_is_a_level_of_a_category_and_unknown_among_numbers(kind):
+    taken = cohort().with_columns(
+        pd.DataFrame({"drug": ["None", "SSRI", "", "n/a"], "iq": ["100", "none", "90", "80"]})
+    )
+    used = with_covariates(taken, {"drug": kind, "iq": ""}).table
+    assert used["drug"].tolist()[:2] == ["None", "SSRI"] and used["drug"].isna().tolist() == [False, False, True, True]
+    assert used["iq"].isna().tolist() == [False, True, False, False]

@@ -438,3 +438,8 @@ def test_a_file_in_the_place_of_the_folder(cohort, method, tmp_path):
     (tmp_path / "runs").touch()
     with pytest.raises(BrainroamError, match="cannot write"):
         evaluate(cohort, ["first"], out=tmp_path / "runs")
+
+
+def test_a_study_has_no_method_whose_scores_depend_on_who_else_is_scored(cohort):
+    with pytest.raises(UsageError, match="adapt"):
+        evaluate(cohort, ["core[adapt=unlabelled]"])

@@ -1,6 +1,8 @@
 """Out of core: the in-memory result, in blocks, on any engine, killed and started again, within a stated memory."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -261,3 +263,27 @@ def test_killed_and_started_again(store, tmp_path):
     assert last.returncode == 0 and start(tmp_path / "whole").wait() == 0
     one, other = ((tmp_path / name / "predictions.csv").read_bytes() for name in ("torn", "whole"))
     assert one == other and sorted(path.name for path in tmp_path.iterdir()) == ["torn", "whole"]
+
+
+def test_kinds_of_covariates_are_the_same_on_disk_and_in_memory(tmp_path):
+    made = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8)
+    coded = made.with_columns(pd.DataFrame({"scanner": np.resize([1.0, 2.0, 3.0], 36)}))
+    store = write_store(tmp_path / "c.zarr", coded.table, coded.series)
+    kinds = []
+    for name, limit in (("memory", []), ("disk", ["--memory", "1GB"])):
+        command = ["loso", store, "--methods", "fc-ridge", "--covariates", "scanner:category", "--out", tmp_path / name]
+        result = run(*command, *limit)
+        assert result.exit_code == 0, result.output
+        kinds.append(json.loads((tmp_path / name / "study.json").read_text())["covariates"]["scanner"]["kind"])
+    assert kinds == ["category", "category"]
+    plain = run("loso", store, "--methods", "fc-ridge", "--covariates", "scanner", "--out", tmp_path / "disk")
+    assert plain.exit_code != 0 and "covariates" in plain.stderr  # numbers are another study than categories
+
+
+def test_the_least_memory_that_is_named_is_enough(store, tmp_path):
+    cohort = StoredCohort(store, tmp_path)
+    cohort.memory = 0.4e9
+    with pytest.raises(UsageError, match="too little") as refused:
+        cohort.require_memory(0.01e9, "this")
+    cohort.memory = 1e9 * float(re.search(r"at least ([0-9.]+)GB", str(refused.value))[1])
+    cohort.require_memory(0.01e9, "this")

@@ -216,7 +216,11 @@ def cohort_on_disk(
     _require_store(source)
     sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
     cohort = StoredCohort(source.data, work, limit, sites, require_label, share)
-    return cohort if source.covariates is None else cohort.using(source.covariates)  # type: ignore[return-value]
+    if source.covariates is None:
+        return cohort
+    from brainroam.data.prepare import with_covariates
+
+    return with_covariates(cohort, source.covariates)  # type: ignore[return-value]
 
 
 def work_beside(out: Path) -> Path:

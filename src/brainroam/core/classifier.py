@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import pandas as pd
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from threadpoolctl import threadpool_limits
 
 from brainroam.core.auc import auc
 from brainroam.core.calibration import calibrate
@@ -35,6 +34,7 @@ from brainroam.data.prepare import without_rare_edges
 from brainroam.errors import DataError, EmptyScaffoldError, listed
 from brainroam.utils.optional import extra, require_device
 from brainroam.utils.parameters import Percentile, require_settings
+from brainroam.utils.threads import one_thread
 
 if TYPE_CHECKING:
     from brainroam.core.gate import GatedNetwork
@@ -185,7 +185,7 @@ class CoreClassifier(FrozenCore):
         huber_delta: PositiveFloat | None = None,
         fit_on: FitOn = "all",
         on_short: Literal["raise", "exclude"] = "raise",
-        adapt: str | None = None,
+        adapt: Literal["unlabelled"] | None = None,
         device: str = "cpu",
         random_state: int = 0,
     ) -> None:
@@ -265,10 +265,13 @@ class CoreClassifier(FrozenCore):
         self.classes_ = classes
         return self
 
-    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
     def fit_cohort(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """As `fit`, for a cohort labelled 0 and 1; its subsets share what was computed for one person or site."""
-        self._check_parameters()
+        self._check_parameters()  # which imports torch, if it is needed: its threads can be told only then
+        with one_thread():
+            return self._fit_cohort(cohort, covariates)
+
+    def _fit_cohort(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         self.classes_, self.n_rois_ = np.array([0, 1]), cohort.n_rois
         self.notes_: list[str] = []
         kept = self._usable(cohort)
@@ -291,7 +294,7 @@ class CoreClassifier(FrozenCore):
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            if best is None or (choice and best[1] and choice.auc > best[1].auc):
+            if best is None or (choice and (best[1] is None or choice.auc > best[1].auc)):
                 best = folds, choice
                 self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
                 self.chosen_ |= {"epochs": choice.epochs, "auc": choice.auc} if choice else {}

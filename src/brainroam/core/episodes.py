@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+
+from brainroam.utils.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def as_array(values: Any) -> np.ndarray:
     return values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
 
 
-@threadpool_limits.wrap(limits=1)  # the same logits on any number of cores
+@one_thread()  # the same logits on any number of cores
 def predict_logits(network: Any, episode: AnyEpisode) -> np.ndarray:
     """Logits (B,) of the people of an episode; labels are not used."""
     return np.concatenate([as_array(network.logits(part.features, part.graph)) for part in episode.parts()]).astype(

@@ -27,6 +27,7 @@ from brainroam.core.site_folds import path_graph, placed
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.utils.estimator_verbs import EstimatorVerbs
+from brainroam.utils.threads import one_thread
 
 if TYPE_CHECKING:
     from brainroam.core.gate import GatedNetwork, PathwayGraph
@@ -97,6 +98,7 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
         """How much each pathway moved each person's logit (n, M_S), see `GatedNetwork.contributions`."""
         return self.contributions_of(self._episode(series, covariates, tr))
 
+    @one_thread()
     def embedding(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The graph-level representation z of each person (n, hidden)."""
         episode = self._episode(series, covariates, tr)
@@ -104,10 +106,12 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
             raise UsageError("there is no embedding: the network was not trained, the decision is a linear reading")
         return as_array(self.network_(episode.features, episode.graph).z)
 
+    @one_thread()
     def gates_of(self, people: Episode) -> np.ndarray:
         """As `gates`, of people read by `read_cohort`."""
         return as_array(self.network_.gates(people.features, people.graph)).T
 
+    @one_thread()
     def contributions_of(self, people: Episode) -> np.ndarray:
         """As `pathway_contributions`, of people read by `read_cohort`."""
         return as_array(self.network_.contributions(people.features, people.graph)).T

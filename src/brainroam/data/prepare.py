@@ -17,7 +17,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import warn_of_the_condition
 from brainroam.data.covariate_columns import as_text
-from brainroam.data.readers.locate import unpadded
+from brainroam.data.readers.locate import bare_id, unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.errors import DataError, UsageError, listed, unknown
@@ -216,7 +216,7 @@ def _column(cohort: Cohort, name: str, kind: str) -> pd.Series:
     values = cohort.covariates([name])[name]
     if kind == CATEGORY:
         text = as_text(values)
-        return text.mask(is_empty(text)).astype("category")
+        return text.mask(_unknown_level(text)).astype("category")
     if pd.api.types.is_numeric_dtype(values):
         return values
     text = values.astype(str).str.strip()
@@ -228,7 +228,12 @@ def _column(cohort: Cohort, name: str, kind: str) -> pd.Series:
     if kind == NUMBER:
         who = cohort.table.loc[strange, "subject"]
         raise DataError(f"covariate {name!r} is no number for {listed(who)}: {listed(text[strange].unique())}")
-    return text.mask(missing).astype(object)
+    return text.mask(values.isna() | _unknown_level(text)).astype(object)
+
+
+def _unknown_level(text: pd.Series) -> pd.Series:
+    """Which cells of a category hold nothing; ``none`` is a level there, as of medication."""
+    return is_empty(text) & (text.str.lower() != "none")
 
 
 def listed_people(people: str | Path | Sequence[str], what: str = "people to exclude") -> dict[str, str]:
@@ -252,17 +257,27 @@ def listed_people(people: str | Path | Sequence[str], what: str = "people to exc
 
 
 def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
-    by_id = {unpadded(subject): reason for subject, reason in people.items()}
-    ids = cohort.table["subject"].map(unpadded)
-    known = {*ids, *cohort.excluded["subject"].map(unpadded)}
-    absent = [s for s in people if unpadded(s) not in known and s.lower() not in USUAL["subject"]]
+    """Leave these people out: by their ids as they stand, or without leading zeros where nobody has the id as such."""
+    present = [*cohort.table["subject"], *cohort.excluded["subject"]]
+    by_spelling: list[dict[str, set[str]]] = [{}, {}]
+    for spelled, known in zip((bare_id, unpadded), by_spelling, strict=True):
+        for subject in present:
+            known.setdefault(spelled(subject), set()).add(subject)
+    reasons, absent = {}, []
+    for told, reason in people.items():
+        found = by_spelling[0].get(bare_id(told)) or by_spelling[1].get(unpadded(told), set())
+        if len(found) > 1:
+            raise UsageError(f"{told!r}, listed to be excluded, may be {listed(sorted(found))}; write the id as there")
+        reasons |= dict.fromkeys(found, reason)
+        absent += [told] if not found and told.lower() not in USUAL["subject"] else []
     if absent:
         warnings.warn(f"no person in the data has the id {listed(absent)}, listed to be excluded", stacklevel=4)
-    mask = ids.isin(by_id).to_numpy()
+    mask = cohort.table["subject"].isin(reasons).to_numpy()
     if not mask.any():
         return cohort
     told = "on the list of people to exclude"
-    return cohort.exclude(mask, [f"{told}: {by_id[i]}" if by_id[i] else told for i in ids[mask]])
+    left = cohort.table["subject"][mask]
+    return cohort.exclude(mask, [f"{told}: {reasons[who]}" if reasons[who] else told for who in left])
 
 
 def _within_motion(cohort: Cohort, max_fd: float) -> Cohort:

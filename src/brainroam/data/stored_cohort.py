@@ -6,6 +6,7 @@ site lies together, and summaries of sites are kept in files (`brainroam.utils.c
 ``work``, where a command that was killed, and other processes, find what is finished.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -134,10 +135,8 @@ class StoredCohort(Cohort):
     def require_memory(self, needed: float, what: str) -> None:
         """Refuse what does not fit, with the least that would."""
         if not self.has_memory(needed):
-            raise UsageError(
-                f"--memory {self.memory / 1e9:g}GB is too little for {what}; "
-                f"give at least {(PROCESS_BYTES + needed) / 1e9:.1f}GB"
-            )
+            least = math.ceil((PROCESS_BYTES + needed) / 1e8) / 10  # rounded up: what is named here is enough
+            raise UsageError(f"--memory {self.memory / 1e9:.2g}GB is too little for {what}; give at least {least:g}GB")
 
     def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
         """As of any cohort; of more than a batch of people, what is wide stays on disk."""

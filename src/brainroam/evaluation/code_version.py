@@ -1,14 +1,15 @@
 """Which code made a result: a method whose code was changed has not been run yet.
 
 The version of the package alone would not tell: people change methods of their own, and install from a repository. So
-a version names the content of the files that a result came from, in the rooms where results are computed (readers show
-in the hash of the data): what every run uses, and what this method imports besides. A change elsewhere does not make
-hours of finished runs old.
+a version names the code of the files that a result came from: what every run uses, and what this method imports
+besides. Comments, docstrings and the layout of the text do not count, since they cannot change a number; nor does code
+whose effect shows in the hashes of the data (`SHOWS_IN_THE_DATA`). A change elsewhere does not make hours of finished
+runs old.
 """
 
+import ast
 import hashlib
 import inspect
-import re
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -18,9 +19,15 @@ import brainroam
 from brainroam.methods.base import MethodInfo
 
 PACKAGE = Path(brainroam.__file__).parent
-ROOMS = ("core", "methods")
-IMPORT = re.compile(rf"^\s*(?:from|import)\s+({PACKAGE.name}[\w.]*)(?:\s+import\s+(\([^)]*\)|.*))?", re.MULTILINE)
-USED_BY_EVERY_RUN = PACKAGE / "methods" / "tuning.py"
+ROOMS = ("core", "data", "methods")
+_SHOWN = "atlas check detect extract loading.py prepare.py readers store.py study_file.py synthetic"
+SHOWS_IN_THE_DATA = tuple(PACKAGE / "data" / name for name in _SHOWN.split())
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+USED_BY_EVERY_RUN = (
+    PACKAGE / "methods" / "tuning.py",
+    PACKAGE / "evaluation" / "stats" / "metrics.py",
+    *sorted((PACKAGE / "execution" / "out_of_core").glob("*.py")),  # a cohort on disk
+)
 
 
 def code_version(info: MethodInfo) -> str:
@@ -31,7 +38,7 @@ def code_version(info: MethodInfo) -> str:
     >>> ridge.startswith(f"{brainroam.__version__}+"), package_of(ridge) == package_of(core), ridge == core
     (True, True, False)
     """
-    shared, own = (_digest(imported(files)) for files in ([USED_BY_EVERY_RUN], _defined_in(info)))
+    shared, own = (_digest(imported(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
     told = repr((_named(_settings(info.make)), _named(info.grid), _named(info.fast)))
     own = hashlib.sha256(f"{own} {told}".encode()).hexdigest()
     return f"{brainroam.__version__}+{shared[:8]}/{own[:8]}"
@@ -49,8 +56,8 @@ def package_of(version: str) -> str:
 def imported(files: Iterable[Path]) -> set[Path]:
     """These files and what they import of `ROOMS`, directly or not.
 
-    >>> sorted(path.name for path in imported([PACKAGE / "core" / "tangent.py"]))
-    ['geometric_mean.py', 'series.py', 'symmetric.py', 'tangent.py']
+    >>> sorted(path.name for path in imported([PACKAGE / "core" / "site_fit.py"]))
+    ['huber.py', 'site_fit.py']
     """
     found: set[Path] = set()
     todo = list(files)
@@ -58,24 +65,33 @@ def imported(files: Iterable[Path]) -> set[Path]:
         file = todo.pop()
         if file not in found:
             found.add(file)
-            todo += _imports(file, file.stat().st_mtime_ns)
+            todo += _read(file, file.stat().st_mtime_ns)[0]
     return found
 
 
 @cache
-def _imports(file: Path, changed: int) -> tuple[Path, ...]:
-    """What one file of this age imports of our rooms, wherever in the file; a name may be a module or stand in one."""
+def _read(file: Path, changed: int) -> tuple[tuple[Path, ...], bytes]:
+    """What one file of this age imports of our rooms, wherever in the file, and a hash of its code."""
+    tree = ast.parse(file.read_bytes())
     names: list[str] = []
-    for module, listed in IMPORT.findall(file.read_text(encoding="utf-8", errors="replace")):
-        names += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", listed))]
-    return tuple(path for name in names for path in _module(name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:  # a name may be a module or stand in one
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    code = hashlib.sha256(ast.unparse(tree).encode()).digest()
+    return tuple(path for name in names for path in _module(name)), code
 
 
 def _module(name: str) -> Iterator[Path]:
     package, *parts = name.split(".")
     if package == PACKAGE.name and parts and parts[0] in ROOMS:
         place = PACKAGE.joinpath(*parts)
-        yield from (path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file())
+        for path in (place.with_suffix(".py"), place / "__init__.py"):
+            if path.is_file() and not any(path.is_relative_to(other) for other in SHOWS_IN_THE_DATA):
+                yield path
 
 
 def _defined_in(info: MethodInfo) -> list[Path]:
@@ -105,6 +121,6 @@ def _named(settings: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _digest(files: Iterable[Path]) -> str:
-    """Of the content of files, by their names; line ends do not count."""
-    contents = ((file.name.encode(), file.read_bytes().replace(b"\r\n", b"\n")) for file in files)
-    return hashlib.sha256(b"".join(sorted(name + hashlib.sha256(text).digest() for name, text in contents))).hexdigest()
+    """Of the code of files, by their names."""
+    codes = (file.name.encode() + _read(file, file.stat().st_mtime_ns)[1] for file in files)
+    return hashlib.sha256(b"".join(sorted(codes))).hexdigest()

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from brainroam.data.cohort import COVARIATES, Cohort
+from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.splits import Fold
 from brainroam.methods.naming import full_name
@@ -103,7 +104,7 @@ def table_hash(cohort: Cohort) -> str:
     """The metadata, in any order of people: a corrected age makes another study."""
     table = cohort.table.sort_values("subject").to_csv(index=False, lineterminator="\n")
     if cohort.covariate_names != COVARIATES:
-        table += ",".join(cohort.covariate_names)
+        table += ",".join(f"{name}:{kind_of(cohort.table[name])}" for name in cohort.covariate_names)
     return hashlib.sha256(table.encode()).hexdigest()
 
 

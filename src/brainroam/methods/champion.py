@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from brainroam.core.calibration import calibrate
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
@@ -40,6 +39,7 @@ from brainroam.methods.registry import register
 from brainroam.methods.tuning import GROUPS, inner_folds
 from brainroam.utils.estimator_verbs import EstimatorVerbs
 from brainroam.utils.model_files import part
+from brainroam.utils.threads import one_thread
 
 SOFT = 0.25
 READERS: dict[str, dict[str, Any]] = {
@@ -75,7 +75,7 @@ class Champion(Method):
         self.covariates = covariates
         self.edge_kinds = tuple(reader.kind for reader in self._readers().values())
 
-    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
+    @one_thread()  # the same bytes on any number of cores
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Scale the readers on inner held-out sites, then fit them on everybody."""
         folds = list(inner_folds(cohort, "full", seed, groups=GROUPS))
@@ -85,7 +85,7 @@ class Champion(Method):
         self.readers_ = {name: reader.fit(cohort) for name, reader in self._readers().items()}
         return self
 
-    @threadpool_limits.wrap(limits=1)
+    @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of all readers."""
         return np.column_stack([reader.score(cohort) for reader in self.readers_.values()]) @ self.weights_

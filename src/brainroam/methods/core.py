@@ -19,6 +19,7 @@ from brainroam.core.episodes import predict_logits
 from brainroam.core.saving import core_from_state, core_state
 from brainroam.core.sign_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
+from brainroam.errors import UsageError
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
 from brainroam.methods.registry import register
@@ -50,7 +51,7 @@ class Core(Method):
     covariates : tuple of str, optional
         Columns of the cohort's table to remove; those of the study by default.
     **parameters
-        Of `CoreClassifier`, but for the seed.
+        Of `CoreClassifier`, but for the seed and ``adapt``.
     """
 
     selects_scaffold = True
@@ -63,6 +64,11 @@ class Core(Method):
 
     def __init__(self, covariates: Sequence[str] | None = None, **parameters: Any) -> None:
         self.covariates, self.parameters = covariates, parameters
+        if parameters.get("adapt") is not None:
+            raise UsageError(
+                "adapt makes a person's score depend on the others scored with them, which no method of a study may; "
+                "use CoreClassifier(adapt=...) in Python, or brainroam predict --adapt unlabelled"
+            )
         made = CoreClassifier(**parameters)  # a parameter that does not exist is named before anything is computed
         self.edge_kinds = (EdgeKind(made.kind, made.shrinkage, made.robust),)
 

@@ -22,7 +22,6 @@ from typing import Any, Self, get_args
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-from threadpoolctl import threadpool_limits
 
 from brainroam.core.auc import auc, aucs
 from brainroam.core.calibration import Calibration, calibrate
@@ -38,6 +37,7 @@ from brainroam.methods.prediction_sets import LEVELS, PredictionSets, calibrate_
 from brainroam.methods.site_shift import UNLABELLED, SiteShift, learn_shift
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import settings_of
+from brainroam.utils.threads import one_thread
 
 RULE = "inner-loso-auc"
 TUNINGS = get_args(Tuning)
@@ -73,7 +73,7 @@ class Selected(Method):
         self.info, self.tuning, self.fixed = info, tuning, fixed
         info.require(fixed)
 
-    @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores; on small arrays threads only wait
+    @one_thread()  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Choose on inner sites, then refit on everybody."""
         refuse_one_series(cohort)
@@ -96,7 +96,7 @@ class Selected(Method):
         self.notes_ += list(self.model_.notes_)
         return self
 
-    @threadpool_limits.wrap(limits=1)
+    @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """Scores of the refitted model, which is shown no labels."""
         return np.concatenate([self.model_.score(people) for people in cohort.without_labels().batches()])

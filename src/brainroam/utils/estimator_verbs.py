@@ -9,7 +9,7 @@ import numpy as np
 class EstimatorVerbs:
     """``clf.score(...)``, ``clf.explain(...)`` and ``clf.save(...)``."""
 
-    def score(self, series: Any, y: Any, covariates: Any = None, sample_weight: Any = None, **options: Any) -> float:
+    def score(self, series: Any, y: Any, sample_weight: Any = None, *, covariates: Any = None, **options: Any) -> float:
         """Accuracy, as every classifier of scikit-learn; options as for ``predict``."""
         predicted = self.predict(series, covariates=covariates, **options)  # type: ignore[attr-defined]
         return float(np.average(predicted == np.asarray(y), weights=sample_weight))

@@ -21,9 +21,8 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
-from threadpoolctl import threadpool_limits
-
 from brainroam.errors import BrainroamError, UsageError
+from brainroam.utils.threads import one_thread
 
 FORK_SERVER = sys.platform == "linux"
 SHARED = b"what the next tasks share follows"
@@ -47,7 +46,7 @@ def attempt(function: Callable, *arguments: Any) -> Any:
 
 def on_one_core(function: Callable, shared: Any, task: Any) -> Any:
     """The result, computed without any second thread."""
-    with threadpool_limits(1):
+    with one_thread():
         return function(shared, task)
 
 
