@@ -13,19 +13,10 @@ from brainroam.data.groups import people_of, persons
 from brainroam.errors import RunsError
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.metrics import site_metrics
+from brainroam.methods.naming import SEPARATOR
 
-SEPARATOR = ": "
 PERSON = ["protocol", "site", "subject", "label"]
 RUN = ["method", "protocol", "site", "seed"]
-
-
-def bare_name(method: str) -> str:
-    """A method without the name of its study.
-
-    >>> bare_name("cc200: core[budget=20]"), bare_name("core")
-    ('core[budget=20]', 'core')
-    """
-    return method.rpartition(SEPARATOR)[2]
 
 
 def join_results(studies: Mapping[str, Results]) -> Results:

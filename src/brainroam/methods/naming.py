@@ -6,6 +6,27 @@ from typing import Any
 
 from brainroam.errors import UsageError
 
+SEPARATOR = ": "  # between the name of a study and that of a method, where studies stand side by side
+
+
+def study_of(name: str) -> str:
+    """The study that stands before the name of a method, with its separator; nothing where there is none.
+
+    >>> study_of("cc200: core[budget=20]"), study_of("core")
+    ('cc200: ', '')
+    """
+    study, separator, _ = name.partition("[")[0].rpartition(SEPARATOR)
+    return study + separator
+
+
+def bare_name(name: str) -> str:
+    """A method without the name of its study.
+
+    >>> bare_name("cc200: core[budget=20]"), bare_name("core")
+    ('core[budget=20]', 'core')
+    """
+    return name.removeprefix(study_of(name))
+
 
 def split_names(text: str) -> list[str]:
     """Split at the commas that stand outside brackets.

@@ -14,18 +14,18 @@ import pandas as pd
 
 from brainroam.data.groups import people_of, persons
 from brainroam.errors import RunsError, unknown
-from brainroam.evaluation.joined import bare_name
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import confounding_by_site
-from brainroam.evaluation.stats.families import CONTROLS, OURS, compared
+from brainroam.evaluation.stats.families import compared, subject
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.evaluation.tables import KEY
+from brainroam.methods.naming import bare_name
 from brainroam.report.source import data_words, study_name
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
@@ -328,7 +328,7 @@ def read_data(runs: Source, method: str | None = None) -> ReportData:
     names = ReportData(results, "", protocol).names
     if method is not None and method not in names:
         raise unknown("method of these runs", method, names)
-    return ReportData(results, method or _subject(names), protocol)
+    return ReportData(results, method or subject(names), protocol)
 
 
 def _loaded(runs: str | Path | Sequence[str | Path]) -> Results:
@@ -339,12 +339,3 @@ def _loaded(runs: str | Path | Sequence[str | Path]) -> Results:
     if unfinished:
         warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=4)
     return results
-
-
-def _subject(names: Sequence[str]) -> str:
-    """Our method if it was run, else the first that is no control."""
-    for ours in OURS:
-        for name in names:
-            if bare_name(name) == ours:
-                return name
-    return next((name for name in names if bare_name(name) not in CONTROLS), names[0])

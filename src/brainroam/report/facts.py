@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from brainroam.data.cohort import COVARIATES
 from brainroam.errors import BrainroamError, counted
-from brainroam.evaluation.joined import bare_name
 from brainroam.methods.covariate_use import covariates_used, in_words, joined
-from brainroam.methods.naming import parse_name
+from brainroam.methods.naming import bare_name, parse_name
 from brainroam.methods.registry import method_info
 from brainroam.report.data import ReportData
 

@@ -52,3 +52,15 @@ def test_all_pairs_are_one_family():
 @pytest.mark.parametrize(("names", "reference"), [(["core"], None), (["a", "b"], "c")])
 def test_nothing_to_compare_is_no_family(names, reference):
     assert families(names, reference) == []
+
+
+def test_studies_side_by_side_keep_their_reference_and_their_ablations():
+    names = ["b: core-no-tp", "a: confounds", "a: core-no-tp", "b: core[budget=20]", "b: core[budget=40]", "b: core"]
+    names += ["a: core", "a: fc-ridge"]
+    main, *others = families(names)
+    assert main.pairs == [(name, "a: core") for name in ("a: confounds", "b: core", "a: fc-ridge")]
+    assert sorted(family.pairs for family in others) == [
+        [("a: core-no-tp", "a: core")],
+        [("b: core-no-tp", "b: core")],
+        [("b: core[budget=40]", "b: core[budget=20]")],
+    ]

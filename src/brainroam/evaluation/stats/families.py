@@ -3,7 +3,8 @@
 The family is one reference method against every other compared method of the folder under one protocol. Controls count.
 Variants of CORE do not: each ablation study and each sweep is a family of its own, with CORE complete or the first
 setting as its reference. The reference of the main family is the one given, else `subject`, which goes by names alone:
-a reference chosen by its result would make every p too small.
+a reference chosen by its result would make every p too small. Where several studies stand side by side, names begin
+with that of their study (`brainroam.evaluation.joined`): a variant belongs to the CORE of its own study.
 """
 
 import json
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from brainroam.methods.naming import parse_name
+from brainroam.methods.naming import bare_name, parse_name, study_of
 
 #: CORE and the paper's four ablations: without site-wise deconfounding, temporal profiles, prior guidance, gating.
 ABLATION = ("core", "core-no-cd", "core-no-tp", "core-no-pg", "core-no-sg")
@@ -65,7 +66,7 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
         others = [name for name in compared(names, main) if name != main] if main in names else []
         found = [Family(f"{main} against each other method", [(name, main) for name in others], APART)]
         # A variant that is the reference itself is compared with CORE there.
-        variants_of = ablations(name for name in names if name != main or parse_name(name)[0] == "core")
+        variants_of = ablations(name for name in names if name != main or _parsed(name)[1] == "core")
         found += [
             Family(f"ablation of {variants['core']}", _against(variants["core"], variants.values(), names))
             for variants in variants_of
@@ -80,14 +81,15 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
 def subject(names: Iterable[str]) -> str:
     """The method that a study is about: ours if it was run, else the first by name that is no control.
 
-    >>> subject(["fc-ridge", "core", "confounds"]), subject(["tangent-ridge", "fc-ridge", "confounds"])
-    ('core', 'fc-ridge')
+    >>> subject(["fc-ridge", "core", "confounds"]), subject(["b: fc-ridge", "a: fc-ridge", "a: confounds"])
+    ('core', 'a: fc-ridge')
     """
     names = sorted(names)
-    for name in OURS:
-        if name in names:
-            return name
-    return next((name for name in names if name not in CONTROLS), names[0])
+    for ours in OURS:
+        for name in names:
+            if bare_name(name) == ours:
+                return name
+    return next((name for name in names if bare_name(name) not in CONTROLS), names[0])
 
 
 def compared(names: Sequence[str], reference: str) -> list[str]:
@@ -108,9 +110,9 @@ def ablations(names: Iterable[str]) -> list[dict[str, str]]:
     """
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for name in names:
-        method, parameters = parse_name(name)
+        study, method, parameters = _parsed(name)
         if method in ABLATION:
-            found[_key(parameters)][method] = name
+            found[_key(study, parameters)][method] = name
     return [family for family in found.values() if "core" in family and len(family) > 1]
 
 
@@ -122,10 +124,10 @@ def sweeps(names: Iterable[str], over: tuple[str, ...]) -> list[dict[tuple, str]
     """
     found: dict[str, dict[tuple, str]] = defaultdict(dict)
     for name in names:
-        method, parameters = parse_name(name)
+        study, method, parameters = _parsed(name)
         if method == "core" and all(isinstance(parameters.get(key), int | float) for key in over):
             rest = {key: value for key, value in parameters.items() if key not in over}
-            found[_key(rest)][tuple(parameters[key] for key in over)] = name
+            found[_key(study, rest)][tuple(parameters[key] for key in over)] = name
     return [dict(sorted(family.items())) for family in found.values() if len(family) > 1]
 
 
@@ -142,5 +144,10 @@ def _against(reference: str, members: Iterable[str], names: Sequence[str]) -> li
     return [(name, reference) for name in names if name in members]
 
 
-def _key(parameters: Mapping[str, Any]) -> str:
-    return json.dumps(parameters, sort_keys=True)
+def _parsed(name: str) -> tuple[str, str, dict[str, Any]]:
+    """Study, method and parameters."""
+    return study_of(name), *parse_name(bare_name(name))
+
+
+def _key(study: str, parameters: Mapping[str, Any]) -> str:
+    return json.dumps([study, parameters], sort_keys=True)

@@ -2,8 +2,8 @@
 
 from markupsafe import Markup
 
-from brainroam.evaluation.joined import bare_name
 from brainroam.evaluation.planning.draws import MIN_SITES
+from brainroam.methods.naming import bare_name
 from brainroam.report.data import ReportData
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.learning_curve import CAPTION, LearningCurveDisplay
