@@ -66,9 +66,9 @@ def paper(
                 chosen,
                 split_names(methods) if methods else None,
                 epochs,
-                seeds or 1,
-                tuning or "default",
-                jobs or 1,
+                seeds or source.plan.seeds,
+                tuning or source.plan.tuning,
+                jobs or source.plan.jobs,
                 progress=not quiet(),
                 reader=reader,
             )

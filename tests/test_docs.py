@@ -142,3 +142,9 @@ def parse(words: list[str]) -> None:
     assert words[0] in group.commands, f"no such command: brainroam {words[0]}"
     if not {"--help", "--show"} & set(words):  # which act while they are parsed
         group.commands[words[0]].make_context(words[0], list(words[1:]))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page):
+    named = set(re.findall(r"`((?:tests|src|docs|benchmarks|examples)/[\w/.-]+)`", page.read_text(encoding="utf-8")))
+    assert not [name for name in sorted(named) if not (ROOT / name).exists()]

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from brainroam.cli import app
 from brainroam.data.readers import locate
 from brainroam.data.synthetic import make_cohort
+from brainroam.evaluation.runner import load_runs
 
 
 def run(*arguments):
@@ -31,3 +32,45 @@ def test_a_study_reads_every_file_once_and_leaves_out_who_lacks_signal(tmp_path,
     ours, theirs = (pd.read_csv(tmp_path / out / "predictions.csv") for out in ("results/runs", "b"))
     pd.testing.assert_frame_equal(ours, theirs)
     assert "S01_0003" not in set(ours["subject"]) and len(set(ours["subject"])) == 23
+
+
+def small_study(folder, methods, out="results"):
+    text = f"data: synthetic\noptions: {{n_sites: 3, n_per_site: 8, n_rois: 8}}\nmethods: [{methods}]\ntuning: fast\n"
+    (folder / "study.yaml").write_text(f"{text}out: {out}\n")
+    return folder / "study.yaml"
+
+
+def test_a_report_that_is_not_of_this_study_is_not_overwritten(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "report.html").write_text("somebody else's")
+    study = small_study(tmp_path / "mine", "majority", out="../victim")
+    done = CliRunner().invoke(app, ["run", str(study)])
+    assert done.exit_code == 2 and "report.html" in done.output.replace("\n", "")
+    assert [file.name for file in (tmp_path / "victim").iterdir()] == ["report.html"]
+    assert (tmp_path / "victim" / "report.html").read_text() == "somebody else's"
+
+
+def test_a_method_taken_out_of_the_study_file_is_not_missed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["brainroam", "run", "study.yaml"])
+    study = small_study(tmp_path, "majority, fc-ridge")
+    with monkeypatch.context() as failing:
+        failing.setattr("brainroam.methods.edge_ridge.EdgeRidge.fit", None)
+        assert CliRunner().invoke(app, ["run", str(study)]).exit_code == 1
+    assert len(load_runs(tmp_path / "results" / "runs", partial=True).study["failed"]) == 3
+    small_study(tmp_path, "majority")
+    run("run", study)
+    assert set(load_runs(tmp_path / "results" / "runs").scores["method"]) == {"majority"}  # nothing is missing
+
+
+def test_a_plan_takes_tuning_and_jobs_from_the_study_file(tmp_path, monkeypatch):
+    study, asked = small_study(tmp_path, "fc-ridge"), {}
+    study.write_text(study.read_text() + "jobs: 2\n")
+
+    def seen(*_, **options):
+        asked.update(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("brainroam.evaluation.planning.plan.make_plan", seen)
+    CliRunner().invoke(app, ["plan", str(study), "--out", str(tmp_path / "plan")])
+    assert (asked["tuning"], asked["jobs"]) == ("fast", 2)

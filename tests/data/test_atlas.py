@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brainroam.cli import app
-from brainroam.data.atlas import load_atlas
+from brainroam.data.atlas import label_image, load_atlas
 from brainroam.data.atlas.known import names, recognised
 from brainroam.data.atlas.lobes import parts_of
 from brainroam.data.loading import load_cohort
@@ -115,3 +115,12 @@ def test_an_image_of_anything_else_is_refused(tmp_path):
     nib.save(nib.Nifti1Image(np.random.default_rng(0).normal(size=(9, 9, 9)), np.eye(4)), tmp_path / "map.nii.gz")
     result = CliRunner().invoke(app, ["atlas", str(tmp_path / "map.nii.gz")])
     assert result.exit_code == 1 and "it is no label image" in " ".join(result.output.split())
+
+
+def test_an_image_of_more_voxels_than_any_brain_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    labels = image(tmp_path / "labels.nii.gz")
+    monkeypatch.setattr(label_image, "MAX_VOXELS", 19 * 20 * 20)
+    monkeypatch.setattr("nibabel.arrayproxy.ArrayProxy.__array__", None)
+    monkeypatch.setattr("nibabel.arrayproxy.ArrayProxy.__getitem__", None)
+    result = CliRunner().invoke(app, ["atlas", str(labels)])
+    assert result.exit_code == 1 and "voxels" in result.output

@@ -180,3 +180,11 @@ def test_a_folder_without_volumes_is_refused(tmp_path):
     result = run("extract", tmp_path, "--atlas", "power264", "--out", tmp_path / "out")
     assert result.exit_code == 1 and "holds no preprocessed volumes" in " ".join(result.output.split())
     assert not Path(tmp_path / "out").exists()
+
+
+def test_what_a_killed_command_left_half_written_is_cleared_away(bids, series):
+    left = [series / ".runs.tsv.0123.part", file_of(series, "sub-01_task-rest").with_name(".sub-01.4567.part")]
+    for file in left:
+        file.write_text("half of")
+    assert extracted(bids, series).exit_code == 0
+    assert not any(file.exists() for file in left)

@@ -24,6 +24,8 @@ from brainroam.evaluation.run_records import (
     write_checksummed,
     write_run,
 )
+from brainroam.evaluation.runner import evaluate
+from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.tables import SCORES, frame, read_table
 from brainroam.methods.naming import full_name, parse_name, split_names
@@ -183,3 +185,12 @@ def test_the_table_on_disk_equals_the_one_in_memory(tmp_path):
     ]
     (tmp_path / "scores.csv").write_text(csv_lines([SCORES, *rows]))
     pd.testing.assert_frame_equal(read_table(tmp_path / "scores.csv"), frame(SCORES, rows), check_dtype=False)
+
+
+def test_the_tables_are_not_written_again_after_every_run(tmp_path, monkeypatch):
+    cohort, written = make_cohort(n_sites=3, n_per_site=8, n_rois=8), []
+    write = RunsFolder.write_tables
+    monkeypatch.setattr(RunsFolder, "write_tables", lambda folder: (written.append(len(folder.runs)), write(folder))[1])
+    evaluate(cohort, ["majority"], "cv", n_splits=2, n_repeats=50, out=tmp_path)
+    assert len(written) < 45 and written[-1] == 100  # runs: 100
+    assert len(read_table(tmp_path / "scores.csv")) == 100

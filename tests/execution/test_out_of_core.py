@@ -287,3 +287,14 @@ def test_the_least_memory_that_is_named_is_enough(store, tmp_path):
         cohort.require_memory(0.01e9, "this")
     cohort.memory = 1e9 * float(re.search(r"at least ([0-9.]+)GB", str(refused.value))[1])
     cohort.require_memory(0.01e9, "this")
+
+
+def test_a_model_of_cut_scans_does_not_load_a_store_to_cut_it(store, tmp_path):
+    made = brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=16)
+    made.save(tmp_path / "c.npz")
+    assert (
+        run("fit", tmp_path / "c.npz", "--method", "fc-ridge", "--crop", "80", "--out", tmp_path / "m").exit_code == 0
+    )
+    result = run("predict", tmp_path / "m", store, "--memory", "1GB", "--out", tmp_path / "p.csv")
+    assert result.exit_code == 2 and "--crop" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.npz", "m"]

@@ -133,8 +133,12 @@ def predict(
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.methods.training_sketch import known_share
 
-    method, header = load_method(model, cohort)
-    cohort = prepared_as_in_training(header, cohort)
+    try:
+        method, header = load_method(model, cohort)
+        cohort = prepared_as_in_training(header, cohort)
+    except BrainroamError:
+        _discard_work(cohort, out)  # nothing was begun that could be gone on with
+        raise
     share_known = known_share(header.get("training", {}), cohort)
     if share_known > 0:
         warnings.warn(
@@ -146,10 +150,7 @@ def predict(
         method.sets_.require(round(level / 100, 6))
     known = list(listed_people(controls, "controls")) if controls is not None else []
     table = predictions(method, cohort, method.familiarity_, known, adapt, prevalence)
-    if cohort.on_disk:
-        from brainroam.execution.out_of_core import discard_work
-
-        discard_work(work_beside(out))
+    _discard_work(cohort, out)
     show_excluded(cohort.excluded)
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
@@ -222,6 +223,14 @@ def _show_validation(table: "pd.DataFrame", header: dict[str, Any], external: bo
     Console(highlight=False).print(validation_table(sites))
     for sentence in agreement(sites, header["foretold"]) if external else ():
         typer.echo(sentence)
+
+
+def _discard_work(cohort: "Cohort", out: Path) -> None:
+    """Delete what a cohort on disk kept beside what a command writes."""
+    if cohort.on_disk:
+        from brainroam.execution.out_of_core import discard_work
+
+        discard_work(work_beside(out))
 
 
 def _save(table: "pd.DataFrame", path: Path) -> Path:

@@ -9,7 +9,6 @@ from brainroam.cli.options import DataSource, Json, takes_data
 from brainroam.cli.scale import Jobs
 from brainroam.cli.study import Tuning
 from brainroam.cli.verbosity import quiet
-from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.errors import UsageError
 from brainroam.methods.naming import split_names
 
@@ -68,8 +67,8 @@ def plan(
             difference=difference / 100,
             n_draws=draws,
             seed=seed,
-            tuning=tuning or STANDARD_TUNING,
-            jobs=jobs or 1,
+            tuning=tuning or source.plan.tuning,
+            jobs=jobs or source.plan.jobs,
             progress=not quiet(),
         )
     paths = write_plan(found, out, command_line())

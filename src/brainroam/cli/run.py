@@ -12,7 +12,7 @@ import typer
 from brainroam.cli.options import Exclude, parse_exclude, source_of
 from brainroam.cli.study import Protocol, Repeats
 from brainroam.cli.verbosity import quiet
-from brainroam.errors import counted, unknown
+from brainroam.errors import UsageError, counted, unknown
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -45,6 +45,11 @@ def run(
     out, chosen = Path(plan.out), protocol or plan.protocol
     if chosen not in ("loso", "halves"):
         raise unknown("protocol of this command", chosen, ("loso", "halves"))
+    if (out / "report.html").exists() and not (out / "runs" / "study.json").is_file():
+        raise UsageError(
+            f"{out / 'report.html'} is not of this study: there are no runs beside it; name another folder in {study}, "
+            "as in out: results, or move that file away"
+        )
     from brainroam.audit.gate import evaluate
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison

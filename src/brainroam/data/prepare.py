@@ -112,6 +112,13 @@ def cut_where_longer(cohort: Cohort, crop: str) -> Cohort:
     tr = cohort.table["tr"].to_numpy(dtype=float)
     most = np.floor(amount / tr + 1e-6) if in_seconds else np.full(len(cohort), amount)
     most = np.where(np.isnan(most), np.inf, most)
+    if cohort.on_disk:
+        if (cohort.table["n_timepoints"] > most).any():
+            raise UsageError(
+                f"the model was trained on scans cut to {crop}; longer ones in a store cannot be cut within "
+                f"--memory: make the store with: brainroam convert DATA --crop '{crop}' --out cohort.zarr"
+            )
+        return cohort.noting(f"{CUT}{crop}")
     series = [x[: int(n)] if n < len(x) else x for x, n in zip(cohort.series, most, strict=True)]
     return _with_series(cohort, series, f"{CUT}{crop}")
 

@@ -184,7 +184,8 @@ def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
     """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
     folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
     folder.require_plans()
-    asked = folder.planned | {key: spec for key, (spec, _) in folder.runs.items()}
+    done = {key: spec for key, (spec, outcome) in folder.runs.items() if outcome["status"] == "done"}
+    asked = folder.planned | done  # a failed run that nobody asks for any more is none of this study
     return _results(folder, asked.values(), partial)
 
 

@@ -50,6 +50,7 @@ PARTICIPANTS = ("subject", "person", "site", "institution", "label", "age", "sex
 
 
 TABLES = ("scores.csv", "predictions.csv")
+PROGRAM = "brainroam"
 
 
 class RunsFolder:
@@ -78,16 +79,15 @@ class RunsFolder:
         self.runs: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
         self.damaged_plans: dict[str, RunsError] = {}
         self._lines: dict[tuple, tuple[str, str]] = {}
-        commands = set()
+        self._n_written = 0
+        self._plans: dict[Path, tuple[str, list[RunSpec]]] = {}
         for file in sorted((self.path / "plans").glob("*.json")):
             try:
-                command, specs = _read_plan(file)
+                self._plans[file] = _read_plan(file)
             except RunsError as error:
                 self.damaged_plans[file.name] = error
-                continue
-            commands.add(command)
-            self.planned |= {spec.hash: spec for spec in specs}
-        self.commands = sorted(commands)
+        self._want_plans()
+        self.commands = sorted({command for command, _ in self._plans.values()})
         self._seen = self._files()
         for file in sorted((self.path / "runs").glob("*.json")):
             self._take(file)
@@ -133,12 +133,26 @@ class RunsFolder:
             if other.hash != spec.hash and not spec.redoes(other):
                 how = "other folds" if other.tuning == spec.tuning else f"--tuning {other.tuning}"
                 raise RunsError(f"{self.path} was begun with {how} ({other}); go on like that, or give another folder")
-        self.planned |= {spec.hash: spec for spec in specs}
-        content = {"command": command_line(), "runs": [asdict(spec) for spec in specs]}
+        command = command_line()
+        content = {"command": command, "runs": [asdict(spec) for spec in specs]}
         file = self.path / "plans" / f"{content_hash(content)[:24]}.json"
         if not file.is_file() or file.name in self.damaged_plans:
             write_checksummed(file, content)
             self.damaged_plans.pop(file.name, None)
+        if command.startswith(f"{PROGRAM} "):  # the study file has changed: it no longer asks for what it asked for
+            self._forget_plans([known for known, (said, _) in self._plans.items() if said == command and known != file])
+        self._plans.pop(file, None)
+        self._plans[file] = command, specs  # the last: of two versions of a run it asks for the newer
+        self._want_plans()
+        self._forget_redone()
+
+    def _want_plans(self) -> None:
+        self.planned = {spec.hash: spec for _, specs in self._plans.values() for spec in specs}
+
+    def _forget_plans(self, files: Sequence[Path]) -> None:
+        for file in files:
+            self._plans.pop(file)
+            file.unlink(missing_ok=True)
 
     def _supersede(self, specs: Sequence[RunSpec]) -> None:
         """Put runs aside that are asked for again because other code made them."""
@@ -165,10 +179,14 @@ class RunsFolder:
         self.planned = {spec.hash: spec for spec in self.planned.values() if not wanted[spec.key].redoes(spec)}
 
     def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
-        """Keep the outcome of a run, and write the tables again."""
+        """Keep the outcome of a run; the tables are written again after every tenth part more of runs.
+
+        After each of n runs it would take time of the order of n^2. `settled` writes what is left.
+        """
         write_run(self.path / "runs", spec, outcome)
         self._add(spec, dict(outcome))
-        self.write_tables()
+        if len(self.runs) >= 1.1 * self._n_written:
+            self.write_tables()
 
     def status(self, spec: RunSpec) -> str:
         """``done``, ``failed`` or ``missing``."""
@@ -176,6 +194,7 @@ class RunsFolder:
 
     def write_tables(self) -> None:
         """Write ``scores.csv`` and ``predictions.csv`` of all finished runs, in the order of their keys."""
+        self._n_written = len(self.runs)
         lines = [self._lines[key] for key in sorted(self._lines)]
         for column, (name, header) in enumerate(zip(TABLES, (SCORES, PREDICTIONS), strict=True)):
             write_text(self.path / name, csv_lines([header]) + "".join(of_run[column] for of_run in lines))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.data.extract.output import asked_for, record_of, write_description, write_people, write_run
+from brainroam.data.extract.output import asked_for, paths, record_of, write_description, write_people, write_run
 from brainroam.data.extract.parcellation import Parcellation
 from brainroam.data.extract.runs import BoldRun
 from brainroam.data.extract.settings import Settings
@@ -17,7 +17,7 @@ from brainroam.data.extract.signals import extract_run
 from brainroam.errors import BrainroamError, listed
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
-from brainroam.utils.files import write_text
+from brainroam.utils.files import clear_parts, write_text
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ def extract(
 
     A run that fails does not stop the others; it is written down and tried again by the next call.
     """
+    # What a command that was killed had not completed.
+    clear_parts(out, *{paths(run, out, parcellation.name)[0].parent for run in runs})
     write_description(out, parcellation, settings, source)
     job, rows, todo = Job(out, parcellation, settings), {}, []
     for run in runs:

@@ -24,7 +24,9 @@ FORMATS = {".json": "application/json", ".csv": "text/csv", ".html": "text/html"
 
 def command_line() -> str:
     """The command that is running, as it would be typed."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    program = Path(sys.argv[0])
+    ours = program.parts[-2:] == ("brainroam", "__main__.py")  # python -m brainroam
+    return shlex.join(["brainroam" if ours else program.name, *sys.argv[1:]])
 
 
 def write_crate(

@@ -1,5 +1,6 @@
 """Any other parcellation: the table of regions of a user's own label image, with the names of a user's own list."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from brainroam.errors import DataError, UsageError, listed
 INDEX = ("index", "id", "value", "number", "roi", "label")
 NAME = ("name", "region", "label", "roi_name", "label_name", "regions")
 NETWORK = ("network", "network_label", "community")
+MAX_VOXELS = 2**26  # of an image of 0.5 mm in MNI space there are 58 million
 MAX_REGIONS = 20_000  # a statistical map taken for labels has more values than that
 
 
@@ -46,17 +48,25 @@ def read_labels(image: str | Path) -> Any:
     if not path.is_file():
         raise UsageError(f"{path} does not exist; give a label image (.nii or .nii.gz)")
     with refusing(path, "give a label image (.nii or .nii.gz)"):
-        loaded: Any = nib.load(path)
-        values = np.asanyarray(loaded.dataobj)
-    values = values[..., 0] if values.ndim == 4 and values.shape[3] == 1 else values
-    if values.ndim != 3:
-        raise DataError(f"{path} has shape {values.shape}; a label image has three dimensions")
-    found = np.unique(values)
-    if not np.isfinite(found).all() or (found != np.round(found)).any() or (found < 0).any():
-        raise DataError(f"{path} holds values that are not whole numbers of 0 and above: it is no label image")
+        loaded: Any = nib.load(path, keep_file_open=True)  # type: ignore[call-arg]
+        shape = loaded.shape
+    if not (len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)):
+        raise DataError(f"{path} has shape {shape}; a label image has three dimensions")
+    if math.prod(shape) > MAX_VOXELS:  # a few packed bytes may stand for many
+        raise DataError(f"{path} has shape {shape}, more than {MAX_VOXELS:,} voxels; give an image of 0.5 mm or more")
+    labels, found = np.empty(shape[:3], dtype=np.int32), np.empty(0)
+    for k in range(shape[2]):
+        with refusing(path, "give a label image (.nii or .nii.gz)"):
+            values = np.asanyarray(loaded.dataobj[:, :, k]).reshape(shape[:2])
+        found = np.union1d(found, values)
+        if not np.isfinite(found).all() or (found != np.round(found)).any() or (found < 0).any():
+            raise DataError(f"{path} holds values that are not whole numbers of 0 and above: it is no label image")
+        if len(found) > MAX_REGIONS:
+            break
+        labels[:, :, k] = values
     if not 2 <= len(found) <= MAX_REGIONS:
         raise DataError(f"{path} holds {len(found)} different values; a label image has 0 and one per region")
-    return nib.Nifti1Image(values.astype(np.int32), loaded.affine)
+    return nib.Nifti1Image(labels, loaded.affine)
 
 
 def _named(table: pd.DataFrame, path: Path) -> pd.DataFrame:
