@@ -270,7 +270,8 @@ def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
     for spelled, known in zip((bare_id, unpadded), by_spelling, strict=True):
         for subject in present:
             known.setdefault(spelled(subject), set()).add(subject)
-    reasons, absent = {}, []
+    reasons: dict[str, str] = {}
+    absent: list[str] = []
     for told, reason in people.items():
         found = by_spelling[0].get(bare_id(told)) or by_spelling[1].get(unpadded(told), set())
         if len(found) > 1:

@@ -48,7 +48,7 @@ def read_labels(image: str | Path) -> Any:
     if not path.is_file():
         raise UsageError(f"{path} does not exist; give a label image (.nii or .nii.gz)")
     with refusing(path, "give a label image (.nii or .nii.gz)"):
-        loaded: Any = nib.load(path, keep_file_open=True)  # type: ignore[call-arg]
+        loaded: Any = nib.load(path, keep_file_open=True)
         shape = loaded.shape
     if not (len(shape) == 3 or (len(shape) == 4 and shape[3] == 1)):
         raise DataError(f"{path} has shape {shape}; a label image has three dimensions")
