@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from brainroam.data.condition_columns import of_the_condition
 from brainroam.data.features import FeatureFolder
 from brainroam.data.groups import people_and_scans, people_of, persons
 from brainroam.data.names import site_names
-from brainroam.data.validation import common_width, frozen_series, validated_table
+from brainroam.data.validation import common_width, frozen_series, validated_table, without_empty_volumes
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write
@@ -26,6 +27,8 @@ from brainroam.utils.html import html_summary
 SCHEMA = 1
 SERIES = "series"  # what those of everybody are called among the features of a cohort
 COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
+EMPTY = "empty_volumes"  # the column that counts volumes without signal, where somebody had any
+DROPPED = "volumes without signal were dropped"
 NO_COVARIATES = {
     "label": "it is what is predicted, and nobody knows it at a new site",
     "subject": "every person has another id",
@@ -66,7 +69,9 @@ class Cohort:
         One row per person: ``subject`` (unique text), ``site``, ``label`` (1 = condition, 0 = control, missing when
         unknown) and, when known, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr`` (seconds),
         ``person`` (whose scan it is, where somebody has several), ``group`` (family, never split), ``institution`` (of
-        the site) and any other column. ``n_timepoints`` is always taken from the series.
+        the site) and any other column. ``n_timepoints`` is always taken from the series; volumes without signal
+        (`brainroam.data.validation.without_empty_volumes`) are dropped from them with a warning and counted in a column
+        ``empty_volumes``.
     atlas : Atlas, optional
         Names and coordinates of the regions; numbered regions when absent.
     excluded : DataFrame, optional
@@ -101,7 +106,10 @@ class Cohort:
     ) -> None:
         self._table = validated_table(table, len(series))
         subjects = self._table["subject"]
-        self._series = tuple(frozen_series(x, subject) for x, subject in zip(series, subjects, strict=True))
+        frozen = (frozen_series(x, subject) for x, subject in zip(series, subjects, strict=True))
+        kept = [without_empty_volumes(x) for x in frozen]
+        self._series = tuple(x for x, _ in kept)
+        prepared = (*prepared, *count_empty(self._table, [n for _, n in kept]))
         n_rois = common_width(self._series, subjects)
         self._table["n_timepoints"] = [len(x) for x in self._series]
         self._atlas = anonymous_atlas(n_rois) if atlas is None else atlas
@@ -525,6 +533,27 @@ def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:
 def series_digest(x: np.ndarray) -> str:
     """SHA-256 of a series: shape, then float64 bytes."""
     return hashlib.sha256(repr(x.shape).encode() + x.tobytes()).hexdigest()
+
+
+def count_empty(table: pd.DataFrame, counts: Sequence[int]) -> list[str]:
+    """Add numbers of empty volumes to a table that is being made; what was done to the series, in words."""
+    n_empty = np.array(counts)
+    before = table[EMPTY].to_numpy(dtype=int) if EMPTY in table else np.zeros(len(table), dtype=int)
+    found = (n_empty > 0) & (n_empty != before)  # who has hardly any other volume keeps them, and was counted before
+    if not found.any():
+        return []
+    table[EMPTY] = np.where(found, n_empty, before)
+    n_empty = np.where(found, n_empty, 0)
+    who = np.flatnonzero(n_empty)
+    each = listed(f"{table['subject'].iat[i]} ({n_empty[i]})" for i in who[np.argsort(-n_empty[who], kind="stable")])
+    warnings.warn(
+        f"{DROPPED} from the series of {len(who)} of {len(table)} people: {each}; they are equal in all regions, or "
+        "repeat another volume, as padding and scrubbing leave them; brainroam check counts them by class and site",
+        stacklevel=3,
+    )
+    return [
+        f"{DROPPED} ({counted(int(n_empty.sum()), 'volume', 'volumes')} of {counted(len(who), 'person', 'people')})"
+    ]
 
 
 def _exclusions(rows: Iterable[Sequence[str]]) -> pd.DataFrame:

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from brainroam.data.cohort import Cohort
+from brainroam.data.cohort import EMPTY, Cohort
 from brainroam.data.condition_columns import warn_of_the_condition
 from brainroam.data.covariate_columns import as_text
 from brainroam.data.readers.locate import bare_id, unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
+from brainroam.data.validation import MIN_VOLUMES
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
 
@@ -64,6 +65,7 @@ class Preparation:
 
     def apply(self, cohort: Cohort) -> Cohort:
         """The cohort as every method sees it."""
+        cohort = _with_enough_volumes(cohort)
         if self.exclude is not None:
             cohort = _without(cohort, listed_people(self.exclude))
         if self.max_fd is not None:
@@ -286,6 +288,17 @@ def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
     told = "on the list of people to exclude"
     left = cohort.table["subject"][mask]
     return cohort.exclude(mask, [f"{told}: {reasons[who]}" if reasons[who] else told for who in left])
+
+
+def _with_enough_volumes(cohort: Cohort) -> Cohort:
+    """Without the people half of whose volumes had no signal."""
+    table = cohort.table
+    if EMPTY not in table:
+        return cohort
+    # Who would have kept fewer than MIN_VOLUMES still has all of them, and is left out as well.
+    over = (table[EMPTY] > table["n_timepoints"] - MIN_VOLUMES).to_numpy()
+    told = [f"{n} volumes without signal, half of the scan or more" for n in table.loc[over, EMPTY]]
+    return cohort.exclude(over, told) if over.any() else cohort
 
 
 def _within_motion(cohort: Cohort, max_fd: float) -> Cohort:

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
-from brainroam.data.cohort import COVARIATES, Cohort, manifest_hash, series_digest, to_columns
-from brainroam.data.validation import frozen_series, validated_table
+from brainroam.data.cohort import COVARIATES, Cohort, count_empty, manifest_hash, series_digest, to_columns
+from brainroam.data.validation import frozen_series, validated_table, without_empty_volumes
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
 from brainroam.utils.optional import extra
@@ -78,6 +78,7 @@ def write_store(
             writer.add(subject, x)
         writer.close()
         people["n_timepoints"] = writer.lengths
+        prepared = (*prepared, *count_empty(people, writer.empty))
         atlas = anonymous_atlas(writer.n_rois) if atlas is None else atlas
         if len(atlas) != writer.n_rois:
             raise DataError(f"the atlas {atlas.name!r} has {len(atlas)} regions, the series have {writer.n_rois}")
@@ -255,12 +256,13 @@ class _Writer:
         self._array: Any = None
         self._pending: list[np.ndarray] = []
         self.lengths: list[int] = []
+        self.empty: list[int] = []
         self.digests: list[str] = []
         self.n_rois = 0
 
     def add(self, subject: str, x: np.ndarray) -> None:
         x = np.asarray(x)
-        exact = frozen_series(x, subject)
+        exact, n_empty = without_empty_volumes(frozen_series(x, subject))
         if self._array is None:
             self._create(x.dtype if x.dtype == np.float32 else exact.dtype, exact.shape[1])
         if exact.shape[1] != self.n_rois:
@@ -273,6 +275,7 @@ class _Writer:
                 "hold exactly; give all series one type"
             )
         self.lengths.append(len(exact))
+        self.empty.append(n_empty)
         self.digests.append(series_digest(exact))
         self._pending.append(exact.astype(self._array.dtype, copy=False))
         if sum(map(len, self._pending)) >= self._array.chunks[0]:

@@ -13,6 +13,7 @@ COLUMNS = ("subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoi
 NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
 LARGEST = 1e15  # no measurement of a person is larger, and squares of such numbers still are numbers
 MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
+MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
 
 
 def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
@@ -121,6 +122,42 @@ def _symmetric(x: np.ndarray) -> bool:
     known = np.where(np.isfinite(x), x, 0)
     size = np.abs(known).max()
     return bool(np.ptp(known) > 0 and np.abs(known - known.T).max() <= 1e-6 * size)
+
+
+def without_empty_volumes(x: np.ndarray) -> tuple[np.ndarray, int]:
+    """The volumes of a series that carry signal, and how many do not.
+
+    A volume is empty when all regions have one and the same number there (zeros of padding or scrubbing) or no finite
+    number, or when it repeats an earlier volume exactly (the last one as padding, means in place of what was scrubbed).
+    Only regions that vary over time are asked. Where fewer than `MIN_VOLUMES` would be left, nothing is taken away.
+
+    >>> x = np.random.default_rng(0).normal(size=(9, 4)); x[[2, 8]] = 0
+    >>> without_empty_volumes(x)[0].shape, without_empty_volumes(x)[1]
+    ((7, 4), 2)
+    """
+    finite = np.isfinite(x)
+    y = x if finite.all() else np.where(finite, x, np.nan)
+    low, high = np.fmin.reduce(y, axis=0), np.fmax.reduce(y, axis=0)
+    y = y[:, low < high]
+    if y.shape[1] < MIN_REGIONS:
+        return x, 0
+    empty = ~(np.fmin.reduce(y, axis=1) < np.fmax.reduce(y, axis=1)) | _copies(y)
+    n_empty = int(empty.sum())
+    if n_empty == 0 or len(x) - n_empty < MIN_VOLUMES:
+        return x, n_empty
+    kept = np.array(x[~empty])
+    kept.setflags(write=False)
+    return kept, n_empty
+
+
+def _copies(y: np.ndarray) -> np.ndarray:
+    """Which rows repeat an earlier one."""
+    if len(np.unique(y[:, 0])) == len(y):  # nearly always, and soon seen
+        return np.zeros(len(y), dtype=bool)
+    rows = np.ascontiguousarray(y + 0.0).view(f"V{y.itemsize * y.shape[1]}").ravel()  # -0.0 becomes 0.0
+    copies = np.ones(len(y), dtype=bool)
+    copies[np.unique(rows, return_index=True)[1]] = False
+    return copies
 
 
 def common_width(series: Sequence[np.ndarray], subjects: pd.Series) -> int:

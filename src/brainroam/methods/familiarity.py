@@ -7,6 +7,8 @@ the *other* training sites, and how much their pattern resembles it (over the ed
     distance(x)    = sqrt(mean_j (x_j - b_j)^2),      b = mean over training sites of their mean edges
     resemblance(x) = corr_j(x_j, b_j)
 
+and whether the differences between left and right have the sign they have there (`data.atlas.homologues`).
+
 A signal that swamps all regions makes edges far that still have their pattern. Noise draws all edges to 0, which is
 near b, and takes the pattern away, as does a wrong order of regions. So both are asked.
 
@@ -23,6 +25,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.site_edges import SiteEdges
+from brainroam.data.atlas.homologues import homologues, mirrored_edges, sidedness
 from brainroam.data.cohort import Cohort
 
 RARE = 0.01  # share of training people beyond a limit
@@ -37,8 +40,8 @@ class Familiarity:
     ----------
     limits : dict of str to float
         ``age_low``, ``age_high`` (the whole range, in steps of five years), ``mean_fd_high``, ``seconds_low``,
-        ``volumes_low``, ``missing_high``, ``distance_high`` and ``resemblance_low``, beyond which 1 % of the training
-        people lie; absent where unknown.
+        ``volumes_low``, ``missing_high``, ``distance_high``, ``resemblance_low`` and ``sidedness_low`` (at most 0),
+        beyond which at most 1 % of the training people lie; absent where unknown.
     centre : ndarray of shape (M,)
         b.
     """
@@ -70,21 +73,28 @@ class Familiarity:
             limits |= {"age_low": float(low), "age_high": float(high)}
         edges = SiteEdges(cohort, EdgeKind("pearson"))
         if len(edges.sites) > 1:
-            far, like = [], []
+            far, like, sided = [], [], []
+            mirrored = _mirrored(cohort)
             for name in edges.sites:
                 centre = edges.centre([other for other in edges.sites if other != name])
                 for people in cohort.select([name]).batches():
                     far.append(distances(cohort_edges(people), centre))
                     like.append(resemblances(cohort_edges(people), centre))
+                    if mirrored is not None:
+                        sided.append(sidedness(cohort_edges(people), centre, mirrored))
             limits["distance_high"] = float(np.nanquantile(np.concatenate(far), 1 - RARE))
             limits["resemblance_low"] = float(np.nanquantile(np.concatenate(like), RARE))
+            if sided:
+                limits["sidedness_low"] = min(float(np.nanquantile(np.concatenate(sided), RARE)), 0.0)
         return cls(limits, edges.centre(edges.sites))
 
     def flags(self, cohort: Cohort) -> list[str]:
         """For each person the reasons why the model may not be meant for them; empty text where there is none."""
-        edges = cohort_edges(cohort)
+        edges, mirrored = cohort_edges(cohort), _mirrored(cohort)
         measured = _measured(cohort).assign(
-            distance=distances(edges, self.centre), resemblance=resemblances(edges, self.centre)
+            distance=distances(edges, self.centre),
+            resemblance=resemblances(edges, self.centre),
+            sidedness=np.nan if mirrored is None else sidedness(edges, self.centre, mirrored),
         )
         return ["; ".join(self._reasons(row)) for row in measured.to_dict("records")]
 
@@ -112,7 +122,15 @@ class Familiarity:
         if beyond("resemblance", "low"):
             r, limit = person["resemblance"], limits["resemblance_low"]
             found.append(f"edges resemble the training sites with r {r:.2f}, less than 99 % of training ({limit:.2f})")
+        if beyond("sidedness", "low"):
+            r = person["sidedness"]
+            found.append(f"left and right are perhaps exchanged (their differences resemble training with r {r:.2f})")
         return found
+
+
+def _mirrored(cohort: Cohort) -> tuple[np.ndarray, np.ndarray] | None:
+    pairs = homologues(cohort.atlas)
+    return None if pairs is None else mirrored_edges(pairs)
 
 
 def distances(edges: np.ndarray, centre: np.ndarray) -> np.ndarray:

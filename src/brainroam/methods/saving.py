@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from brainroam.data.cohort import Cohort
+from brainroam.data.cohort import DROPPED, Cohort
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
 from brainroam.errors import DataError, ModelFileError, UsageError, visible
 from brainroam.methods.familiarity import Familiarity
@@ -86,7 +86,7 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     elif crop != here:
         trained = f"to {crop}" if crop else "not at all"
         warnings.warn(f"scans are cut to {here} here, in training {trained}", stacklevel=2)
-    other = [step for step in steps if step not in cohort.prepared and not step.startswith(CUT)]
+    other = [step for step in steps if step not in cohort.prepared and not step.startswith((CUT, DROPPED))]
     if other:
         warnings.warn(f"the series of the training were prepared otherwise: {'; '.join(other)}", stacklevel=2)
     return cohort

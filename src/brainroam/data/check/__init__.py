@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.check import groups, labels, series, site_pattern
-from brainroam.data.check.duplicates import Duplicate, find_duplicates
+from brainroam.data.check import groups, labels, series, shifted, site_pattern, time_course
+from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of
@@ -44,15 +44,22 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     """
     table, people = cohort.table, cohort.people
     over_limit = cohort.missing_rois.mean(axis=1) > max_missing_rois
+    edges, course = correlations(cohort), time_course.measure(cohort)
     findings = chain(
         labels.unusable(people_of(table[~over_limit])),
-        series.copies(cohort),
         labels.unlabelled(table),
         labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
         groups.one_institution(table),
         series.all_alike(cohort),
-        site_pattern.unlike_sites(cohort),
+        site_pattern.unlike_sites(cohort, edges),
+        shifted.shifted_sites(cohort, edges),
+        series.copies(cohort, edges),  # the last to use the edges: it writes over them
+        time_course.empty_volumes(cohort),
+        time_course.far_values(cohort, course),
+        time_course.steps(cohort, course),
+        time_course.transients(cohort, course),
+        time_course.spectra(cohort, course),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),
@@ -64,7 +71,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.unknown_tr(table),
         labels.constant_covariates(people),
         labels.implausible_values(table),
-        series.weak_regions(cohort),
+        series.weak_regions(cohort, course["weak"].to_numpy()),
     )
     ordered = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
     return CheckReport(_totals(cohort), _site_table(cohort), cohort.excluded, tuple(ordered))

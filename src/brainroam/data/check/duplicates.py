@@ -47,8 +47,8 @@ class Duplicate:
     similarity: float
 
 
-def find_duplicates(cohort: Cohort) -> list[Duplicate]:
-    """Pairs of people with identical series or nearly identical connectivity.
+def find_duplicates(cohort: Cohort, edges: np.ndarray | None = None) -> list[Duplicate]:
+    """Pairs of people with identical series or nearly identical connectivity; ``edges`` are used up where given.
 
     >>> from brainroam.data.synthetic import make_cohort
     >>> from brainroam.data.cohort import Cohort
@@ -64,7 +64,7 @@ def find_duplicates(cohort: Cohort) -> list[Duplicate]:
     with_signal = np.flatnonzero(~cohort.missing_rois.all(axis=1))  # empty scans are all alike, but no copies
     pairs = _groups_to_pairs([digests[i] for i in with_signal])
     found = [Duplicate(subjects[with_signal[i]], subjects[with_signal[j]], "identical", 1.0) for i, j in pairs]
-    for i, j, similarity in _alike(correlations(cohort)):
+    for i, j, similarity in _alike(correlations(cohort) if edges is None else edges):
         if digests[i] != digests[j]:
             found.append(Duplicate(subjects[i], subjects[j], "alike", similarity))
     return found

@@ -114,7 +114,7 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
         share = counts[1] / counts.sum(axis=1)
         message = (
             f"the share of cases differs between sites, from {share.min():.0%} ({share.idxmin()}) to "
-            f"{share.max():.0%} ({share.idxmax()}): Cramér's V = {v:.2f}, {_p_text(p)}"
+            f"{share.max():.0%} ({share.idxmax()}): Cramér's V = {v:.2f}, {p_text(p)}"
         )
         remedy = "a model can learn the site instead of the condition: hold out whole sites, remove site effects"
         yield Finding("warning", "label-by-site", message, remedy)
@@ -122,27 +122,23 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
 
 def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:
     """Whether age, sex, motion, scan length or further covariates of the study (``used``) tell cases from controls."""
-    told = of_the_condition(table, used)
-    for reason in told.values():
+    measures = of_the_condition(table, used)
+    for reason in measures.values():
         yield Finding("warning", "covariate-of-condition", reason, REMEDY)
-    numbers = [name for name in used if pd.api.types.is_numeric_dtype(table[name]) and name not in told]
+    numbers = [name for name in used if pd.api.types.is_numeric_dtype(table[name]) and name not in measures]
     parts = [(None, table, MIN_D_COHORT), *((str(s), part, MIN_D_SITE) for s, part in table.groupby("site"))]
     for name in dict.fromkeys([*CONTRASTS, *numbers]):
         for site, part, least in parts if name in CONTRASTS else parts[:1]:
             cases, controls = (part.loc[part["label"] == y, name].dropna().to_numpy() for y in (1, 0))
             if min(len(cases), len(controls)) < 2 or np.ptp(np.concatenate([cases, controls])) == 0:
                 continue
-            gap, spread = cases.mean() - controls.mean(), np.sqrt((cases.var() + controls.var()) / 2)
-            if spread > 0:
-                d, p = gap / spread, _welch(cases, controls)
-            else:  # one value per class: the permutation test, two of whose arrangements are as extreme
-                d, p = np.copysign(np.inf, gap), 2 / comb(len(cases) + len(controls), len(cases))
+            d, p = contrast(cases, controls)
             if p < MAX_P and abs(d) >= least:
                 digits = f".{DIGITS[name]}f" if name in DIGITS else ".4g"
                 means = f"{NAMES.get(name, 'mean')} {cases.mean():{digits}} against {controls.mean():{digits}}"
-                size = f"d = {d:.2f}" if spread > 0 else "no overlap"
-                contrast = CONTRASTS.get(name, (f"{name} is higher in cases", f"{name} is lower in cases"))[int(d < 0)]
-                message = f"{contrast}: {means}, {size}, {_p_text(p)}"
+                size = f"d = {d:.2f}" if np.isfinite(d) else "no overlap"
+                told = CONTRASTS.get(name, (f"{name} is higher in cases", f"{name} is lower in cases"))[int(d < 0)]
+                message = f"{told}: {means}, {size}, {p_text(p)}"
                 yield Finding("warning", f"label-by-{name}", message, _remedy(name, used), site)
 
 
@@ -160,8 +156,26 @@ def _remedy(name: str, used: Sequence[str]) -> str:
     return REMEDIES[name]
 
 
-def _p_text(p: float) -> str:
+def p_text(p: float) -> str:
+    """A p value as it stands in a sentence."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def contrast(cases: np.ndarray | pd.Series, controls: np.ndarray | pd.Series) -> tuple[float, float]:
+    """Cohen's d of cases against controls, and the p value of their difference; 0 and 1 where there is none to test.
+
+    >>> d, p = contrast(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0]))
+    >>> round(d, 2), round(p, 2)
+    (-1.22, 0.29)
+    """
+    a, b = (np.asarray(x, dtype=float)[np.isfinite(x)] for x in (cases, controls))
+    if min(len(a), len(b)) < 2 or np.ptp(np.concatenate([a, b])) == 0:
+        return 0.0, 1.0
+    gap, spread = a.mean() - b.mean(), np.sqrt((a.var() + b.var()) / 2)
+    if spread > 0:
+        return float(gap / spread), _welch(a, b)
+    # One value per class: the permutation test, two of whose arrangements are as extreme.
+    return float(np.copysign(np.inf, gap)), 2 / comb(len(a) + len(b), len(a))
 
 
 def _welch(a: np.ndarray, b: np.ndarray) -> float:

@@ -6,13 +6,13 @@ import numpy as np
 
 from brainroam.data.check.duplicates import find_duplicates, similar_ids
 from brainroam.data.check.report import Finding
+from brainroam.data.check.time_course import WEAK
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import group_codes
 from brainroam.errors import listed
 
 MIN_VOLUMES = 30  # one sliding window
 MAX_LACKING = 0.1  # share of a site's people who may lack signal in a region
-WEAK = 0.05  # spread of a region over time, against the person's median region
 
 
 def missing_regions(cohort: Cohort, over_limit: np.ndarray, limit: float) -> Iterator[Finding]:
@@ -39,19 +39,13 @@ def low_coverage(cohort: Cohort) -> Iterator[Finding]:
             yield Finding("warning", "low-coverage", message, "read results on these regions with care", str(site))
 
 
-def weak_regions(cohort: Cohort) -> Iterator[Finding]:
+def weak_regions(cohort: Cohort, counts: np.ndarray) -> Iterator[Finding]:
     """Regions that hardly vary, as at the edge of the field of view."""
-    counts = np.array([_weak(x[:, ~gone]) for x, gone in zip(cohort.series, cohort.missing_rois, strict=True)])
     if counts.any():
         people, each = _people(cohort, counts > 0, counts)
         message = f"regions vary less than {WEAK:.0%} of the usual in {_of_all(cohort, people)}: {each}"
         remedy = "probably outside the field of view: look at the scans"
         yield Finding("note", "weak-rois", message, remedy, None, people)
-
-
-def _weak(x: np.ndarray) -> int:
-    spread = x.std(axis=0)
-    return int((spread < WEAK * np.median(spread)).sum()) if x.shape[1] else 0
 
 
 def short_scans(cohort: Cohort) -> Iterator[Finding]:
@@ -71,13 +65,13 @@ def all_alike(cohort: Cohort) -> Iterator[Finding]:
         yield Finding("error", "one-series", message, "check how files are assigned to people (template)")
 
 
-def copies(cohort: Cohort) -> Iterator[Finding]:
+def copies(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
     """People who are probably one: identical series, nearly identical connectivity, or nearly the same id."""
     table = cohort.table.set_index("subject")
     remedy = "one person on both sides of a split leaks the label: leave one out, or both when the labels disagree"
     codes = group_codes(cohort.table)
     group = dict(zip(table.index, range(len(table)) if codes is None else codes.tolist(), strict=True))
-    for twin in find_duplicates(cohort):
+    for twin in find_duplicates(cohort, edges):
         pair = (twin.first, twin.second)
         if twin.kind == "alike" and group[twin.first] == group[twin.second]:
             continue  # two scans of one person, whom every split keeps together
