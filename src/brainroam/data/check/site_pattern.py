@@ -75,7 +75,7 @@ def _exchanged(
     while len(kept) > 1:  # the site most unlike the others first: it is no measure for the next
         centres = {site: _mean(np.array([means[other] for other in kept if other != site])) for site in means}
         sides = {site: float(sidedness(means[site][None], centres[site], mirrored)[0]) for site in means}
-        worst = min((site for site in kept if halves[site] >= MIN_HALVES), key=sides.__getitem__, default=kept[0])
+        worst = min((site for site in kept if halves[site] >= MIN_SITE_SIDED), key=sides.__getitem__, default=kept[0])
         if not sides[worst] < -MIN_SITE_SIDED:
             break
         kept.remove(worst)
