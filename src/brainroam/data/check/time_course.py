@@ -149,7 +149,7 @@ def far_values(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
 
 def steps(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     """Series whose level changes at once in many regions."""
-    if (step := course["step"] > MIN_STEP).any():
+    if (step := (course["step"] > MIN_STEP) & ~(course["transient"] > MAX_TRANSIENT)).any():
         who = cohort.table.loc[step.to_numpy(), "subject"]
         each = listed(f"{s} (after volume {place:g})" for s, place in zip(who, course.loc[step, "place"], strict=True))
         message = f"the level of the regions jumps once in {_share(step)}: {each}{_classes(cohort, step)}"
