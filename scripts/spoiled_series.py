@@ -26,6 +26,7 @@ from brainroam.methods.familiarity import Familiarity
 
 CODES = {"exchanged-sides", "shifted-site", "empty-volumes", "label-by-empty", "far-values", "step", "transient"}
 CODES |= {"label-by-spectrum", "site-spectrum"}
+LEVEL = 50  # of a raw signal, in standard deviations; the series of ABIDE have mean 0
 Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -166,14 +167,14 @@ def filters(cohort: Cohort) -> None:
 
 
 def meaningless(cohort: Cohort, name: str, shares: tuple[float, float]) -> None:
-    """AUC over sites of plain ridge where labels mean nothing and volumes of cases are 0 more often."""
+    """AUC over sites of plain ridge where labels mean nothing and volumes of a raw signal are 0 more often in cases."""
     label = np.random.default_rng(1).integers(0, 2, len(cohort))
     cohort = cohort.with_columns(cohort.table[["label"]].assign(label=label))
 
     def emptied(value: float) -> list[np.ndarray]:
         series = []
         for i, (x, y) in enumerate(zip(cohort.series, label, strict=True)):
-            x, n = np.array(x), round(shares[0 if y else 1] * len(x))
+            x, n = LEVEL * x.std(axis=0) + x, round(shares[0 if y else 1] * len(x))
             rows = (
                 np.arange(len(x))[len(x) - n :]
                 if "padded" in name

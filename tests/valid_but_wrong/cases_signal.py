@@ -18,17 +18,21 @@ from brainroam.data.cohort import Cohort
 from brainroam.methods.familiarity import Familiarity
 
 P = 20
-LEFT_RIGHT = Atlas("sided", tuple(f"Region{k // 2}_{'LR'[k % 2]}" for k in range(P)))
-LH_RH = Atlas("halves", tuple(f"{side}h.region{k}" for side in "lr" for k in range(P // 2)))
+HALF = P // 2  # regions of the left, then their homologues
+LEFT_RIGHT = Atlas("sided", tuple(f"Region{k}_{side}" for side in "LR" for k in range(HALF)))
+LH_RH = Atlas("halves", tuple(f"{side}h.region{k}" for side in "lr" for k in range(HALF)))
 PLACES = Atlas(
-    "places", tuple(f"r{k}" for k in range(P)), np.array([[(-1) ** k * 30, k // 2 * 15, 9] for k in range(P)])
+    "places",
+    tuple(f"r{k}" for k in range(P)),
+    np.array([[side * 30, k * 15, 9] for side in (-1, 1) for k in range(HALF)]),
 )
 Change = Callable[[np.ndarray, int], np.ndarray]
 
 
 @cache
 def cohort() -> Cohort:
-    return make_cohort(n_sites=3, n_per_site=20, n_rois=P, n_timepoints=120, seed=2)
+    made = make_cohort(n_sites=3, n_per_site=20, n_rois=P, seed=2)
+    return Cohort([x[:120] for x in made.series], made.table)
 
 
 def spoiled(change: Change, who: np.ndarray | None = None, atlas: Atlas | None = None) -> Cohort:
@@ -58,8 +62,11 @@ def warned(code: str, change: Change, who: Callable[[], np.ndarray | None] = lam
 
 def silent(change: Change, who: Callable[[], np.ndarray | None] = lambda: None, atlas: Any = None) -> Any:
     """Whether what is harmless is not warned of."""
-    before = {finding.code for finding in check_cohort(cohort()).findings}
-    return lambda _: {finding.code for finding in check_cohort(spoiled(change, who(), atlas)).findings} == before
+    return lambda _: _codes(spoiled(change, who(), atlas)) == _codes(cohort())
+
+
+def _codes(checked: Cohort) -> set[str]:
+    return {finding.code for finding in check_cohort(checked).findings}
 
 
 def scrubbed(value: Any, share: float) -> Change:
@@ -119,10 +126,8 @@ def unsaturated(size: float, pace: float = 1.0) -> Change:
     return lambda x, i: x + size * x.std(axis=0) * np.exp(-np.arange(len(x)) / pace)[:, None]
 
 
-def exchanged(atlas: Atlas) -> Change:
-    order = np.arange(P)
-    order = (order + P // 2) % P if atlas is LH_RH else order ^ 1
-    return lambda x, i: x[:, order]
+def exchanged(x: np.ndarray, i: int) -> np.ndarray:
+    return np.roll(x, HALF, axis=1)
 
 
 def few(site: str, n: int) -> Callable[[], np.ndarray]:
@@ -131,7 +136,7 @@ def few(site: str, n: int) -> Callable[[], np.ndarray]:
 
 def flagged_at_predict(_: Path) -> bool:
     """A model of two sites flags most people of the third when their sides are exchanged, and hardly one when not."""
-    right, turned = spoiled(lambda x, i: x, atlas=LEFT_RIGHT), spoiled(exchanged(LEFT_RIGHT), atlas=LEFT_RIGHT)
+    right, turned = spoiled(lambda x, i: x, atlas=LEFT_RIGHT), spoiled(exchanged, atlas=LEFT_RIGHT)
     known = Familiarity.of(right.select(["S01", "S02"]))
     share = [np.mean(["exchanged" in text for text in known.flags(c.select(["S03"]))]) for c in (right, turned)]
     return share[0] < 0.1 and share[1] > 0.9
@@ -220,10 +225,10 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("t1", "first volumes before the magnetisation is in balance", warned("transient", unsaturated(30), lambda: at("S02")), "warned", "20 of 60 people"),
     ("t1-slow", "the same, slower", warned("transient", unsaturated(60, 1.5), few("S02", 3)), "warned", "remove the first volumes"),
     # --- left and right ---
-    ("sides", "left and right exchanged at one site (_L, _R)", warned("exchanged-sides", exchanged(LEFT_RIGHT), lambda: at("S02"), LEFT_RIGHT), "warned", "left and right are probably exchanged"),
-    ("sides-blocks", "the same with lh. and rh.", warned("exchanged-sides", exchanged(LH_RH), lambda: at("S01"), LH_RH), "warned", "left and right are probably exchanged"),
-    ("sides-places", "the same, sides known by coordinates", warned("exchanged-sides", exchanged(PLACES), lambda: at("S03"), PLACES), "warned", "left and right are probably exchanged"),
-    ("sides-few", "left and right exchanged in three people", warned("exchanged-sides", exchanged(LEFT_RIGHT), few("S02", 3), LEFT_RIGHT), "warned", "in 3 of 20 people"),
+    ("sides", "left and right exchanged at one site (_L, _R)", warned("exchanged-sides", exchanged, lambda: at("S02"), LEFT_RIGHT), "warned", "left and right are probably exchanged"),
+    ("sides-blocks", "the same with lh. and rh.", warned("exchanged-sides", exchanged, lambda: at("S01"), LH_RH), "warned", "left and right are probably exchanged"),
+    ("sides-places", "the same, sides known by coordinates", warned("exchanged-sides", exchanged, lambda: at("S03"), PLACES), "warned", "left and right are probably exchanged"),
+    ("sides-few", "left and right exchanged in three people", warned("exchanged-sides", exchanged, few("S02", 3), LEFT_RIGHT), "warned", "in 3 of 20 people"),
     ("sides-right", "nobody exchanged", silent(lambda x, i: x, atlas=LEFT_RIGHT), "right", ""),
     ("sides-predict", "left and right exchanged at a new site, in predict", flagged_at_predict, "right", ""),
     # --- files and rows ---
