@@ -22,6 +22,7 @@ import pandas as pd
 from brainroam.data.check.labels import contrast, p_text
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import EMPTY, Cohort
+from brainroam.data.groups import people_of
 from brainroam.errors import listed
 
 WEAK = 0.05  # spread of a region over time, against the person's median region
@@ -124,8 +125,9 @@ def empty_volumes(cohort: Cohort) -> Iterator[Finding]:
     )
     remedy = "padding or scrubbing: give scans without it; a person who lost half of the volumes is left out"
     yield Finding("warning", "empty-volumes", message, remedy, subjects=who)
-    within = share - share.groupby(table["site"]).transform("mean")
-    d, p = contrast(within[table["label"] == 1], within[table["label"] == 0])
+    people = people_of(table.assign(share=share))
+    within = people["share"] - people.groupby("site")["share"].transform("mean")
+    d, p = contrast(within[people["label"] == 1], within[people["label"] == 0])
     if p < MAX_P:
         which = "more" if d > 0 else "fewer"
         message = f"{which} volumes of cases than of controls have no signal: {by_class}, {p_text(p)}"
@@ -170,7 +172,8 @@ def transients(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
 
 def spectra(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     """Frequencies whose power tells cases from controls, and sites that were filtered otherwise than all others."""
-    table, power = cohort.table, course[POWERS].to_numpy()
+    table = people_of(pd.concat([cohort.table, course[POWERS]], axis=1))
+    power = table[POWERS].to_numpy()
     label, site = table["label"].to_numpy(dtype=float), table["site"].to_numpy()
     sites = [name for name in np.unique(site) if np.isfinite(power[site == name]).all(axis=1).sum() > 1]
     means = np.array([np.nanmean(power[site == name], axis=0) for name in sites])
