@@ -85,8 +85,11 @@ def test_people_whose_scan_is_spoiled_are_flagged_and_predicted_worse(cohort, kn
     spoiled = Cohort([spoil(x, rng) for x in people.series], people.table)
     flagged, usual = (np.mean([said in text for text in known.flags(here)]) for here in (spoiled, people))
     assert flagged > 0.9 and usual < 0.3
-    right = [balanced_metrics(here.labels, model.probability(here))["balanced_acc"] for here in (people, spoiled)]
-    assert right[0] > 0.65 and right[1] < 0.6
+    right = []
+    for here in (people, spoiled):
+        called = model.calibration_.decide(model.score(here))
+        right.append(balanced_metrics(here.labels, model.probability(here), called)["balanced_acc"])
+    assert right[0] > 0.6 > right[1]
 
 
 @pytest.mark.parametrize("alone", [1, 4])

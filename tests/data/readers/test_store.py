@@ -266,3 +266,16 @@ def test_convert_killed_and_started_again(tmp_path, when):
     assert again.exit_code == 0 and "stopped before its end; starting again" in again.stderr
     assert load_cohort(out).manifest_hash == made.manifest_hash
     assert [path.name for path in out.parent.iterdir()] == ["study.zarr"]
+
+
+def test_volumes_without_signal_are_dropped_and_counted_in_a_store_too(tmp_path):
+    made = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    series = made.series
+    series[0] = np.where(np.arange(len(series[0]))[:, None] < 7, 0, series[0])
+    with pytest.warns(UserWarning, match="dropped"):
+        path = write_store(tmp_path / "cohort.zarr", made.table, series)
+    with pytest.warns(UserWarning, match="dropped"):
+        in_memory = Cohort(series, made.table)
+    read = load_cohort(path)
+    assert read.table["empty_volumes"].tolist() == [7, *[0] * 7]
+    assert read.manifest_hash == in_memory.manifest_hash and read.prepared == in_memory.prepared
