@@ -19,6 +19,8 @@ CONDA = {"matplotlib": "matplotlib-base"}
         ("pyproject.toml", 'version = "{}"'),
         ("CITATION.cff", "version: {}"),
         ("README.md", "brainroam {}, 2026"),
+        ("docs/cite.md", "version = {{{}}}"),
+        ("docs/default-model.md", "default model of brainroam {}"),
         ("conda.recipe/recipe.yaml", 'version: "{}"'),
         ("container/Dockerfile", "brainroam:{} "),
         ("container/boutiques.json", '"tool-version": "{}"'),
