@@ -11,7 +11,7 @@ draws; then a is set so that the curve passes through the AUC of leave-one-site-
 The exponent is given, not fitted: a few points over a short range cannot tell a steep curve that levels off soon from a
 flat one that goes on, and whatever is fitted to them is then extended. On the probit scale a curve levels off as it
 nears 1, wherever it begins. What else was tried, and how well each law foretold larger studies: docs/reliability.md,
-docs/results/next-site.md.
+docs/results/log.md.
 
 Uncertainty: test sites are drawn with replacement, and their deviations widened by sqrt(2 k / (k - 1)), as k left-out
 sites train one another (see `brainroam.evaluation.stats.verdict`); to each mean an error of its finite number of draws
