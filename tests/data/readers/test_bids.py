@@ -70,7 +70,7 @@ def test_sessions_as_rows_of_their_own_stay_together(xcp, signal):
     table = load_cohort(xcp, case="SCZ", sessions="all").table
     assert table["subject"].tolist() == ["sub-01", "sub-02_ses-1", "sub-02_ses-2", "sub-03"]
     assert table["person"].tolist() == ["sub-01", "sub-02", "sub-02", "sub-03"]
-    assert table["group"].tolist() == [None, "sub-02", "sub-02", None]
+    assert table["group"].fillna("alone").tolist() == ["alone", "sub-02", "sub-02", "alone"]
 
 
 def test_averaged_sessions_average_their_correlations(xcp, signal):
