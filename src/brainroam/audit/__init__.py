@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from threadpoolctl import threadpool_limits
-
 from brainroam.audit.candidates import Candidate, Procedure, candidate
 from brainroam.audit.data import confounds_only, duplicates, site_decodability
 from brainroam.audit.finding import Audit, Check
@@ -20,6 +18,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.execution.progress import show_progress
 from brainroam.methods.base import Method, MethodInfo
+from brainroam.utils.threads import one_thread
 
 __all__ = ["CANNOT_SEE", "Audit", "Check", "Procedure", "audit"]
 
@@ -34,7 +33,7 @@ CANNOT_SEE = (
 )
 
 
-@threadpool_limits.wrap(limits=1)  # the same verdict on any number of cores
+@one_thread()  # the same verdict on any number of cores
 def audit(
     cohort: Cohort,
     methods: Sequence[str | MethodInfo | type[Method] | Procedure] = DEFAULT_METHODS,

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 import cloudpickle
-from threadpoolctl import threadpool_limits
 
 from brainroam.audit.candidates import Candidate
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, UsageError
+from brainroam.utils.threads import one_thread
 
 FORKS = hasattr(os, "fork")
 SERVE = "from brainroam.audit.fresh import serve; serve()"
@@ -153,7 +153,7 @@ def _answer(message: bytes) -> bytes:
             packed, function, cohort, args, kwargs = pickle.loads(message)
             candidate = pickle.loads(packed)
             sys.addaudithook(partial(_watch, made, [shared, *filter(None, [cohort.folder])]))
-            with threadpool_limits(1):
+            with one_thread():
                 return pickle.dumps(function(candidate, cohort, *args, **kwargs))
         except Exception as error:
             error.add_note(traceback.format_exc())

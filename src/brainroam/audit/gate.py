@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from brainroam.audit.candidates import MethodCandidate
 from brainroam.audit.fresh import FreshProcesses
@@ -27,6 +26,7 @@ from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import parse_name
 from brainroam.methods.registry import method_info
 from brainroam.utils.files import write_text
+from brainroam.utils.threads import one_thread
 
 KEPT = "method-audits.json"
 MOST_SITES, MOST_OF_A_CLASS = 4, 10  # of a cohort, and at each site
@@ -78,7 +78,7 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
             write_text(file, json.dumps(known, indent=1))
 
 
-@threadpool_limits.wrap(limits=1)
+@one_thread()
 def _verdict(item: MethodCandidate, cohort: Cohort) -> tuple[str, bool]:
     """In words, and whether a leak was found."""
     people = few(cohort)
