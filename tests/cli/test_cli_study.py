@@ -19,7 +19,7 @@ from brainroam.methods.controls import Majority
 SMALL = ("--option", "n_sites=4", "--option", "n_per_site=8", "--option", "n_rois=8")
 METHODS = "fc-ridge,fc-logistic,fc-svm,confounds,majority,combat-ridge"
 N_RUNS = 4 * 6
-STUDIES = ("loso", "cv", "ablate", "sweep", "paper", "compare", "methods")
+STUDIES = ("loso", "cv", "ablate", "sweep", "compare", "methods")
 
 
 def run(*arguments):
