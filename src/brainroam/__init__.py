@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.stats.paired import compare_sites as compare_sites
     from brainroam.evaluation.stats.verdict import next_site as next_site
+    from brainroam.methods.adapter import EstimatorMethod as EstimatorMethod
     from brainroam.methods.champion import ChampionClassifier as ChampionClassifier
     from brainroam.methods.estimators import load_model as load_model
     from brainroam.methods.estimators import save_model as save_model
@@ -28,6 +29,7 @@ _HOME = {
     "ChampionClassifier": "methods.champion",
     "Cohort": "data.cohort",
     "CoreClassifier": "core.classifier",
+    "EstimatorMethod": "methods.adapter",
     "SiteDeconfounder": "core.deconfound",
     "compare": "evaluation.runner",
     "compare_sites": "evaluation.stats.paired",

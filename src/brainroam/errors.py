@@ -55,6 +55,10 @@ class RunsError(BrainroamError):
     """A folder of runs is incomplete, damaged, or belongs to another cohort."""
 
 
+class MethodError(BrainroamError, ValueError):
+    """A method does not keep to the contract of `brainroam.methods.base`; the message says how it would."""
+
+
 class UsageError(BrainroamError, ValueError):
     """A name or option that does not exist, with the nearest that does."""
 

@@ -17,7 +17,7 @@ from brainroam.audit.shuffle import FEWEST, mean_auc, permuted_within_site, shuf
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.execution.progress import show_progress
-from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.adapter import Judged
 from brainroam.utils.threads import one_thread
 
 __all__ = ["CANNOT_SEE", "Audit", "Check", "Procedure", "audit"]
@@ -36,7 +36,7 @@ CANNOT_SEE = (
 @one_thread()  # the same verdict on any number of cores
 def audit(
     cohort: Cohort,
-    methods: Sequence[str | MethodInfo | type[Method] | Procedure] = DEFAULT_METHODS,
+    methods: Sequence[Judged] = DEFAULT_METHODS,
     permutations: int = FEWEST,
     seed: int = 0,
     progress: bool = False,
@@ -47,7 +47,7 @@ def audit(
     ----------
     cohort : Cohort
     methods : sequence
-        Registered names (``"core[budget=20]"``), `Method` classes, `MethodInfo`, or any function
+        Registered names (``"core[budget=20]"``), `Method` classes, `MethodInfo`, estimators, or any function
         ``procedure(cohort, train, test, seed)`` that returns a score for each test person; ``train`` and ``test`` are
         positions in the cohort.
     permutations : int

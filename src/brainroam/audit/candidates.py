@@ -8,9 +8,9 @@ import numpy as np
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.methods.base import Method, MethodInfo
-from brainroam.methods.naming import full_name, parse_name
-from brainroam.methods.registry import method_info
+from brainroam.methods.adapter import Judged, resolve
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.naming import full_name
 from brainroam.methods.tuning import Selected
 
 Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarray]
@@ -89,23 +89,20 @@ class ProcedureCandidate:
         return scores
 
 
-def candidate(method: str | MethodInfo | type[Method] | Procedure) -> Candidate:
+def candidate(method: Judged) -> Candidate:
     """Whatever can be audited, under one roof.
 
     >>> candidate("core[budget=20]").name
     'core[budget=20]'
     """
-    if isinstance(method, str):
-        name, fixed = parse_name(method)
-        info = method_info(name)
+    if isinstance(method, str | MethodInfo | type) or hasattr(method, "fit"):
+        ((info, fixed),) = resolve([method])
         if info.in_distribution_only:
-            raise UsageError(f"{name} cannot predict at a site it was not trained on; there is nothing to audit")
+            raise UsageError(f"{info.name} cannot predict at a site it was not trained on; there is nothing to audit")
         info.require(fixed)
         return MethodCandidate(info, fixed)
-    if isinstance(method, MethodInfo):
-        return MethodCandidate(method)
-    if isinstance(method, type) and issubclass(method, Method):
-        return MethodCandidate(MethodInfo(method.__name__, method, ""))
-    if callable(method) and not isinstance(method, type):
+    if callable(method):
         return ProcedureCandidate(method)
-    raise UsageError(f"{method!r} cannot be audited: give a name, a Method, or procedure(cohort, train, test, seed)")
+    raise UsageError(
+        f"{method!r} cannot be audited: give a name, a Method, an estimator, or procedure(cohort, train, test, seed)"
+    )

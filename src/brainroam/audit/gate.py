@@ -22,9 +22,8 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import listed
 from brainroam.evaluation import runner
 from brainroam.evaluation.code_version import code_version
-from brainroam.methods.base import MethodInfo
-from brainroam.methods.naming import parse_name
-from brainroam.methods.registry import method_info
+from brainroam.methods.adapter import resolve
+from brainroam.methods.registry import is_ours
 from brainroam.utils.files import write_text
 from brainroam.utils.threads import one_thread
 
@@ -38,8 +37,7 @@ def _searched(evaluate: Callable[Given, runner.Results]) -> Callable[Given, runn
     @wraps(evaluate)
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> runner.Results:
         given = signature(evaluate).bind(*args, **kwargs).arguments
-        methods = [given["methods"]] if isinstance(given["methods"], str) else given["methods"]
-        search(given["cohort"], list(foreign(methods, given.get("parameters") or {})), given.get("out"))
+        search(given["cohort"], list(foreign(given["methods"], given.get("parameters") or {})), given.get("out"))
         return evaluate(*args, **kwargs)
 
     return searched
@@ -48,16 +46,14 @@ def _searched(evaluate: Callable[Given, runner.Results]) -> Callable[Given, runn
 evaluate = _searched(runner.evaluate)
 
 
-def foreign(methods: Sequence[str], parameters: Mapping[str, Any]) -> Iterator[MethodCandidate]:
+def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandidate]:
     """Those of the methods that did not come with brainroam.
 
     >>> list(foreign(["fc-ridge", "core[budget=20]"], {}))
     []
     """
-    for text in methods:
-        name, own = parse_name(text)
-        info = method_info(name)
-        if not _is_ours(info) and not info.in_distribution_only:
+    for info, own in resolve(methods):
+        if not is_ours(info) and not info.in_distribution_only:
             yield MethodCandidate(info, {**parameters, **own})
 
 
@@ -65,25 +61,28 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
     """Print what the leak checks say of each, unless they have said it in this study before."""
     file = None if out is None else Path(out) / KEPT
     known = _verdicts if file is None else _read(file)
-    for item in candidates:
-        key = f"{item.name} {code_version(item.info)} {cohort.manifest_hash}"
-        if key in known:
-            continue
-        known[key], leak = _verdict(item, cohort)
-        print(f"audit of {item.name}: {known[key]}", file=sys.stderr)
-        if leak:
-            warnings.warn(f"{item.name} leaks, and its results cannot be believed: {known[key]}", stacklevel=4)
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_text(file, json.dumps(known, indent=1))
+    keys = {f"{item.name} {code_version(item.info)} {cohort.manifest_hash}": item for item in candidates}
+    new = {key: item for key, item in keys.items() if key not in known}
+    if not new:
+        return
+    people = few(cohort)
+    with FreshProcesses() as processes:
+        for key, item in new.items():
+            known[key], leak = _verdict(item, people, processes)
+            print(f"audit of {item.name}: {known[key]}", file=sys.stderr)
+            if leak:
+                warnings.warn(f"{item.name} leaks, and its results cannot be believed: {known[key]}", stacklevel=4)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps(known, indent=1))
 
 
 @one_thread()
-def _verdict(item: MethodCandidate, cohort: Cohort) -> tuple[str, bool]:
+def _verdict(item: MethodCandidate, people: Cohort, processes: FreshProcesses) -> tuple[str, bool]:
     """In words, and whether a leak was found."""
-    people = few(cohort)
     try:
-        with FreshProcesses() as processes:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "volumes without signal")  # of people whom the checks spoil
             checks = list(leak_checks(item, people, processes))
     except Exception as error:  # whatever a method of somebody else raises, it raises in the study too
         return f"could not be done: {type(error).__name__}: {error}", False
@@ -105,11 +104,6 @@ def few(cohort: Cohort) -> Cohort:
         return cohort
     groups = cohort.table[cohort.table["site"].isin(sites)].groupby(["site", "label"])
     return cohort.subset(np.sort(groups.head(MOST_OF_A_CLASS).index.to_numpy()))
-
-
-def _is_ours(info: MethodInfo) -> bool:
-    made_by = getattr(info.make, "func", info.make)
-    return str(getattr(made_by, "__module__", "")).partition(".")[0] == "brainroam"
 
 
 def _read(file: Path) -> dict[str, str]:

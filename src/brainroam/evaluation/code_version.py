@@ -10,10 +10,14 @@ runs old.
 import ast
 import hashlib
 import inspect
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import brainroam
 from brainroam.methods.base import MethodInfo
@@ -22,6 +26,7 @@ PACKAGE = Path(brainroam.__file__).parent
 ROOMS = ("core", "data", "methods")
 _SHOWN = "atlas check detect extract loading.py prepare.py readers store.py study_file.py synthetic"
 SHOWS_IN_THE_DATA = tuple(PACKAGE / "data" / name for name in _SHOWN.split())
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 USED_BY_EVERY_RUN = (
     PACKAGE / "methods" / "tuning.py",
@@ -39,7 +44,7 @@ def code_version(info: MethodInfo) -> str:
     (True, True, False)
     """
     shared, own = (_digest(imported(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
-    told = repr((_named(_settings(info.make)), _named(info.grid), _named(info.fast)))
+    told = repr((_named(_settings(info.make)), _named(info.grid), _named(info.fast), *_typed(info)))
     own = hashlib.sha256(f"{own} {told}".encode()).hexdigest()
     return f"{brainroam.__version__}+{shared[:8]}/{own[:8]}"
 
@@ -96,15 +101,34 @@ def _module(name: str) -> Iterator[Path]:
 
 def _defined_in(info: MethodInfo) -> list[Path]:
     """The files of the method's class and of what it is made with; none where they were typed at a prompt."""
+    return [file for file in map(_file, _parts(info)) if file is not None]
+
+
+def _typed(info: MethodInfo) -> list[str]:
+    """The text of what was typed at a prompt or in a notebook, where Python still has it."""
     found = []
-    for part in [_maker(info.make), *_settings(info.make).values()]:
-        try:
-            file = inspect.getsourcefile(part) if callable(part) else None
-        except (TypeError, OSError):
-            continue
+    for part in _parts(info):
+        if _file(part) is None:
+            with suppress(TypeError, OSError):
+                found.append(inspect.getsource(part))
+    return sorted(found)
+
+
+def _parts(info: MethodInfo) -> list[Any]:
+    """The classes and functions that a method is made of."""
+    values = _settings(info.make).values()
+    return [
+        _maker(info.make),
+        *(type(v) if hasattr(v, "fit") else v for v in values if callable(v) or hasattr(v, "fit")),
+    ]
+
+
+def _file(part: Any) -> Path | None:
+    with suppress(TypeError, OSError):
+        file = inspect.getsourcefile(part)
         if file and Path(file).is_file():
-            found.append(Path(file).resolve())
-    return found
+            return Path(file).resolve()
+    return None
 
 
 def _maker(make: Any) -> Any:
@@ -112,12 +136,28 @@ def _maker(make: Any) -> Any:
 
 
 def _settings(make: Any) -> dict[str, Any]:
-    return {str(k): value for k, value in enumerate(make.args)} | make.keywords if isinstance(make, partial) else {}
+    if not isinstance(make, partial):
+        return {}
+    settings = {str(k): value for k, value in enumerate(make.args)} | make.keywords
+    return settings | {f"{k}__{name}": v for k, part in settings.items() for name, v in _of_estimator(part).items()}
+
+
+def _of_estimator(part: Any) -> dict[str, Any]:
+    """The parameters of an estimator of scikit-learn's kind and of its parts."""
+    return part.get_params(deep=True) if hasattr(part, "get_params") and not isinstance(part, type) else {}
 
 
 def _named(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """Settings as text that is the same in every process."""
-    return sorted((name, getattr(value, "__qualname__", repr(value))) for name, value in settings.items())
+    return sorted((name, _text(value)) for name, value in settings.items())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.shape} {value.dtype} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if hasattr(value, "fit"):  # its parameters are named one by one
+        return type(value).__qualname__
+    return getattr(value, "__qualname__", ADDRESS.sub("", repr(value)))
 
 
 def _digest(files: Iterable[Path]) -> str:

@@ -9,9 +9,9 @@ from brainroam.errors import UsageError, unknown
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.run_records import RunSpec, atlas_hash, people_hash, plain, table_hash
 from brainroam.evaluation.splits import UNITS, Fold
+from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
-from brainroam.methods.naming import full_name, parse_name
-from brainroam.methods.registry import method_info
+from brainroam.methods.naming import full_name
 from brainroam.methods.tuning import TUNINGS
 from brainroam.utils.parameters import settings_of
 
@@ -26,7 +26,7 @@ class Task(NamedTuple):
 
 def make_tasks(
     cohort: Cohort,
-    methods: Sequence[str],
+    methods: Any,
     protocol: str,
     held_out: Sequence[Fold],
     seeds: int,
@@ -64,17 +64,14 @@ def make_tasks(
                 yield Task(RunSpec(*run, *of_cohort, versions[info.name]), info, fold)
 
 
-def _configured(
-    methods: Sequence[str], protocol: str, parameters: Mapping[str, Any]
-) -> list[tuple[MethodInfo, dict[str, Any]]]:
+def _configured(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> list[tuple[MethodInfo, dict[str, Any]]]:
     """Each method with its fixed parameters, by the name its results will have."""
     found: dict[str, tuple[MethodInfo, dict[str, Any]]] = {}
-    for text in methods:
-        method, own = parse_name(text)
-        info, fixed = method_info(method), plain({**parameters, **own})
-        name = full_name(method, fixed)
+    for info, own in resolve(methods):
+        fixed = plain({**parameters, **own})
+        name = full_name(info.name, fixed)
         if name in found:
-            raise UsageError(f"{name} is named twice; name every method once")
+            raise UsageError(f"{name} is named twice; name every method once, estimators by {{'mine': ...}}")
         if info.in_distribution_only and protocol != "cv":
             raise UsageError(f"{name} cannot predict at a {UNITS[protocol]} it was not trained on; use cv for it")
         info.require(fixed)

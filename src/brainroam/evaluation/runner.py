@@ -30,6 +30,7 @@ from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_m
 from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
+from brainroam.methods.adapter import Judged
 from brainroam.methods.tuning import Selected
 from brainroam.utils.html import html_summary
 from brainroam.utils.optional import versions
@@ -85,7 +86,7 @@ class Results:
 
 def evaluate(
     cohort: Cohort,
-    methods: str | Sequence[str],
+    methods: Judged | Sequence[Judged] | Mapping[str, Judged],
     protocol: str = "loso",
     seeds: int = 1,
     tuning: str = STANDARD_TUNING,
@@ -109,8 +110,10 @@ def evaluate(
     Parameters
     ----------
     cohort : Cohort
-    methods : sequence of str
-        Registered names, with parameters to fix in brackets: ``"core[budget=20]"``.
+    methods : one, a sequence, or a dict by names of your own
+        Registered names, with parameters to fix in brackets: ``"core[budget=20]"``; and estimators with ``fit`` and
+        ``decision_function`` or ``predict_proba``, as they are (on edges) or in an `EstimatorMethod`, which says what
+        they are given.
     protocol : {"loso", "loio", "halves", "cv"}
         What is held out, see `splits.folds`.
     seeds : int
@@ -156,10 +159,9 @@ def evaluate(
     if budget is not None:
         warnings.warn("evaluate(budget=...) is now evaluate(tuning=...)", DeprecationWarning, stacklevel=2)
         tuning = budget
-    names = [methods] if isinstance(methods, str) else list(methods)
     cohort.labels  # noqa: B018  who has none is named before anything is computed
     held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)
-    tasks = list(make_tasks(cohort, names, protocol, held_out, seeds, tuning, parameters or {}))
+    tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]

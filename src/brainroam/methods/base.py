@@ -5,7 +5,8 @@ a time. It never sees the site names, labels or statistics of the people it scor
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
@@ -15,7 +16,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
-from brainroam.errors import BrainroamError, UsageError, listed
+from brainroam.errors import MethodError, UsageError, counted, listed
 from brainroam.utils.parameters import require_settings
 
 Folds: TypeAlias = Sequence[tuple[np.ndarray, np.ndarray]]
@@ -32,6 +33,48 @@ def sites_kept(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
     kept = [sorted(set(site.tolist()) - set(site[held_out].tolist())) for _, held_out in folds]
     whole = all(np.isin(site, sites).sum() == len(train) for sites, (train, _) in zip(kept, folds, strict=True))
     return kept if whole else None
+
+
+@contextmanager
+def naming_errors(name: str) -> Iterator[None]:
+    """Errors by which a method breaks its contract, with its name; a missing attribute is one of them."""
+    try:
+        yield
+    except MethodError as error:
+        raise MethodError(f"{name}: {error}") from error
+    except AttributeError as error:
+        raise MethodError(f"{name}: {error}; set in fit, on self, what is read later") from error
+
+
+def fit_method(method: "Method", cohort: Cohort, seed: int, validation: Cohort | None = None) -> "Method":
+    """Fit it, and see that it returned itself."""
+    fitted = method.fit(cohort, seed, validation) if validation is not None else method.fit(cohort, seed)
+    if fitted is None:
+        raise MethodError(f"{type(method).__name__}.fit returned None; end it with 'return self'")
+    return fitted
+
+
+def scores_of(method: "Method", cohort: Cohort) -> np.ndarray:
+    """The scores of people without labels, one finite number each."""
+    return _require_scores(method.score(cohort), (len(cohort),), cohort)
+
+
+def _require_scores(scores: Any, shape: tuple[int, ...], cohort: Cohort) -> np.ndarray:
+    try:
+        scores = np.asarray(scores, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise MethodError(f"scores are no numbers ({error}); return an array of floats") from error
+    if scores.shape != shape:
+        people = counted(len(cohort), "person", "people")
+        raise MethodError(f"scores of {people} have the shape {scores.shape}; return one number each, shape {shape}")
+    lost = ~np.isfinite(scores).reshape(-1, len(cohort)).all(axis=0)
+    if lost.any():
+        raise MethodError(
+            f"training diverged: scores are not finite ({listed(cohort.table['subject'].to_numpy()[lost], 3)}); try a "
+            "smaller learning rate or fewer layers; in a method of your own, fill in missing values, and see whether "
+            "it reads labels of the people to be scored, which are hidden from it"
+        )
+    return scores
 
 
 class Method(ABC):
@@ -74,14 +117,12 @@ class Method(ABC):
         paths = []
         for train, held_out in folds:
             model, people = deepcopy(self), cohort.subset(held_out).without_labels()
-            model.fit(cohort.subset(train), seed, validation=people)
-            path = model.validation_path_
-            paths.append(model.score(people)[None] if path is None else path)
-        if not all(np.isfinite(path).all() for path in paths):
-            raise BrainroamError(
-                "training diverged: scores are not finite; try a smaller learning rate or fewer layers; in a method of "
-                "your own, see whether it reads labels of the people to be scored, which are hidden from it"
-            )
+            fitted = fit_method(model, cohort.subset(train), seed, people)
+            path = fitted.validation_path_
+            if path is None:
+                paths.append(scores_of(fitted, people)[None])
+            else:
+                paths.append(_require_scores(path, (len(path), len(people)), people))
         return paths
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
@@ -131,6 +172,8 @@ class MethodInfo:
         Another seed gives other scores; a method that is not is run once however many seeds are asked for.
     least_sites : int
         Sites with both classes it cannot do without; inner folds leave it as many.
+    estimator : object, optional
+        The estimator of somebody else's that ``make`` wraps, see `brainroam.methods.adapter`.
     """
 
     name: str
@@ -145,6 +188,7 @@ class MethodInfo:
     in_distribution_only: bool = False
     stochastic: bool = True
     least_sites: int = 0
+    estimator: Any = field(default=None, repr=False, compare=False)
 
     def require(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that the method cannot be made with, before anything is computed."""

@@ -28,11 +28,23 @@ _DEEP = tuple(f"deep.{name}" for name in _BASELINES)  # these import torch, whic
 
 
 def register(info: MethodInfo) -> MethodInfo:
-    """Add a method; two methods cannot share a name."""
+    """Add a method. One of your own takes the place of an earlier one of that name, which a warning says."""
     if info.name in _METHODS:
-        raise UsageError(f"a method named {info.name!r} exists already; choose another name")
+        if is_ours(_METHODS[info.name]):
+            raise UsageError(f"a method named {info.name!r} exists already in brainroam; choose another name")
+        warnings.warn(f"the method {info.name!r} is registered again: the new one is used from now on", stacklevel=2)
     _METHODS[info.name] = info
     return info
+
+
+def is_ours(info: MethodInfo) -> bool:
+    """Whether a method came with brainroam: its class, or that of the estimator it wraps.
+
+    >>> is_ours(method_info("core"))
+    True
+    """
+    made_by = getattr(info.make, "func", info.make) if info.estimator is None else type(info.estimator)
+    return str(getattr(made_by, "__module__", "")).partition(".")[0] == "brainroam"
 
 
 def method_info(name: str) -> MethodInfo:
@@ -40,11 +52,25 @@ def method_info(name: str) -> MethodInfo:
     _import(_LIGHT)
     if name not in _METHODS:
         _load()
-    if name.removesuffix("-proxy").replace("-", "_") in _BASELINES:
+    if _is_baseline(name):
         extra("torch", "torch")
     if name not in _METHODS:
         raise unknown("method", name, _METHODS)
     return _METHODS[name]
+
+
+def is_taken(name: str) -> bool:
+    """Whether a method of brainroam, or one that was registered, has this name; torch is not imported for it.
+
+    >>> is_taken("core"), is_taken("gcn"), is_taken("mine")
+    (True, True, False)
+    """
+    _import(_LIGHT)
+    return name in _METHODS or _is_baseline(name)
+
+
+def _is_baseline(name: str) -> bool:
+    return name.removesuffix("-proxy").replace("-", "_") in _BASELINES
 
 
 def method_names() -> list[str]:

@@ -31,7 +31,7 @@ from brainroam.data.prepare import without_rare_edges
 from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.errors import DataError, unknown
-from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.base import Method, MethodInfo, fit_method, naming_errors, scores_of
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.prediction_sets import LEVELS, PredictionSets, calibrate_sets
 from brainroam.methods.site_shift import UNLABELLED, SiteShift, learn_shift
@@ -83,11 +83,12 @@ class Selected(Method):
         y, site = cohort.labels, cohort.table["site"].to_numpy()
         if self.info.self_selecting:
             self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self.fixed
-            self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
+            self._refit(cohort, seed)
             self.inner_scores_ = self.model_.inner_scores_
         else:
-            self._select(cohort, y, seed)
-            self.model_ = self.info.make(**self.configuration_).fit(cohort, seed)
+            with naming_errors(self.info.name):
+                self._select(cohort, y, seed)
+            self._refit(cohort, seed)
         self.calibration_ = calibrate(self.inner_scores_, y, site)
         who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
         self.shifts_ = {name: learn_shift(self.inner_scores_, site, people) for name, people in who.items()}
@@ -99,7 +100,8 @@ class Selected(Method):
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """Scores of the refitted model, which is shown no labels."""
-        return np.concatenate([self.model_.score(people) for people in cohort.without_labels().batches()])
+        with naming_errors(self.info.name):
+            return np.concatenate([scores_of(self.model_, people) for people in cohort.without_labels().batches()])
 
     def probability(self, cohort: Cohort, prevalence: float | None = None) -> np.ndarray:
         """Calibrated probabilities where ``prevalence`` of the people are cases; by default as in training."""
@@ -135,6 +137,10 @@ class Selected(Method):
         limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
         known = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
         self.sets_ = PredictionSets(int(np.nan_to_num(sets[0, 0])), known)
+
+    def _refit(self, cohort: Cohort, seed: int) -> None:
+        with naming_errors(self.info.name):
+            self.model_ = fit_method(self.info.make(**self.configuration_), cohort, seed)
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
         configurations = list(self._configurations())

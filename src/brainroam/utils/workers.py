@@ -21,6 +21,8 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
+import cloudpickle
+
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.utils.threads import one_thread
 
@@ -174,7 +176,7 @@ class _Worker:
         """Hand over the next task; should the process have ended just now, `answer` will say so."""
         self.hand = [task]
         with suppress(OSError), sending():
-            self.connection.send(task)
+            self.connection.send_bytes(cloudpickle.dumps(task))  # also what was typed in a notebook
 
     def answer(self) -> list[tuple[Any, Any]]:
         """The task in hand and its outcome; nothing from a process that has just started or become ready."""

@@ -1,0 +1,366 @@
+"""Anybody's estimator as a `Method`: a scikit-learn pipeline, a network wrapped by skorch, a class of plain torch.
+
+What has ``fit(X, y)`` and ``decision_function(X)`` or ``predict_proba(X)`` can be judged beside ours:
+
+    score = decision_function(X)        or, where there is none,        predict_proba(X)[:, 1]
+
+It is cloned for every fit. Parameters ``random_state`` that are None take the seed of the run, and so do the global
+generators of numpy, Python and torch while it learns. ``site``, ``groups`` (the same), ``covariates`` and ``tr`` are
+passed to ``fit`` where scikit-learn's metadata routing says that it, or a part of it, requests them; ``covariates`` and
+``tr`` also when people are scored, ``site`` never. Threshold and calibration come from inner held-out sites, as for
+every method (`brainroam.methods.tuning`).
+"""
+
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
+
+from brainroam.core.connectivity import EdgeKind, edges_to_matrix
+from brainroam.core.covariates import CovariateEncoder
+from brainroam.data.cohort import Cohort
+from brainroam.errors import MethodError, UsageError, unknown
+from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.features import EdgeFeatures
+from brainroam.methods.naming import SEPARATOR, parse_name
+from brainroam.methods.registry import is_taken, method_info
+
+Input = Literal["edges", "series", "matrices", "table"]
+Judged: TypeAlias = Any  # a name, file.py:name, a MethodInfo, a Method class, an EstimatorMethod or an estimator
+SCORING = ("decision_function", "predict_proba")
+IN_A_FILE = ".py:"
+
+
+class EstimatorMethod(Method):
+    """An estimator of scikit-learn's kind as a method of a study.
+
+    Parameters
+    ----------
+    estimator : object
+        With ``fit`` and ``decision_function`` or ``predict_proba``. It is never fitted itself: every fit takes a clone
+        (a deep copy, where it has no ``get_params``).
+    input : {"edges", "series", "matrices", "table"}, optional
+        What X is: Pearson correlations (n, M) of all pairs of regions, missing ones at the mean of the training people;
+        the list of series (T_i, P); the correlations as matrices (n, P, P) with ones on the diagonal; or the covariates
+        of the study as numbers, missing ones at the training mean. By default edges, or series where the estimator's
+        tags say that it takes three-dimensional input only.
+
+    Attributes
+    ----------
+    model_ : object
+        The fitted clone.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
+    >>> mine = EstimatorMethod(RidgeClassifier(alpha=10), input="matrices")
+    >>> mine.fit(cohort)
+    Traceback (most recent call last):
+    ValueError: Found array with dim 3, while dim <= 2 is required by RidgeClassifier.
+    >>> EstimatorMethod(RidgeClassifier(alpha=10)).fit(cohort).score(cohort.without_labels()).shape
+    (36,)
+    """
+
+    def __init__(self, estimator: Any, input: Input | None = None) -> None:
+        _require_verbs(estimator)
+        self.estimator, self.input = estimator, _usual_input(estimator) if input is None else input
+        if self.input not in get_args(Input):
+            raise unknown("input of an estimator", input, get_args(Input))
+        self.edge_kinds = (EdgeKind(),) if self.input in ("edges", "matrices") else ()
+
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Fit a clone."""
+        model = _with_seed(_unfitted(self.estimator), seed)
+        self.features_, self.encoder_ = EdgeFeatures("pearson"), CovariateEncoder()
+        known = cohort.covariates()
+        self.covariates_ = [name for name in known if known[name].notna().any()]
+        if self.input == "table":
+            if not self.covariates_:
+                raise MethodError("input='table' gives the covariates of the study, and it has none; name some")
+            self.encoder_.fit(known[self.covariates_])
+        elif self.edge_kinds:
+            self.features_.fit_transform(cohort)
+        site = cohort.table["site"].to_numpy(dtype=str)
+        with _routing(model, "fit", {"site": site, "groups": site, **self._people(cohort)}) as asked, _seeded(seed):
+            fitted = model.fit(self._given(cohort), cohort.labels, **asked)
+        if fitted is None:
+            raise MethodError(f"{type(model).__name__}.fit returned None; end it with 'return self'")
+        self.model_ = fitted
+        return self
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """The decision function, or the probability of the condition."""
+        verb = next(name for name in SCORING if hasattr(self.model_, name))
+        with _routing(self.model_, verb, self._people(cohort)) as asked:
+            scores = np.asarray(getattr(self.model_, verb)(self._given(cohort), **asked))
+        if verb == "predict_proba":
+            if scores.shape != (len(cohort), 2):
+                raise MethodError(
+                    f"predict_proba returned shape {scores.shape} for {len(cohort)} people; return two columns, the "
+                    "probabilities of control and condition"
+                )
+            return scores[:, 1]
+        return scores
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays that the fitted estimator shows: attributes that end in ``_``, parts and weights included."""
+        state = dict(_arrays("", self.model_, set()))
+        if self.edge_kinds:
+            state["fill"] = self.features_.fill_
+        return state
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Refused: arrays do not make somebody else's estimator."""
+        raise UsageError(
+            f"a fitted {type(self.estimator).__name__} cannot be restored from arrays; keep it with skops or joblib"
+        )
+
+    def _given(self, cohort: Cohort) -> Any:
+        """X of these people."""
+        if self.input == "series":
+            return cohort.series
+        if self.input == "table":
+            values = self.encoder_.imputed(cohort.table)
+            return pd.DataFrame(values, columns=self.encoder_.names_)
+        edges = self.features_.transform(cohort)
+        return edges if self.input == "edges" else edges_to_matrix(edges) + np.eye(cohort.n_rois)
+
+    def _people(self, cohort: Cohort) -> dict[str, Any]:
+        """What else is known of people when they are scored too."""
+        table = cohort.table.reset_index(drop=True)
+        covariates = {"covariates": table[self.covariates_]} if self.covariates_ else {}
+        return covariates | ({"tr": table["tr"].to_numpy(dtype=float)} if table["tr"].notna().all() else {})
+
+
+def resolve(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> list[tuple[MethodInfo, dict[str, Any]]]:
+    """Everything that `evaluate` takes for methods, as what the registry knows of each and its fixed parameters.
+
+    Registered names, ``file.py:name``, `MethodInfo`, `Method` classes, `EstimatorMethod` and bare estimators; one of
+    them, several, or several under names of one's own.
+
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> [(info.name, fixed) for info, fixed in resolve(["core[budget=20]", RidgeClassifier()])]
+    [('core', {'budget': 20}), ('RidgeClassifier', {})]
+    >>> [info.name for info, _ in resolve({"mine": RidgeClassifier(), "core": "core"})]
+    ['mine', 'core']
+    """
+    if isinstance(methods, Mapping):
+        return [_renamed(str(name), *_resolve_one(method)) for name, method in methods.items()]
+    several = isinstance(methods, Sequence) and not isinstance(methods, str)
+    return [_resolve_one(method) for method in (methods if several else [methods])]
+
+
+def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
+    """What the registry would know of an estimator, by its class where it has no ``name``.
+
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> estimator_info(make_pipeline(StandardScaler(), RidgeClassifier())).name
+    'StandardScaler+RidgeClassifier'
+    """
+    method = method if isinstance(method, EstimatorMethod) else EstimatorMethod(method)
+    parts = [method.estimator, *(part for part in _settings(method.estimator).values() if hasattr(part, "fit"))]
+    drawn = any(_open_seeds(method.estimator)) or any(_package(part) not in ("sklearn", "brainroam") for part in parts)
+    return MethodInfo(
+        _usual_name(method.estimator) if name is None else name,
+        partial(EstimatorMethod, method.estimator, method.input),
+        f"{_usual_name(method.estimator)}, an estimator of the user's, on {method.input}",
+        stochastic=drawn,
+        estimator=method.estimator,
+    )
+
+
+def _resolve_one(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
+    if isinstance(method, str) and IN_A_FILE in method:
+        return _in_file(method)
+    if isinstance(method, str):
+        name, fixed = parse_name(method)
+        return method_info(name), fixed
+    if isinstance(method, MethodInfo):
+        return method, {}
+    if isinstance(method, type) and issubclass(method, Method):
+        return MethodInfo(method.__name__, method, method.__doc__ or ""), {}
+    if isinstance(method, Method) and not isinstance(method, EstimatorMethod):
+        raise UsageError(f"give the class {type(method).__name__}, or a MethodInfo, not an instance: every fold is new")
+    info = estimator_info(method)
+    return _renamed(info.name, info, {})
+
+
+def _renamed(name: str, info: MethodInfo, fixed: dict[str, Any]) -> tuple[MethodInfo, dict[str, Any]]:
+    """A method under a name of the user's, which must not be that of another one."""
+    if "[" in name or SEPARATOR in name or not name.strip():
+        raise UsageError(f"{name!r} cannot name a method: leave out brackets and {SEPARATOR!r}")
+    if is_taken(name) and (info.estimator is not None or name != info.name):
+        raise UsageError(f"{name!r} names a registered method; give yours another name: {{'my-{name}': ...}}")
+    return replace(info, name=name), fixed
+
+
+def _in_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
+    """The method that ``my_methods.py:pipeline`` names; it runs the code of that file."""
+    path, _, name = text.rpartition(":")
+    file = Path(path).expanduser().resolve()
+    if not file.is_file():
+        raise UsageError(f"{path} of {text!r} is not a file; write it as my_methods.py:pipeline")
+    module = _loaded(file, file.stat().st_mtime_ns)
+    if not hasattr(module, name):
+        raise unknown(f"name in {path}", name, [name for name in vars(module) if not name.startswith("_")])
+    found = getattr(module, name)
+    if isinstance(found, MethodInfo | str) or (isinstance(found, type) and issubclass(found, Method)):
+        return _resolve_one(found)
+    return _renamed(name, estimator_info(found() if isinstance(found, type) else found), {})
+
+
+@cache
+def _loaded(file: Path, changed: int) -> ModuleType:
+    """A file as a module; what it defines is sent to other processes by value, since they cannot import it."""
+    print(f"running the code of {file}", file=sys.stderr)
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules.setdefault(file.stem, module)
+    if sys.modules[file.stem] is not module and getattr(sys.modules[file.stem], "__file__", None) != str(file):
+        raise UsageError(f"{file.name} has the name of a module that is in use; rename the file")
+    sys.modules[file.stem] = module
+    sys.path.append(str(file.parent))  # as Python does for a script: for what it imports from beside it
+    spec.loader.exec_module(module)
+    cloudpickle.register_pickle_by_value(module)
+    return module
+
+
+def _require_verbs(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise UsageError(f"give an estimator, not its class: {estimator.__name__}()")
+    name = type(estimator).__name__
+    if not hasattr(estimator, "fit"):
+        raise UsageError(
+            f"a {name} has no fit(X, y); wrap a network by skorch, or in a class with fit and decision_function "
+            "(docs/tutorials/any-estimator.md)"
+        )
+    # What a search or a pipeline offers may depend on parts that are known after fit, so classes are asked as well.
+    if not any(hasattr(estimator, verb) or hasattr(type(estimator), verb) for verb in SCORING):
+        raise UsageError(
+            f"a {name} has neither decision_function nor predict_proba; a score is needed for each person, such as by "
+            "CalibratedClassifierCV, or SVC(probability=True)"
+        )
+
+
+def _usual_input(estimator: Any) -> Input:
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return "edges"
+    tags = get_tags(estimator).input_tags
+    return "series" if tags.three_d_array and not tags.two_d_array else "edges"
+
+
+def _usual_name(estimator: Any) -> str:
+    """Of its class; of its steps where it is a pipeline, and of what it searches or wraps."""
+    if hasattr(estimator, "steps"):
+        parts = [part for _, part in estimator.steps if part not in (None, "passthrough")]
+        return "+".join(map(_usual_name, parts))
+    inner = getattr(estimator, "estimator", None)
+    name = type(estimator).__name__
+    return f"{name}({_usual_name(inner)})" if hasattr(inner, "fit") else name
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    return estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+
+
+def _package(part: Any) -> str:
+    return type(part).__module__.partition(".")[0]
+
+
+def _open_seeds(estimator: Any) -> list[str]:
+    """Its parameters, and those of its parts, that take a seed and have none."""
+    settings = _settings(estimator)
+    return [name for name in settings if name.rpartition("__")[2] == "random_state" and settings[name] is None]
+
+
+def _unfitted(estimator: Any) -> Any:
+    try:
+        return clone(estimator, safe=False)
+    except (RuntimeError, TypeError) as error:
+        name = type(estimator).__name__
+        raise MethodError(
+            f"a {name} cannot be cloned for a fold: {error}; let __init__ store its parameters as they are, under "
+            "their own names, and do the rest in fit"
+        ) from error
+
+
+def _with_seed(model: Any, seed: int) -> Any:
+    seeds = dict.fromkeys(_open_seeds(model), seed)
+    return model.set_params(**seeds) if seeds else model
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """The generators that code without ``random_state`` draws from, set by the seed and put back afterwards."""
+    torch = sys.modules.get("torch")
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None  # noqa: NPY002
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  whatever somebody else's code draws from
+    if torch:
+        torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
+        if torch:
+            torch.set_rng_state(before[2])
+
+
+@contextmanager
+def _routing(model: Any, verb: str, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What of ``known`` a verb of the model asks for; scikit-learn passes it on to parts of the model meanwhile.
+
+    A part asks by ``set_fit_request(site=True)``; a model that has no parts also by a parameter of that name.
+    """
+    with config_context(enable_metadata_routing=True):
+        routing = get_routing_for_object(model)
+        asked = set(routing.consumes(verb, known))
+        if not isinstance(routing, MetadataRouter):
+            asked |= known.keys() & inspect.signature(getattr(model, verb)).parameters.keys()
+        yield {name: value for name, value in known.items() if name in asked}
+
+
+def _arrays(name: str, part: Any, seen: set[int]) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of numbers in a fitted object and its parts."""
+    if id(part) in seen:
+        return
+    seen.add(id(part))
+    if isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
+        yield name, part
+    elif hasattr(part, "state_dict"):
+        for key, value in part.state_dict().items():
+            if hasattr(value, "detach"):
+                yield f"{name}.{key}", value.detach().cpu().numpy()
+    elif isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
+        for k, item in enumerate(part):
+            yield from _arrays(f"{name}.{k}", item, seen)
+    elif not name or hasattr(part, "fit"):
+        learned: Callable[[str], bool] = (
+            (lambda key: key == "steps" or (key.endswith("_") and key[0] != "_"))
+            if hasattr(part, "get_params")
+            else (lambda key: True)
+        )
+        for key, value in getattr(part, "__dict__", {}).items():
+            if learned(key):
+                yield from _arrays(f"{name}.{key}".lstrip("."), value, seen)
