@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.runner import compare as compare
+    from brainroam.evaluation.splits import LeaveOneInstitutionOut as LeaveOneInstitutionOut
+    from brainroam.evaluation.splits import LeaveOneSiteOut as LeaveOneSiteOut
+    from brainroam.evaluation.splits import SiteHalves as SiteHalves
     from brainroam.evaluation.stats.paired import compare_sites as compare_sites
     from brainroam.evaluation.stats.verdict import next_site as next_site
     from brainroam.methods.adapter import EstimatorMethod as EstimatorMethod
@@ -30,7 +33,10 @@ _HOME = {
     "Cohort": "data.cohort",
     "CoreClassifier": "core.classifier",
     "EstimatorMethod": "methods.adapter",
+    "LeaveOneInstitutionOut": "evaluation.splits",
+    "LeaveOneSiteOut": "evaluation.splits",
     "SiteDeconfounder": "core.deconfound",
+    "SiteHalves": "evaluation.splits",
     "compare": "evaluation.runner",
     "compare_sites": "evaluation.stats.paired",
     "evaluate": "audit.gate",

@@ -3,9 +3,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import cross_val_score
 
+import brainroam
 from brainroam.errors import DataError, UsageError
 from brainroam.evaluation.splits import SiteStratifiedKFold, folds
 
@@ -131,3 +133,33 @@ def test_errors_say_what_is_missing_and_what_to_do():
         list(folds(table[table["site"] == "UM"], "loso"))
     with pytest.raises(DataError, match="cannot be split into 5 folds"):
         list(folds(table.head(4), "cv"))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "column", "splitter"),
+    [
+        ("loso", "site", brainroam.LeaveOneSiteOut()),
+        ("loio", "institution", brainroam.LeaveOneInstitutionOut()),
+        ("halves", "site", brainroam.SiteHalves(n_repeats=2)),
+    ],
+)
+def test_the_public_splitters_are_the_folds_of_a_study(protocol, column, splitter):
+    table = metadata().assign(group=[f"F{i % 40}" for i in range(90)])  # families across sites
+    ours = [(fold.train.tolist(), fold.test.tolist()) for fold in folds(table, protocol, n_repeats=2)]
+    split = [(a.tolist(), b.tolist()) for a, b in splitter.split(table, table["label"], groups=table[column])]
+    assert split == ours and len(split) == splitter.get_n_splits(table, table["label"], table[column])
+    assert all(set(table["group"][train]).isdisjoint(table["group"][test]) for train, test in split)
+    X, y = np.zeros((90, 1)), table["label"]
+    scores = cross_val_score(DummyClassifier(), X, y, groups=table[column], cv=splitter)
+    with config_context(enable_metadata_routing=True):
+        routed = cross_val_score(DummyClassifier(), X, y, params={"groups": table[column]}, cv=splitter)
+    assert len(scores) == len(split) and np.array_equal(scores, routed)
+
+
+def test_the_public_splitters_refuse_what_would_leak():
+    X, y = np.zeros((4, 1)), [0, 1, 0, 1]
+    for site, noun in [(["NYU", "nyu ", "UM", "UM"], "names"), (["A", None, "B", "B"], "missing"), (None, "groups")]:
+        with pytest.raises((DataError, UsageError), match=noun):
+            list(brainroam.LeaveOneSiteOut().split(X, y, groups=site))
+    split = brainroam.LeaveOneInstitutionOut(by_name=True).split(X, y, groups=["UM_1", "UM_2", "A", "B"])
+    assert [test.tolist() for _, test in split] == [[2], [3], [0, 1]]

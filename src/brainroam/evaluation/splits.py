@@ -20,7 +20,7 @@ from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
 
 from brainroam.data.groups import group_codes, left_out_note, without_relatives
 from brainroam.data.names import institutions_by_name, refuse_aliases, shared_institutions
-from brainroam.errors import DataError, listed, unknown
+from brainroam.errors import DataError, UsageError, listed, unknown
 
 UNITS = {"loso": "site", "loio": "institution", "halves": "site", "cv": "in-distribution fold"}
 TITLES = {
@@ -75,7 +75,7 @@ class SiteStratifiedKFold(BaseCrossValidator):
         label, site = np.asarray(y), np.asarray(groups, dtype=str)
         if not 2 <= self.n_splits <= len(label):
             raise DataError(f"{len(label)} people cannot be split into {self.n_splits} folds; choose 2 or more, fewer")
-        codes = group_codes(X) if isinstance(X, pd.DataFrame) else None
+        codes = _codes(X)
         for repeat in range(self.n_repeats):
             shuffle = np.random.default_rng([self.random_state, repeat]).random(len(label))
             order = np.lexsort((shuffle, site, label))
@@ -85,6 +85,117 @@ class SiteStratifiedKFold(BaseCrossValidator):
                 continue
             for k in range(self.n_splits):
                 yield np.sort(order[k :: self.n_splits])
+
+
+class LeaveOneSiteOut(LeaveOneGroupOut):
+    """Every site is held out once: ``groups`` are the sites. What it measures is the next site.
+
+    As scikit-learn's ``LeaveOneGroupOut``, with three leaks closed: one site under two spellings ("NYU", "nyu ") is
+    refused, a missing site too, and where ``X`` is a table with the column ``group`` (families, people with several
+    scans) whoever is related to somebody held out is left out of training.
+
+    Examples
+    --------
+    >>> site = np.array(["A", "A", "B", "C"])
+    >>> [test.tolist() for train, test in LeaveOneSiteOut().split(np.zeros((4, 1)), groups=site)]
+    [[0, 1], [2], [3]]
+    """
+
+    unit = "site"
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of sites."""
+        return len(np.unique(self._units(groups)))
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Positions of the people to train on and of those held out."""
+        for fold in self.folds(X, groups):
+            yield fold.train, fold.test
+
+    def folds(self, X: Any, groups: Any) -> Iterator["Fold"]:
+        """The folds by name."""
+        units, codes = self._units(groups), _codes(X)
+        if len(np.unique(units)) < 2:
+            raise DataError(
+                f"leaving one {self.unit} out needs at least two, and everybody is at {str(units[0])!r}; "
+                "add people from elsewhere, or use in-distribution folds (cv)"
+            )
+        for train, test in super().split(units, groups=units):
+            yield _without_relatives(str(units[test[0]]), train, test, codes)
+
+    def _units(self, groups: Any) -> np.ndarray:
+        return _group_names(groups, self.unit)
+
+
+class LeaveOneInstitutionOut(LeaveOneSiteOut):
+    """Every institution is held out once, with all its scanners: ``groups`` are the institutions.
+
+    Two scanners of one hospital are not two hospitals: what a model learns at ``UM_1`` helps at ``UM_2``. With
+    ``by_name=True``, ``groups`` are sites, and those that are named like one institution are held out together.
+
+    Examples
+    --------
+    >>> site = np.array(["UM_1", "UM_2", "NYU", "NYU"])
+    >>> split = LeaveOneInstitutionOut(by_name=True).split(np.zeros((4, 1)), groups=site)
+    >>> [test.tolist() for train, test in split]
+    [[2, 3], [0, 1]]
+    """
+
+    unit = "institution"
+
+    def __init__(self, by_name: bool = False) -> None:
+        self.by_name = by_name
+
+    def _units(self, groups: Any) -> np.ndarray:
+        if not self.by_name:
+            return super()._units(groups)
+        site = _group_names(groups, "site")
+        return pd.Series(site).map(institutions_by_name(np.unique(site))).to_numpy(dtype=str)
+
+
+class SiteHalves(LeaveOneGroupOut):
+    """A random half of the sites is held out, then the other half; repeatedly. ``groups`` are the sites.
+
+    It measures the next site for a model of half as many sites, and its repeats show how much the choice of sites
+    matters. Sites with both classes are dealt first, so that each half can be learned from. Repeat r is the same
+    whatever ``n_repeats``; relatives as in `LeaveOneSiteOut`.
+
+    Examples
+    --------
+    >>> site, y = np.repeat(["A", "B", "C", "D"], 2), np.tile([0, 1], 4)
+    >>> [sorted(set(site[test].tolist())) for train, test in SiteHalves(n_repeats=1).split(y, y, groups=site)]
+    [['B', 'D'], ['A', 'C']]
+    """
+
+    def __init__(self, n_repeats: int = 10, random_state: int = 0) -> None:
+        self.n_repeats, self.random_state = n_repeats, random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Two for each repeat."""
+        return 2 * self.n_repeats
+
+    def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Positions of the people to train on and of those held out."""
+        for fold in self.folds(X, y, groups):
+            yield fold.train, fold.test
+
+    def folds(self, X: Any, y: Any, groups: Any) -> Iterator["Fold"]:
+        """The folds by name."""
+        site, label, codes = _group_names(groups, "site"), np.asarray(y), _codes(X)
+        names = np.unique(site)
+        one_class = np.array([len(np.unique(label[site == name])) < 2 for name in names])
+        if (~one_class).sum() < 4:
+            raise DataError(
+                f"halves of the sites need at least four sites with both classes, and there are {(~one_class).sum()}; "
+                "leave one site out at a time instead (loso)"
+            )
+        for repeat in range(self.n_repeats):
+            shuffle = np.random.default_rng([self.random_state, repeat]).random(len(names))
+            order = names[np.lexsort((shuffle, one_class))]
+            for letter, half in (("A", order[::2]), ("B", order[1::2])):
+                tested = np.isin(site, half)
+                name = f"halves-{repeat + 1:02d}-{letter}"
+                yield _without_relatives(name, np.flatnonzero(~tested), np.flatnonzero(tested), codes)
 
 
 def folds(
@@ -124,26 +235,20 @@ def folds(
             yield Fold(f"repeat{i // n_splits + 1}-fold{i % n_splits + 1}", train, test)
         return
     if protocol == "halves":
-        yield from _halves(table, n_repeats, random_state)
-        return
-    if protocol == "loio" and "institution" not in table:
-        table = table.assign(institution=_by_name(table))
-    groups = _known(table, UNITS[protocol]).astype(str)
-    refuse_aliases(groups, UNITS[protocol])
-    if len(np.unique(groups)) < 2:
-        raise DataError(
-            f"leaving one {UNITS[protocol]} out needs at least two, and everybody is at {str(groups[0])!r}; "
-            "add people from elsewhere, or use in-distribution folds (cv)"
-        )
-    codes = group_codes(table)
-    for train, test in LeaveOneGroupOut().split(table, groups=groups):
-        yield _without_relatives(str(groups[test[0]]), train, test, codes)
+        halves = SiteHalves(n_repeats, random_state)
+        yield from halves.folds(table, _known(table, "label"), _known(table, "site"))
+    elif protocol == "loso":
+        yield from LeaveOneSiteOut().folds(table, _known(table, "site"))
+    elif "institution" in table:
+        yield from LeaveOneInstitutionOut().folds(table, _known(table, "institution"))
+    else:
+        _say_shared(table)
+        yield from LeaveOneInstitutionOut(by_name=True).folds(table, _known(table, "site"))
 
 
-def _by_name(table: pd.DataFrame) -> np.ndarray:
-    """Institutions as the names of sites suggest, with a warning; an error where they suggest none."""
-    site = _known(table, "site").astype(str)
-    shared = shared_institutions(np.unique(site))
+def _say_shared(table: pd.DataFrame) -> None:
+    """Warn of institutions that the names of sites suggest; an error where they suggest none."""
+    shared = shared_institutions(np.unique(_known(table, "site").astype(str)))
     if not shared:
         raise DataError(
             "the table has no column 'institution', and no two sites are named like one; add it, or choose another "
@@ -151,31 +256,24 @@ def _by_name(table: pd.DataFrame) -> np.ndarray:
         )
     each = listed(f"{name} ({', '.join(group)})" for name, group in shared.items())
     warnings.warn(f"no column 'institution': by the names of sites, {each} are one each", stacklevel=4)
-    return pd.Series(site).map(institutions_by_name(np.unique(site))).to_numpy()
 
 
-def _halves(table: pd.DataFrame, n_repeats: int, random_state: int) -> Iterator[Fold]:
-    """Deal the sites into two halves A and B, those with both classes first; test on A what B taught, then the reverse.
-
-    Both halves hold their share of sites with both classes, so that each can be learned from. Repeat r is the same
-    whatever ``n_repeats``.
-    """
-    site, label = _known(table, "site").astype(str), _known(table, "label")
-    refuse_aliases(site, "site")
-    names, codes = np.unique(site), group_codes(table)
-    one_class = np.array([len(np.unique(label[site == name])) < 2 for name in names])
-    if (~one_class).sum() < 4:
-        raise DataError(
-            f"halves of the sites need at least four sites with both classes, and there are {(~one_class).sum()}; "
-            "leave one site out at a time instead (loso)"
+def _group_names(groups: Any, unit: str) -> np.ndarray:
+    """The site or institution of everybody as text."""
+    if groups is None:
+        raise UsageError(
+            f"give the {unit} of everybody: split(X, y, groups={unit}), or groups={unit} where scikit-learn splits"
         )
-    for repeat in range(n_repeats):
-        shuffle = np.random.default_rng([random_state, repeat]).random(len(names))
-        order = names[np.lexsort((shuffle, one_class))]
-        for letter, half in (("A", order[::2]), ("B", order[1::2])):
-            tested = np.isin(site, half)
-            name = f"halves-{repeat + 1:02d}-{letter}"
-            yield _without_relatives(name, np.flatnonzero(~tested), np.flatnonzero(tested), codes)
+    values = np.asarray(groups, dtype=object)
+    if pd.isna(values).any():
+        raise DataError(f"the {unit} is missing for person {listed(np.flatnonzero(pd.isna(values)))}; give a name")
+    refuse_aliases(values, unit)
+    return values.astype(str)
+
+
+def _codes(X: Any) -> np.ndarray | None:
+    """Who belongs together, where X is a table that says so."""
+    return group_codes(X) if isinstance(X, pd.DataFrame) else None
 
 
 def _without_relatives(name: str, train: np.ndarray, test: np.ndarray, codes: np.ndarray | None) -> Fold:

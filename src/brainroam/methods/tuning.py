@@ -66,6 +66,7 @@ class Selected(Method):
     """
 
     familiarity_: Familiarity | None = None
+    model_: Any
 
     def __init__(self, info: MethodInfo, tuning: str = STANDARD_TUNING, /, **fixed: Any) -> None:
         if tuning not in TUNINGS:
