@@ -53,7 +53,9 @@ def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
     series = cohort.series
     shortest, longest = min(map(len, series)), max(map(len, series))
     for k, i in enumerate(people):
-        series[i] = np.resize(series[i], (longest + 1 if k % 2 else max(shortest - 1, 2), cohort.n_rois))
+        length = longest + 1 if k % 2 else max(shortest - 1, 2)
+        # The scan again and again, a little louder all the time: exact copies of volumes would be dropped.
+        series[i] = np.resize(series[i], (length, cohort.n_rois)) * np.linspace(1, 1.1, length)[:, None]
     return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names)
 
 
