@@ -13,18 +13,19 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import LeaveOneGroupOut, cross_validate
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from brainroam import ChampionClassifier, CoreClassifier, SiteDeconfounder, make_cohort
+from brainroam import ChampionClassifier, CoreClassifier, SiteDeconfounder, SiteScorer, make_cohort
 from brainroam.core.connectivity import TangentEdges, pearson_edges
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.errors import DataError
-from brainroam.evaluation.scorer import AucScorer
 
+SITES = LeaveOneGroupOut()
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {}  # estimator -> check -> reason
 
 
@@ -109,7 +110,8 @@ def class_gap(values, y):
 
 def test_in_a_pipeline_y_is_never_taken_for_a_covariate():
     edges, y, _, _ = planted()
-    values = make_pipeline(FunctionTransformer(), SiteDeconfounder()).fit_transform(edges, y)
+    with pytest.warns(UserWarning, match="neither site nor covariates"):
+        values = make_pipeline(FunctionTransformer(), SiteDeconfounder()).fit_transform(edges, y)
     assert class_gap(values, y) == pytest.approx(1.0, abs=0.15)
     with pytest.raises(TypeError, match="positional"):
         SiteDeconfounder().fit(edges, y, y)
@@ -171,15 +173,32 @@ def test_what_scikit_learns_own_scorer_can_do(cohort):
     pipeline = make_pipeline(FunctionTransformer(pearson_edges), SiteDeconfounder(), RidgeClassifier())
     with sklearn.config_context(enable_metadata_routing=True):
         theirs = cross_validate(ChampionClassifier(), cohort.series, people["label"], scoring="roc_auc", **split)
-        ours = cross_validate(ChampionClassifier(), cohort.series, people["label"], scoring=AucScorer(), **split)
+        ours = cross_validate(ChampionClassifier(), cohort.series, people["label"], scoring=SiteScorer(), **split)
         np.testing.assert_allclose(theirs["test_score"], ours["test_score"])
         with pytest.raises(DataError, match=r"covariate\(s\) age used in training are absent"):
             cross_validate(pipeline, cohort.series, people["label"], scoring="roc_auc", **split)
-        scores = cross_validate(pipeline, cohort.series, people["label"], scoring=AucScorer(), **split)["test_score"]
+        scores = cross_validate(pipeline, cohort.series, people["label"], scoring=SiteScorer(), **split)["test_score"]
         assert scores.shape == (3,) and np.isfinite(scores).all()
         del split["params"]["covariates"]
         plain = cross_validate(pipeline, cohort.series, people["label"], scoring="roc_auc", **split)["test_score"]
         assert plain.shape == (3,) and np.isfinite(plain).all()
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "balanced_accuracy", "average_precision", "neg_brier_score"])
+def test_our_scorers_of_scikit_learns_names_give_its_numbers(cohort, metric):
+    """Where scikit-learn's own can score, the same; where a pipeline needs covariates, numbers instead of nan."""
+    people, clf = cohort.table, fitted(ChampionClassifier(), cohort)
+    theirs = get_scorer(metric)(clf, cohort.series, people["label"])
+    assert SiteScorer(metric)(clf, cohort.series, people["label"], covariates=people[["age"]]) == pytest.approx(theirs)
+    edges = np.nan_to_num(pearson_edges(cohort.series))
+    given = {"site": people["site"], "covariates": people[["age"]], "groups": people["site"]}
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(SiteDeconfounder(), LogisticRegression())
+        scores = cross_val_score(pipeline, edges, people["label"], params=given, scoring=SiteScorer(metric), cv=SITES)
+        assert scores.shape == (3,) and np.isfinite(scores).all()
+        with pytest.raises(DataError, match=metric):
+            options = {"scoring": metric, "cv": SITES, "error_score": "raise"}
+            cross_val_score(pipeline, edges, people["label"], params=given, **options)
 
 
 def test_score_passes_covariates_on(cohort):
@@ -203,8 +222,8 @@ def test_our_scorer_knows_which_word_is_the_condition(cohort):
         by_word = ChampionClassifier().fit(cohort.series, words, site=people["site"], covariates=people[["age"]])
     assert by_word.classes_.tolist() == ["TD", "ASD"]
     known = {"covariates": people[["age"]]}
-    expected = AucScorer()(by_number, cohort.series, people["label"], **known)
-    assert AucScorer()(by_word, cohort.series, words, **known) == expected > 0.5
+    expected = SiteScorer()(by_number, cohort.series, people["label"], **known)
+    assert SiteScorer()(by_word, cohort.series, words, **known) == expected > 0.5
 
 
 def test_edges_of_matrices_are_refused_by_every_entrance():

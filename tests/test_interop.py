@@ -14,12 +14,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Bunch
 
-from brainroam import ChampionClassifier, CoreClassifier, make_cohort
+from brainroam import ChampionClassifier, CoreClassifier, SiteScorer, make_cohort
 from brainroam.core.connectivity import edges_to_matrix, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.readers.bunch import cohort_from_bunch
 from brainroam.errors import DataError
-from brainroam.evaluation.scorer import AucScorer
 from brainroam.report.relmats import write_relmats
 
 
@@ -60,7 +59,7 @@ def test_cross_validate_leaves_sites_out(routing, cohort, make):
     people = cohort.table
     known = metadata(people)
     found = cross_validate(
-        make(), cohort.series, people["label"], cv=LeaveOneGroupOut(), params=known, scoring=AucScorer()
+        make(), cohort.series, people["label"], cv=LeaveOneGroupOut(), params=known, scoring=SiteScorer()
     )
     np.testing.assert_allclose(found["test_score"], by_hand(make, cohort))
 
@@ -107,7 +106,7 @@ def test_the_pipeline_leaves_sites_out(routing, cohort):
         people["label"],
         cv=LeaveOneGroupOut(),
         params=metadata(people),
-        scoring=AucScorer(),
+        scoring=SiteScorer(),
         error_score="raise",
     )
     assert found["test_score"].shape == (4,)

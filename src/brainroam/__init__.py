@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.runner import compare as compare
+    from brainroam.evaluation.scorer import SiteScorer as SiteScorer
     from brainroam.evaluation.splits import LeaveOneInstitutionOut as LeaveOneInstitutionOut
     from brainroam.evaluation.splits import LeaveOneSiteOut as LeaveOneSiteOut
     from brainroam.evaluation.splits import SiteHalves as SiteHalves
@@ -37,6 +38,7 @@ _HOME = {
     "LeaveOneSiteOut": "evaluation.splits",
     "SiteDeconfounder": "core.deconfound",
     "SiteHalves": "evaluation.splits",
+    "SiteScorer": "evaluation.scorer",
     "compare": "evaluation.runner",
     "compare_sites": "evaluation.stats.paired",
     "evaluate": "audit.gate",

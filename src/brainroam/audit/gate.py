@@ -81,9 +81,7 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
 def _verdict(item: MethodCandidate, people: Cohort, processes: FreshProcesses) -> tuple[str, bool]:
     """In words, and whether a leak was found."""
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "volumes without signal")  # of people whom the checks spoil
-            checks = list(leak_checks(item, people, processes))
+        checks = list(leak_checks(item, people, processes))
     except Exception as error:  # whatever a method of somebody else raises, it raises in the study too
         return f"could not be done: {type(error).__name__}: {error}", False
     failed = [f"{check.name} ({check.evidence})" for check in checks if check.passed is False]

@@ -200,7 +200,8 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
             raise DataError(
                 f"the covariate(s) {', '.join(absent)} used in training are absent; give the column(s), "
                 "with missing values where unknown (they then stand at the training mean); scikit-learn's own scorers "
-                "cannot pass them on, brainroam.evaluation.scorer.AucScorer can"
+                "cannot pass them on, brainroam.SiteScorer('roc_auc', 'balanced_accuracy', 'average_precision' or "
+                "'neg_brier_score') can"
             )
 
     def _where(self, flags: np.ndarray) -> str:

@@ -142,6 +142,13 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         cache : Cache, optional
             Where the fits of the very same site data are remembered between calls.
         """
+        if site is None and covariates is None:
+            warnings.warn(
+                "SiteDeconfounder got neither site nor covariates and removes nothing but the mean of everybody; in a "
+                "pipeline, turn on metadata routing, sklearn.set_config(enable_metadata_routing=True), and pass them: "
+                "fit(X, y, site=..., covariates=...)",
+                stacklevel=2,
+            )
         edges = self._matrix(X, reset=True)
         self.fit_sites(edges, covariates, site, y, cache)
         self.residuals_ = self.site_residuals(edges, np.arange(len(edges)))

@@ -1,40 +1,76 @@
-"""A scorer for scikit-learn that passes covariates on to the estimator."""
+"""Scorers for scikit-learn that pass covariates on to the estimator, by the names of scikit-learn's own."""
 
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, balanced_accuracy_score, brier_score_loss, roc_auc_score
+
+from brainroam.errors import unknown
 
 
-class AucScorer(BaseEstimator):
-    """AUC at a held-out site, with the covariates of its people: a scorer for scikit-learn.
+def _of_score(metric: Any) -> Any:
+    def measure(estimator: Any, condition: np.ndarray, X: Any, known: dict[str, Any]) -> float:
+        if hasattr(estimator, "decision_function"):
+            return metric(condition, estimator.decision_function(X, **known))
+        return metric(condition, estimator.predict_proba(X, **known)[:, 1])
 
-    scikit-learn's own scorers cannot pass covariates on to the estimator, so that people would be read at the mean
-    covariates of the training people. This one does, when metadata routing is on.
+    return measure
+
+
+def _balanced_accuracy(estimator: Any, condition: np.ndarray, X: Any, known: dict[str, Any]) -> float:
+    return balanced_accuracy_score(condition, np.asarray(estimator.predict(X, **known)) == estimator.classes_[1])
+
+
+def _neg_brier_score(estimator: Any, condition: np.ndarray, X: Any, known: dict[str, Any]) -> float:
+    return -brier_score_loss(condition, estimator.predict_proba(X, **known)[:, 1])
+
+
+METRICS = {
+    "roc_auc": _of_score(roc_auc_score),
+    "balanced_accuracy": _balanced_accuracy,
+    "average_precision": _of_score(average_precision_score),
+    "neg_brier_score": _neg_brier_score,
+}
+
+
+class SiteScorer(BaseEstimator):
+    """A measure at a held-out site, with the covariates of its people: a scorer for scikit-learn.
+
+    scikit-learn's own scorers of the same names cannot pass covariates on to the estimator, so that a pipeline that
+    needs them fails (a score of ``nan``), and others read people at the mean covariates of the training people. They
+    also sort labels: with words, TD would be taken for the condition because it comes after ASD. This one passes
+    covariates on when metadata routing is on, and takes the estimator's second class for the condition.
+
+    Parameters
+    ----------
+    metric : {"roc_auc", "balanced_accuracy", "average_precision", "neg_brier_score"}
 
     Examples
     --------
     >>> import sklearn, brainroam
-    >>> from sklearn.model_selection import LeaveOneGroupOut, cross_validate
+    >>> from sklearn.model_selection import cross_val_score
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=10)
     >>> people = cohort.table
     >>> known = {"site": people["site"], "covariates": people[["age", "sex"]], "groups": people["site"]}
     >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     scores = cross_validate(brainroam.ChampionClassifier(), cohort.series, people["label"],
-    ...                             cv=LeaveOneGroupOut(), params=known, scoring=AucScorer())
-    >>> scores["test_score"].shape
+    ...     scores = cross_val_score(brainroam.ChampionClassifier(), cohort.series, people["label"], params=known,
+    ...                              cv=brainroam.LeaveOneSiteOut(), scoring=SiteScorer("balanced_accuracy"))
+    >>> scores.shape
     (4,)
     """
 
     __metadata_request__score: ClassVar = {"covariates": True}
 
+    def __init__(self, metric: str = "roc_auc") -> None:
+        self.metric = metric
+
     def score(self, estimator: Any, X: Any, y: Any, covariates: Any = None) -> float:
-        """Area under the ROC curve of the estimator's decision function, or of its probability."""
+        """The measure of the estimator on these people."""
+        if self.metric not in METRICS:
+            raise unknown("metric", self.metric, METRICS)
         known = {} if covariates is None else {"covariates": covariates}
-        condition = np.asarray(y) == estimator.classes_[1]  # roc_auc_score sorts labels, and TD comes after ASD
-        if hasattr(estimator, "decision_function"):
-            return float(roc_auc_score(condition, estimator.decision_function(X, **known)))
-        return float(roc_auc_score(condition, estimator.predict_proba(X, **known)[:, 1]))
+        condition = np.asarray(y) == estimator.classes_[1]
+        return float(METRICS[self.metric](estimator, condition, X, known))
 
     __call__ = score
