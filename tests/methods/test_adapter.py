@@ -312,3 +312,10 @@ def test_a_file_of_methods_stands_beside_ours(cohort, tmp_path):
     for wrong, noun in [("my_study_methods.py:pipelin", "pipeline"), ("absent.py:x", "file")]:
         with pytest.raises(UsageError, match=noun):
             resolve(str(tmp_path / wrong))
+
+
+def test_a_study_file_cannot_run_code(tmp_path):
+    (tmp_path / "evil.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "study.yaml").write_text(f"data: synthetic\nmethods: ['{tmp_path / 'evil.py'}:pipeline']\n")
+    result = CliRunner().invoke(app, ["loso", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "runs")])
+    assert result.exit_code == 2 and "would run code" in result.stderr and "it ran" not in result.output

@@ -37,6 +37,7 @@ Methods = Annotated[
     str | None,
     typer.Option(
         help="Names (see brainroam methods) with commas between; fixed parameters in brackets: 'core\\[budget=20]'. "
+        "Or a file of your own, my_methods.py:pipeline, whose code is run. "
         "By default those of the study file, or ours beside simple references.",
         metavar="A,B",
     ),

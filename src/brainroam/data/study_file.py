@@ -189,6 +189,12 @@ def read_study(path: str | Path) -> Study:
     except ValidationError as error:
         told = [_in_words(item, lines) for item in error.errors()]
         raise UsageError("\n".join(f"{path}{words}" for words in told)) from error
+    for name in study.methods:
+        if ".py:" in name:  # whoever opens somebody else's study file must not run their code by it
+            raise UsageError(
+                f"{path}, line {lines['methods']}: {name} would run code; a study file names registered methods, and "
+                f"files of code are named on the command line: brainroam loso {path.name} --methods {name}"
+            )
     return study.model_copy(update=_resolved(study, path.parent))
 
 
