@@ -277,6 +277,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
                 "n_sites": model.sets_.n_sites,
             },
             "configuration": model.configuration_,
+            **({"summary": task.info.summary} if task.info.estimator is not None else {}),  # no registry knows it
             "notes": [*filter(None, [task.fold.note]), *model.notes_],
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),

@@ -85,7 +85,8 @@ class Selected(Method):
         if self.info.self_selecting:
             self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self.fixed
             self._refit(cohort, seed)
-            self.inner_scores_ = self.model_.inner_scores_
+            with naming_errors(self.info.name):
+                self.inner_scores_ = self.model_.inner_scores_
         else:
             with naming_errors(self.info.name):
                 self._select(cohort, y, seed)

@@ -109,8 +109,11 @@ def _method(data: ReportData, name: str) -> MethodFact:
     registered, fixed = parse_name(bare_name(name))
     try:
         info = method_info(registered)
-    except BrainroamError:  # made by somebody else's plug-in, or an older version
-        return MethodFact(name, "not a method of this version of brainroam", "", (), seeds, ())
+    except BrainroamError:  # an estimator that evaluate was given, or somebody else's plug-in
+        told = (
+            run["summary"] for spec, run in data.results.records if spec.name == bare_name(name) and "summary" in run
+        )
+        return MethodFact(name, next(told, "not a method of this version of brainroam"), "", (), seeds, ())
     described = data.study.get("covariates")  # not in studies of earlier versions
     of_study = COVARIATES if described is None else [name for name, seen in described.items() if seen["used"]]
     covariates = covariates_used(info, fixed, of_study)
