@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from typer.testing import CliRunner
@@ -178,6 +179,13 @@ def test_an_estimator_that_cheats_is_caught_and_an_honest_one_passes(cohort, cap
     assert [check for check, verdict in zip(cheats, verdicts, strict=True) if f"{check} (" in verdict] == list(cheats)
     assert last.startswith("audit of honest: no leak found")
     assert not is_ours(estimator_info(honest)) and is_ours(estimator_info(brainroam.ChampionClassifier()))
+
+
+def test_an_estimator_that_needs_more_people_is_audited_with_everybody(capfd):
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=30, n_rois=8, seed=3)
+    neighbours = KNeighborsClassifier(25)  # of 60 training people, 30 in an inner fold, 20 of the few people
+    brainroam.evaluate(cohort, {"mine": neighbours}, tuning="fast", sites=cohort.sites[:1])
+    assert "audit of mine: no leak found by 9 checks with 90 people" in capfd.readouterr().err
 
 
 # -- identity

@@ -65,10 +65,9 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
     new = {key: item for key, item in keys.items() if key not in known}
     if not new:
         return
-    people = few(cohort)
     with FreshProcesses() as processes:
         for key, item in new.items():
-            known[key], leak = _verdict(item, people, processes)
+            known[key], leak = _verdict(item, cohort, processes)
             print(f"audit of {item.name}: {known[key]}", file=sys.stderr)
             if leak:
                 warnings.warn(f"{item.name} leaks, and its results cannot be believed: {known[key]}", stacklevel=4)
@@ -78,12 +77,17 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
 
 
 @one_thread()
-def _verdict(item: MethodCandidate, people: Cohort, processes: FreshProcesses) -> tuple[str, bool]:
-    """In words, and whether a leak was found."""
-    try:
-        checks = list(leak_checks(item, people, processes))
-    except Exception as error:  # whatever a method of somebody else raises, it raises in the study too
-        return f"could not be done: {type(error).__name__}: {error}", False
+def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, bool]:
+    """In words, and whether a leak was found; by few people, or by everybody where a method needs more."""
+    some, checks, problem = few(cohort), None, ""
+    for people in [some] if len(some) == len(cohort) or cohort.on_disk else [some, cohort]:
+        try:
+            checks = list(leak_checks(item, people, processes))
+            break
+        except Exception as error:  # whatever a method of somebody else raises, it raises in the study too
+            problem = f"{type(error).__name__}: {error}"
+    if checks is None:
+        return f"could not be done: {problem}", False
     failed = [f"{check.name} ({check.evidence})" for check in checks if check.passed is False]
     if failed:
         return f"{len(failed)} of {len(checks)} checks failed: {listed(failed)}", True
