@@ -102,8 +102,8 @@ def _epoch(people: int, regions: int, volumes: int, pathways: int) -> Callable[[
     # As many neighbours at any size, as the paper assumes: the regions grow with the pathways.
     wide = edge_pairs(max(regions, round(pathways / 8)))
     pairs = wide[np.sort(rng.choice(len(wide), pathways, replace=False))]
-    graph = PathwayGraph.of(line_graph(pairs, rng.normal(size=pathways)), np.zeros(pathways), "cpu")
+    graph = PathwayGraph.of(line_graph(pairs, rng.normal(size=pathways)))
     features = torch.as_tensor(rng.normal(size=(pathways, people, 3)), dtype=torch.float32)
     episode = Episode(features, torch.arange(people).remainder(2).float(), graph)
     network = GatedNetwork(hidden=16)
-    return lambda: train_network(network, [episode], 1, Schedule(budget=pathways / 2), 0)
+    return lambda: train_network(network, [episode], Schedule(budget=pathways / 2), epochs=1)

@@ -1,8 +1,8 @@
 """What an epoch of each method costs: processor seconds, and by how much the process grew at its peak.
 
 Each method runs in a process of its own on one core. An epoch is the difference between a long and a short fit, so that
-what happens once does not count. CORE trains one network for each inner site and one for everybody: an epoch is one
-pass of one of them.
+what happens once does not count. CORE trains one network for each group of training sites that it holds out and one
+for everybody: an epoch is one pass of one of them.
 """
 
 import multiprocessing
@@ -44,17 +44,18 @@ def measure(name: str, data: Path, epochs: int) -> Cost:
     """The cost of one method on a saved cohort; meant for a fresh process."""
     torch = extra("torch", "torch")
 
+    from brainroam.core.site_folds import GROUPS
     from brainroam.methods.registry import method_info
-    from brainroam.methods.tuning import inner_folds
 
     torch.set_num_threads(1)
     cohort, info = Cohort.load(data), method_info(name)
-    networks = 1 + len(list(inner_folds(cohort, "full", 0))) if info.self_selecting else 1
+    networks, settings = (1 + min(GROUPS, len(cohort.sites)), {"skip": "none"}) if info.self_selecting else (1, {})
     before = _peak_megabytes()
-    info.make(epochs=1).fit(cohort)  # features of the cohort are computed here, once
-    short, _ = _timed(info.make(epochs=1), cohort)
-    long, model = _timed(info.make(epochs=1 + epochs), cohort)
-    parameters = sum(p.numel() for p in getattr(model, "classifier_", model).network_.parameters())
+    info.make(epochs=1, **settings).fit(cohort)  # features of the cohort are computed here, once
+    short, _ = _timed(info.make(epochs=1, **settings), cohort)
+    long, model = _timed(info.make(epochs=1 + epochs, **settings), cohort)
+    network = model.classifier_.reading_.network if info.self_selecting else model.network_
+    parameters = sum(weights.numel() for weights in network.parameters())
     return Cost(name, parameters, (long - short) / epochs / networks, _peak_megabytes() - before)
 
 

@@ -1,15 +1,14 @@
 """What each part of the paper runs: configured methods under a protocol.
 
 The ablation and the sweeps are about parts of a network, so they are made on a network that was trained:
-``core-network`` (the paper's network and edges) for a fixed number of epochs. The same for ``core`` follows, where the
-network must earn its epochs on inner sites and may stay untrained.
+``core-network`` (the paper's network and edges) for a fixed number of epochs. The same for ``core`` follows, where
+held-out training sites decide how far the network is believed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from brainroam.errors import unknown
-from brainroam.evaluation.stats.families import ABLATION
 from brainroam.evaluation.studies import SWEEPS
 from brainroam.methods.naming import full_name
 
@@ -50,15 +49,19 @@ UNDONE: dict[str, dict[str, Any]] = {
     "literal orientation": {"orient": False},
     "joint training": {"train": "joint"},
     "r_site in training": {"train_residual": "site"},
-    "no skip connection": {"skip": "none"},
+    "network alone": {"skip": "none"},
     "Pearson edges": {"kind": "pearson", "robust": False},
     "64 hidden units": {"hidden": 64},
-    "literal profiles": {"stretch": None},
+    "literal profiles": {"profiles": True, "stretch": None},
     "each site's own slopes": {"slopes": "site"},
     "Huber contrasts": {"contrast": "huber"},
+    "all pathways in the network": {"max_pathways": None},
+    "constant rate, epochs chosen": {"updates": None, "learning_rate": 1e-3},
 }
 #: Of these, what ``core-network`` does differently from the paper.
-UNDONE_IN_NETWORK = tuple(name for name in UNDONE if name not in ("no skip connection", "Pearson edges"))
+UNDONE_IN_NETWORK = tuple(
+    name for name in UNDONE if name not in ("network alone", "Pearson edges", "constant rate, epochs chosen")
+)
 
 
 class Job(NamedTuple):
@@ -109,8 +112,9 @@ class Paper:
         return {"complete": self.network, **{what: self.variant(change) for what, change in WITHOUT.items()}}
 
     def core_ablation(self) -> dict[str, str]:
-        """``core`` complete, and without each part."""
-        return dict(zip(("complete", *WITHOUT), (full_name(name, self.fixed) for name in ABLATION), strict=True))
+        """``core`` with the profiles it goes without by default, and without each part."""
+        complete = {**self.fixed, "profiles": True}
+        return {what: full_name("core", complete | change) for what, change in {"complete": {}, **WITHOUT}.items()}
 
     def sweep(self, over: str) -> dict[tuple[int, ...], str]:
         """The trained network at each point of a sweep."""

@@ -46,7 +46,7 @@ def main() -> None:
 
 def looks_at(method: str) -> str:
     """What a method is given, in words."""
-    return "scaffold of edges, their fluctuation" if method == "core" else READ_SERIES.get(method, "Pearson edges")
+    return "scaffold of edges" if method == "core" else READ_SERIES.get(method, "Pearson edges")
 
 
 def auc(method: str, cohort: brainroam.Cohort, out: Path) -> str:

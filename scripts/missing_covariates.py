@@ -30,7 +30,6 @@ from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import Selected
 
-UNTRAINED = {"max_epochs": 0, "trial_sites": 1, "profiles": False}  # the scores of epochs=0, at a tenth of the cost
 HIDDEN = {"nothing": [], "age": ["age"], "sex": ["sex"], "age and sex": ["age", "sex"]}
 MODELS = (  # how what is missing in training is filled, what is missing there, and for which share of the people
     ("mean", "nothing", 0.0),
@@ -99,7 +98,7 @@ def with_covariates(cohort: brainroam.Cohort, values: pd.DataFrame) -> brainroam
 def fitted(cohort: brainroam.Cohort, values: pd.DataFrame, train: np.ndarray) -> Selected:
     """core of the training people."""
     known = with_covariates(cohort, values).subset(train)
-    return Selected(method_info("core"), "default", covariates=("known_age", "known_sex"), **UNTRAINED).fit(known)
+    return Selected(method_info("core"), "default", covariates=("known_age", "known_sex"), epochs=0).fit(known)
 
 
 def filled(cohort: brainroam.Cohort, known: pd.DataFrame, train: np.ndarray) -> tuple[pd.DataFrame, dict[str, float]]:

@@ -30,7 +30,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {}  # estimator -> check -> reaso
 
 
 def small_core():
-    return CoreClassifier(hidden=4, budget=3, max_epochs=1, tau_percentile=60, eta=0.5)
+    return CoreClassifier(hidden=4, budget=3, updates=4, tau_percentile=60, eta=0.5)
 
 
 @parametrize_with_checks(

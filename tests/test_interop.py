@@ -34,7 +34,7 @@ def routing():
 
 
 def small_core():
-    return CoreClassifier(hidden=4, budget=3, max_epochs=1, tau_percentile=60, eta=0.5)
+    return CoreClassifier(hidden=4, budget=3, updates=4, tau_percentile=60, eta=0.5)
 
 
 def metadata(people):

@@ -102,11 +102,11 @@ class PaperData:
         found = compare_methods(scores, predictions, reference, all_pairs=False).paired
         return found[found["against"] == reference].drop_duplicates("method").set_index("method")
 
-    def epochs(self, name: str) -> list[int]:
-        """Epochs for which the network of a variant of CORE was trained, fold by fold."""
+    def choices(self, name: str) -> list[dict[str, Any]]:
+        """What a variant of CORE decided about its network, fold by fold."""
         runs = self.results.records if self.results else ()
-        found = [result["explanation"].get("epochs") for spec, result in runs if _explains(spec, result, name)]
-        return [epochs for epochs in found if epochs is not None]
+        found = [result["explanation"].get("choice") for spec, result in runs if _explains(spec, result, name)]
+        return [choice for choice in found if choice]
 
     @cached_property
     def report(self) -> ReportData | None:

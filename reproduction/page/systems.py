@@ -110,7 +110,7 @@ def _why(name: str, gap: float) -> str:
     if method in PROXIES:
         return "this is our reading of a paper without public code, and no statement about it"
     if method == "core" and gap > 0:
-        return "core reads log edges and starts from a linear reading that the paper does not have"
+        return "core reads log edges, and where held-out sites say so a linear reading that the paper does not have"
     if method == LITERAL:
         return "read literally, pathways stronger and weaker in patients cancel in the readout"
     if method == NETWORK:

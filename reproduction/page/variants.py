@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from brainroam.core.choice import decision_told
 from brainroam.errors import listed
 from brainroam.report.figures import BLUE, GREY, INK, canvas
 from brainroam.report.section import Drawing
@@ -16,7 +17,7 @@ from reproduction.page.content import Block, Listing, Part
 from reproduction.page.data import PaperData
 from reproduction.page.published import CLAIMS
 
-UNTRAINED = "not trained in any fold: the linear reading alone"
+NOT_BELIEVED = "not believed in any fold: the linear reading alone"
 
 
 def ablation(data: PaperData) -> Part:
@@ -26,7 +27,7 @@ def ablation(data: PaperData) -> Part:
         f"The paper: {CLAIMS['ablation']}. Differences are ours, paired by site; Holm covers one table."
     ]
     blocks += _family(data, data.paper.ablation(), "ablation-network", network)
-    blocks += _family(data, data.paper.core_ablation(), "ablation-core", "core, whose network must earn its epochs")
+    blocks += _family(data, data.paper.core_ablation(), "ablation-core", "core, where held-out sites decide")
     return Part("figure-4ab", "Figures 4a and 4b: ablation", tuple(blocks))
 
 
@@ -37,7 +38,7 @@ def deviations(data: PaperData) -> Part:
         "negative difference means that our choice helps. The reasons for each stand on the fidelity page."
     ]
     blocks += _family(data, data.paper.deviations(), "deviations-core", "From core, one change undone at a time")
-    title = "From the paper's network (Pearson edges, no skip connection), one change undone at a time"
+    title = "From the paper's network (Pearson edges, no linear reading), one change undone at a time"
     blocks += _family(data, data.paper.network_deviations(), "deviations-network", title)
     return Part("deviations", "Which of our changes matters", tuple(blocks))
 
@@ -106,19 +107,20 @@ def _compared(data: PaperData, done: Mapping[str, str], reference: str) -> pd.Da
             row |= {key: found[key] for key in ("difference", "low", "high", "p_holm")}
             row |= {"low_points": 100 * found["low"], "high_points": 100 * found["high"]}
             row["won"] = f"{found['won']} of {found['n_sites']}"
-        rows.append(row | {"network": _trained(data.epochs(method))})
+        rows.append(row | {"network": _network(data.choices(method))})
     return pd.DataFrame(rows)
 
 
-def _trained(epochs: list[int]) -> str:
+def _network(choices: list[dict[str, Any]]) -> str:
     """What became of the network, in words."""
-    if not epochs:
+    if not choices:
         return "not recorded"
-    if max(epochs) == 0:
-        return UNTRAINED
-    trained = [count for count in epochs if count]
-    length = f"{min(trained)}" if len(set(trained)) == 1 else f"{min(trained)} to {max(trained)}"
-    return f"{length} epochs" + ("" if len(trained) == len(epochs) else f" in {len(trained)} of {len(epochs)} folds")
+    if not any(choice["network"] for choice in choices):
+        return NOT_BELIEVED
+    epochs = sorted({choice["epochs"] for choice in choices if "epochs" in choice})
+    length = "" if not epochs else f"{epochs[0]} epochs" if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]} epochs"
+    tried = any("gain" in choice for choice in choices)
+    return "; ".join(filter(None, [decision_told(choices) if tried else "alone", length]))
 
 
 def _best(data: PaperData, names: Mapping[str, str], published: str) -> str:

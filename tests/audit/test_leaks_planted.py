@@ -73,7 +73,7 @@ def failed(method, processes, people=None):
         "scaffold-ridge[eta=0.6]",
         "confounds",
         "majority",
-        "core[budget=2,hidden=4,max_epochs=1,tau_percentile=50,eta=0.6]",
+        "core[budget=2,hidden=4,updates=4,tau_percentile=50,eta=0.6]",
         planted.honest,
         planted.honest_decisions,
     ],
@@ -207,7 +207,7 @@ def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
 @pytest.mark.parametrize(
     "method",
     ["fc-ridge", "fc-logistic", "log-ridge", "tangent-ridge", "combat-ridge", "scaffold-ridge[eta=0.6]", "champion"]
-    + ["core[budget=2,hidden=4,max_epochs=1,tau_percentile=50,eta=0.6]"]
+    + ["core[budget=2,hidden=4,updates=4,tau_percentile=50,eta=0.6]"]
     + [f"{name}[epochs=1]" for name in ("gcn", "brainnettf", "deci")],
 )
 def test_our_own_methods_keep_nothing_from_fold_to_fold(method, processes):

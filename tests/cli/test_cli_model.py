@@ -18,7 +18,8 @@ from brainroam.methods.training_sketch import sketch
 from brainroam.report.explanation import Explanation
 from brainroam.utils.model_files import load_model
 
-SMALL = ("--set", "budget=3", "--set", "tau_percentile=60", "--set", "hidden=4", "--set", "epochs=1")
+SETTINGS = ("budget=3", "tau_percentile=60", "hidden=8", "updates=60", "skip=none")
+SMALL = tuple(word for setting in SETTINGS for word in ("--set", setting))
 
 
 def run(*arguments):
@@ -47,6 +48,7 @@ def place(tmp_path_factory):
     result = run("fit", place / "train.npz", "--out", place / "model", *SMALL)
     assert result.exit_code == 0, result.output
     assert "core fitted on 48 people of 4 sites" in said(result)
+    assert "core: the network is believed by 1.00" in said(result)
     return place
 
 
@@ -71,7 +73,7 @@ def test_predicting_for_the_people_of_the_training_is_said(place, tmp_path):
 def test_the_model_says_what_it_is(place):
     header = json.loads((place / "model" / "model.json").read_text())
     assert header["method"] == "core"
-    assert header["configuration"] == {"budget": 3, "tau_percentile": 60, "hidden": 4, "epochs": 1}
+    assert header["configuration"] == {"budget": 3, "tau_percentile": 60, "hidden": 8, "updates": 60, "skip": "none"}
     assert header["training"] == {
         "manifest_hash": Cohort.load(place / "train.npz").manifest_hash,
         "n_people": 48,
@@ -236,7 +238,7 @@ def test_coordinates_come_from_the_atlas():
         (["--set", "budgt=3"], 2, "unknown setting of core 'budgt'; did you mean 'budget'?"),
         (["--set", "budget"], 2, "not KEY=VALUE"),
         (["--set", "budget=4000"], 1, "gate budget K = 4000 exceeds"),
-        (["--set", "window=4000", "--set", "budget=3"], 1, "fewer volumes than one window of 4000"),
+        (["--set", "window=4000", "--set", "profiles=true"], 1, "fewer volumes than one window of 4000"),
         (["--set", 'covariates=["age","iq"]'], 2, "unknown covariate 'iq'"),
         (["--method", "coer"], 2, "did you mean 'core'"),
         (["--method", "site-only"], 2, "cannot predict at a site it was not trained on"),
@@ -270,7 +272,7 @@ def test_help_shows_an_example(command):
 
 def test_real_sites_end_to_end(abide_root, tmp_path):
     real = (abide_root, "--atlas", "aal")
-    quick = ("--set", "budget=20", "--set", "epochs=1")
+    quick = ("--set", "budget=20", "--set", "updates=4")
     fitted = run("fit", *real, "--sites", "CALTECH,OLIN,SBL,SDSU", "--out", tmp_path / "model", *quick)
     assert fitted.exit_code == 0, fitted.output
     assert "Caltech_0051478" in said(fitted)  # 65 of its 116 regions have no signal

@@ -112,24 +112,24 @@ def test_cv_and_leaving_institutions_out(tmp_path):
 
 
 class Constant(Majority):
-    def __init__(self, budget=80, window=30, stride=5):
-        self.budget, self.window, self.stride = budget, window, stride
+    def __init__(self, budget=80, window=30, stride=5, profiles=False):
+        self.budget, self.window, self.stride, self.profiles = budget, window, stride, profiles
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("ablate",), ["core", "core-no-cd", "core-no-pg", "core-no-sg", "core-no-tp"]),
+        (("ablate",), ["core", "core-no-cd", "core-no-pg", "core-no-sg", "core-tp"]),
         (("sweep", "--over", "budget"), sorted(f"core[budget={k}]" for k in (20, 40, 60, 80, 100, 120, 150, 200))),
         (
             ("sweep", "--over", "window"),
-            sorted(f"core[stride={s},window={w}]" for w in (20, 30, 40, 50, 60) for s in (1, 5, 10, 15)),
+            sorted(f"core[profiles=true,stride={s},window={w}]" for w in (20, 30, 40, 50, 60) for s in (1, 5, 10, 15)),
         ),
     ],
 )
 def test_the_studies_of_the_paper(monkeypatch, tmp_path, arguments, expected):
     registry.method_names()
-    for name in ("core", "core-no-cd", "core-no-pg", "core-no-sg", "core-no-tp"):
+    for name in ("core", "core-no-cd", "core-no-pg", "core-no-sg", "core-tp"):
         monkeypatch.setitem(registry._METHODS, name, MethodInfo(name, Constant, "a stand-in"))
     name, *rest = arguments
     result = run(name, "synthetic", *SMALL, *rest, "--held-out", "S01", "--out", tmp_path, "--json")

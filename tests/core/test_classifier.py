@@ -1,5 +1,7 @@
 """CORE from series to a prediction at an unseen site, on cohorts whose truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,13 +10,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from brainroam import make_cohort
+from brainroam.core.choice import Choice
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.saving import core_state
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError, UsageError
 
 Q = ["age", "sex"]
-SMALL = {"hidden": 4, "budget": 3, "tau_percentile": 60, "max_epochs": 1}
+SMALL = {"hidden": 4, "budget": 3, "tau_percentile": 60, "updates": 4}
+NETWORK = SMALL | {"skip": "none"}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def unseen(cohort):
 
 @pytest.fixture(scope="module")
 def model(train):
-    return fitted(train, hidden=8, budget=10, tau_percentile=90, epochs=2)
+    return fitted(train, hidden=8, budget=10, tau_percentile=90, updates=60, skip="none")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +84,7 @@ def test_with_labels_permuted_within_site_it_does_not(train, unseen):
         y = train.labels.copy()
         for name in np.unique(site):
             y[site == name] = rng.permutation(y[site == name])
-        clf = fitted(train, y, hidden=8, budget=10, tau_percentile=90, epochs=1)
+        clf = fitted(train, y, hidden=8, budget=10, tau_percentile=90, updates=20)
         aucs.append(roc_auc_score(unseen.labels, probability(clf, unseen)))
     assert abs(np.mean(aucs) - 0.5) < 0.15
 
@@ -99,7 +103,21 @@ def test_the_calibration_comes_from_sites_that_were_held_out(train, model):
 def test_one_person_is_predicted_as_in_a_batch(model, unseen):
     batch = probability(model, unseen)
     alone = [probability(model, unseen.subset([i])) for i in range(len(unseen))]
-    np.testing.assert_allclose(np.concatenate(alone), batch, atol=1e-7)
+    np.testing.assert_allclose(np.concatenate(alone), batch, rtol=0, atol=1e-12)
+
+
+def test_both_readings_are_added_by_the_choice_pathway_by_pathway(model, train, unseen):
+    linear, mixed = fitted(train, tau_percentile=90, epochs=0), fitted(train, tau_percentile=90, epochs=0)
+    mixed.set_reading(model.pathways_, Choice(0.3, 0.0, 0.01, 2.0, 0.5), model.reading_.network)
+    mixed.pathways_ = linear.pathways_
+    mixed.reading_ = replace(mixed.reading_, pathways=linear.pathways_)
+    views = ("decision_function", "pathway_contributions")
+    for view in views:
+        ours, theirs, found = (getattr(clf, view)(unseen.series, unseen.table[Q]) for clf in (linear, model, mixed))
+        np.testing.assert_allclose(found, 0.7 * ours / 2.0 + 0.3 * theirs / 0.5, rtol=1e-10, atol=1e-12)
+    batch = mixed.decision_function(unseen.series, unseen.table[Q])
+    alone = [mixed.decision_function([x], unseen.table[Q][i : i + 1])[0] for i, x in enumerate(unseen.series[:5])]
+    np.testing.assert_allclose(alone, batch[:5], rtol=0, atol=1e-12)
 
 
 def test_probabilities_are_probabilities(model, unseen):
@@ -130,7 +148,7 @@ def test_a_corrupted_held_out_site_changes_no_byte(cohort, model):
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(small):
-    first, again, other = (fitted(small, **SMALL, epochs=1, random_state=seed) for seed in (3, 3, 4))
+    first, again, other = (fitted(small, **NETWORK, random_state=seed) for seed in (3, 3, 4))
     assert content(first) == content(again)
     assert content(first) != content(other)
 
@@ -148,7 +166,7 @@ def test_parameters_round_trip_and_models_clone(model):
     assert CoreClassifier(**parameters).get_params() == parameters
     copy = clone(model).set_params(eta=0.8, hidden=3)
     assert (copy.eta, copy.hidden) == (0.8, 3)
-    assert not hasattr(copy, "network_")
+    assert not hasattr(copy, "reading_")
     with pytest.raises(NotFittedError):
         copy.predict_proba([np.zeros((50, 24))])
 
@@ -178,13 +196,14 @@ def test_a_grid_point_that_empties_the_scaffold_is_passed_over_and_recorded(smal
 
 
 def test_a_grid_point_that_was_validated_replaces_one_that_could_not_be(small, monkeypatch):
-    tried = CoreClassifier._tried
+    judge, calls = CoreClassifier._judge, []
 
-    def not_at_50(self, evidence, cohort, tau_percentile, eta):
-        folds, choice = tried(self, evidence, cohort, tau_percentile, eta)
-        return folds, None if tau_percentile == 50 else choice
+    def not_at_first(self, folds):
+        scores, choice, facts = judge(self, folds)
+        calls.append(folds)
+        return (np.full_like(scores, np.nan), choice, {"network": 0.0}) if len(calls) == 1 else (scores, choice, facts)
 
-    monkeypatch.setattr(CoreClassifier, "_tried", not_at_50)
+    monkeypatch.setattr(CoreClassifier, "_judge", not_at_first)
     assert fitted(small, **(SMALL | {"tau_percentile": [50, 60]})).chosen_["tau_percentile"] == 60
 
 
@@ -204,10 +223,11 @@ def test_an_empty_grid_is_named(small):
         {"kind": "pearson"},
         {"kind": "partial"},
         {"deconfounding": "pooled"},
-        {"profiles": False},
+        {"profiles": True},
+        {"profiles": True, "skip": "none"},
         {"prior_strength": 0.0},
         {"gated": False, "budget": 1000},
-        {"orient": False, "skip": "none", "train": "joint", "train_residual": "site", "kind": "pearson"},
+        {"orient": False, "skip": "none", "train": "joint", "train_residual": "site", "hidden": 8},
         {"skip": "sum"},
         {"train": "joint"},
         {"train_residual": "site"},
@@ -216,6 +236,9 @@ def test_an_empty_grid_is_named(small):
         {"huber_delta": 0.2},
         {"layers": 1, "temperature": 0.5},
         {"epochs": 0},
+        {"epochs": 2, "skip": "none"},
+        {"updates": None, "max_epochs": 2, "skip": "none"},
+        {"max_pathways": 5, "skip": "none"},
     ],
     ids=str,
 )
@@ -224,12 +247,12 @@ def test_every_variant_fits_and_predicts(small, variant):
     p = probability(clf, small)
     assert np.isfinite(p).all()
     assert p.std() > 0
-    if variant.get("gated") is False:
+    if variant.get("gated") is False or clf.chosen_["network"] == 0:
         assert (clf.gates(small.series, small.table[Q]) == 1).all()
 
 
 def test_windows_in_seconds_follow_the_repetition_time(small):
-    table, options = small.table, SMALL | {"window_seconds": 60.0, "stride_seconds": 10.0, "epochs": 1}
+    table, options = small.table, NETWORK | {"window_seconds": 60.0, "stride_seconds": 10.0, "profiles": True}
     clf = CoreClassifier(**options).fit(
         small.series, small.labels, site=table["site"], covariates=table[Q], tr=table["tr"]
     )
@@ -252,30 +275,32 @@ def with_series(cohort, i, x):
 def test_short_series_are_named(small):
     cohort = Cohort(with_series(small, 5, small.series[5][:20]), small.table)
     with pytest.raises(ShortSeriesError, match=r"person 5 \(20 volumes\)"):
-        fitted(cohort, **SMALL)
+        fitted(cohort, **SMALL, profiles=True)
     with pytest.raises(ShortSeriesError, match=r"S01_0006 \(20 volumes\)"):
-        CoreClassifier(**SMALL).fit_cohort(cohort, cohort.table[Q])
-    clf = fitted(small, **SMALL | {"epochs": 1})
+        CoreClassifier(**SMALL, profiles=True).fit_cohort(cohort, cohort.table[Q])
+    clf = fitted(small, **NETWORK, profiles=True)
     with pytest.raises(ShortSeriesError, match=r"person 0 \(20 volumes\)"):
         clf.predict_proba([small.series[0][:20]], small.table[Q][:1])
 
 
-def test_where_no_epoch_was_worth_it_nobody_is_asked_for_windows(small):
-    clf = fitted(small, **SMALL | {"epochs": 0})
-    assert clf.predict_proba([small.series[0][:20]], small.table[Q][:1]).shape == (1, 2)
+def test_without_profiles_or_a_network_nobody_is_asked_for_windows(small):
+    short = [small.series[0][:20]], small.table[Q][:1]
+    assert fitted(small, **NETWORK).predict_proba(*short).shape == (1, 2)
+    clf = fitted(small, **SMALL | {"epochs": 0, "profiles": True})
+    assert clf.predict_proba(*short).shape == (1, 2)
     with pytest.raises(UsageError, match="no embedding"):
         clf.embedding(small.series, small.table[Q])
 
 
 def test_short_series_can_be_left_out_of_training_and_read_without_profiles(small):
     cohort = Cohort(with_series(small, 5, small.series[5][:20]), small.table)
-    clf = fitted(cohort, **SMALL, on_short="exclude")
+    clf = fitted(cohort, **NETWORK, profiles=True, on_short="exclude")
     assert any("fewer volumes" in note and "person 5" in note for note in clf.notes_)
     assert len(clf.inner_scores_) == len(cohort)
     assert np.isnan(clf.inner_scores_[5])
     p = probability(clf, cohort)
     assert np.isfinite(p).all()
-    np.testing.assert_allclose(probability(clf, cohort.subset([5])), p[5:6], atol=1e-7)
+    np.testing.assert_allclose(probability(clf, cohort.subset([5])), p[5:6], rtol=0, atol=1e-12)
 
 
 def test_an_empty_scaffold_is_named(small):
@@ -291,10 +316,10 @@ def test_a_budget_beyond_the_scaffold_is_named_with_one_that_fits(small):
 
 
 def test_without_a_budget_half_of_a_small_scaffold_may_open(small):
-    free = {name: value for name, value in SMALL.items() if name != "budget"} | {"epochs": 2}
+    free = {name: value for name, value in NETWORK.items() if name != "budget"}
     half = len(fitted(small, **free).scaffold_.edges) / 2
     assert half < 80
-    weights = [fitted(small, **free, **k).network_.state_dict() for k in ({}, {"budget": half}, {"budget": 1})]
+    weights = [fitted(small, **free, **k).reading_.network.state_dict() for k in ({}, {"budget": half}, {"budget": 1})]
     same, other = ([bool((weights[0][n] == w[n]).all()) for n in w] for w in weights[1:])
     assert all(same) and not all(other)
 
@@ -305,10 +330,20 @@ def test_a_single_training_site_is_named(small):
 
 
 def test_two_sites_are_trained_jointly_and_this_is_recorded(small):
-    clf = fitted(small.select(["S01", "S02"]), **SMALL)
+    two = small.select(["S01", "S02"])
+    clf = fitted(two, **NETWORK)
     assert any("trained jointly" in note for note in clf.notes_)
     assert any("threshold is learned on the training people" in note for note in clf.notes_)
     assert np.isfinite(probability(clf, small)).all()
+    np.testing.assert_allclose(clf.inner_scores_, clf.decision_function(two.series, two.table[Q]), atol=1e-12)
+
+
+def test_without_a_site_to_hold_out_the_linear_reading_is_kept(small):
+    two = small.select(["S01", "S02"])
+    clf = fitted(two, **SMALL)
+    assert clf.chosen_["network"] == 0 and "gain" not in clf.chosen_ and "auc" not in clf.chosen_
+    assert any("threshold is learned on the training people" in note for note in clf.notes_)
+    np.testing.assert_allclose(clf.inner_scores_, clf.decision_function(two.series, two.table[Q]), atol=1e-12)
 
 
 def test_three_sites_can_be_held_out_but_not_twice(small):
@@ -426,7 +461,7 @@ def test_unknown_choices_name_the_nearest(small, wrong):
 def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(cohort):
     people = cohort.table
     columns = ["age", "sex"]
-    clf = CoreClassifier(budget=3, max_epochs=0, tau_percentile=60, hidden=4)
+    clf = CoreClassifier(budget=3, epochs=0, tau_percentile=60, hidden=4)
     clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[columns])
 
     def both(n):
@@ -440,16 +475,62 @@ def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(c
 # --- beyond the paper ------------------------------------------------------------------------------------------------
 
 
-def test_inner_sites_limits_how_many_are_held_out(small):
-    clf = fitted(small, **SMALL, inner_sites=2, random_state=3)
+@pytest.fixture(scope="module")
+def kinds():
+    """Cases of four kinds, each with pathways of its own: eight sites to learn from, four never seen."""
+    cohort = make_cohort(n_sites=12, n_per_site=40, n_rois=24, subtypes=4, effect=2.0, seed=0)
+    unseen = np.isin(cohort.table["site"], cohort.sites[8:])
+    return cohort.subset(~unseen), cohort.subset(unseen)
+
+
+def test_the_network_wakes_where_cases_differ_in_their_pathways(kinds):
+    train, unseen = kinds
+    aucs, site = [], unseen.table["site"].to_numpy()
+    for settings in ({}, {"epochs": 0}):
+        clf = CoreClassifier(**settings).fit_cohort(train, train.table[Q])
+        score = clf.decision_function(unseen.series, unseen.table[Q])
+        aucs.append(np.mean([roc_auc_score(unseen.labels[site == s], score[site == s]) for s in unseen.sites]))
+        if not settings:
+            assert clf.chosen_["network"] > 0.5
+            assert clf.chosen_["gain"] > 2 * clf.chosen_["gain_error"] > 0
+    assert aucs[0] > aucs[1] + 0.03
+
+
+def test_what_is_trained_for_a_held_out_group_uses_nothing_of_it(small, monkeypatch):
+    trained = {}
+
+    def keep(self, folds, left_out, epochs):
+        network = original(self, folds, left_out, epochs)
+        trained[left_out] = [value.numpy().tobytes() for value in network.state_dict().values()]
+        return network
+
+    original = CoreClassifier._trained
+    monkeypatch.setattr(CoreClassifier, "_trained", keep)
+    settings = {"hidden": 4, "tau_percentile": 60, "updates": 4, "skip": "none"}  # the gate budget follows the scaffold
+    fitted(small, **settings)
+    honest, table = dict(trained), small.table
+    here, rng = (table["site"] == "S02").to_numpy(), np.random.default_rng(0)
+    series = [rng.normal(size=x.shape) if bad else x for x, bad in zip(small.series, here, strict=True)]
+    table.loc[here, "age"] += 50
+    fitted(Cohort(series, table), np.where(here, 1 - small.labels, small.labels), **settings)
+    same = {tuple(group) for group in honest if honest[group] == trained[group]}
+    assert len(honest) == 5 and same == {("S02",)}
+
+
+def test_trials_limit_how_many_groups_are_held_out(small):
+    clf = fitted(small, **SMALL, trials=2, random_state=3)
     assert small.table["site"][np.isfinite(clf.inner_scores_)].nunique() == 2
     assert not any("never held out" in note for note in clf.notes_)
 
 
-@pytest.mark.parametrize("gate", [{"gated": False}, {"prior_strength": 3.0}, {"temperature": 0.5}])
-def test_before_training_the_gates_leave_the_ridge_as_it_was_solved(small, gate):
-    """Read through gates that it was not solved for, the ridge lost points at unseen sites."""
-    shared = {"epochs": 0, "inner_sites": 1, "tau_percentile": 50, "eta": 0.6}
+def test_a_network_alone_needs_training(small):
+    with pytest.raises(UsageError, match="epochs"):
+        fitted(small, **NETWORK | {"epochs": 0})
+
+
+@pytest.mark.parametrize("gate", [{"gated": False}, {"prior_strength": 3.0}, {"hidden": 3, "updates": 9}])
+def test_the_linear_reading_has_no_gates(small, gate):
+    shared = {"epochs": 0, "tau_percentile": 50, "eta": 0.6}
     one, other = fitted(small, **shared), fitted(small, **shared, **gate)
     scores = [clf.decision_function(small.series, covariates=small.table[Q]) for clf in (one, other)]
-    np.testing.assert_allclose(*scores, atol=1e-5)
+    np.testing.assert_array_equal(*scores)

@@ -10,12 +10,12 @@ from brainroam.core.linegraph import line_graph
 
 
 def scaffold(n=9, seed=0, order=None, dtype=torch.float64):
-    """A random line graph and skip weights, in double precision."""
+    """A random line graph, in double precision."""
     rng = np.random.default_rng(seed)
     pairs = edge_pairs(6)[np.sort(rng.permutation(15)[:n])]
-    consensus, skip = rng.normal(size=(2, n))
+    consensus = rng.normal(size=n)
     order = np.arange(n) if order is None else order
-    return PathwayGraph.of(line_graph(pairs[order], consensus[order]), skip[order], dtype=dtype)
+    return PathwayGraph.of(line_graph(pairs[order], consensus[order]), dtype=dtype)
 
 
 def dense(graph):
@@ -24,7 +24,7 @@ def dense(graph):
 
 
 def network(seed=0, **settings):
-    """A network in double precision whose every weight is random, also those that start at zero."""
+    """A network in double precision whose every weight is random, and larger than where training starts."""
     settings = {"channels": 3, "hidden": 5} | settings
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -47,7 +47,7 @@ def perceptron(module, x):
 
 def by_loops(net, h0, graph):
     """Logit, gates and z of every person, pathway by pathway."""
-    h0, prior, skip = h0.numpy(), graph.prior.numpy(), graph.skip.numpy()
+    h0, prior = h0.numpy(), graph.prior.numpy()
     weights = dense(graph).numpy()
     embed = net.embed.weight.detach().numpy(), net.embed.bias.detach().numpy()
     n, people, _ = h0.shape
@@ -64,11 +64,7 @@ def by_loops(net, h0, graph):
             messages = [sum(weights[p, q] * g[q] * h[q] for q in range(n)) for p in range(n)]
             h = [h[p] + perceptron(update, np.concatenate([h[p], messages[p]])) for p in range(n)]
         z = sum(g[p] * h[p] for p in range(n)) / (sum(g) + EPS)
-        logit = perceptron(net.rho, z)[0]
-        if net.skip_scale is not None:
-            reading = sum(g[p] * skip[p] * h0[p, i, 0] for p in range(n)) / (np.mean(g) + EPS)
-            logit += net.skip_scale.item() * reading
-        logits.append(logit)
+        logits.append(perceptron(net.rho, z)[0])
         gates.append(g)
         zs.append(z)
     return np.array(logits), np.array(gates).T, np.array(zs)
@@ -79,12 +75,12 @@ def by_loops(net, h0, graph):
     [
         {},
         {"layers": 1},
-        {"layers": 3, "skip": True},
+        {"layers": 3},
         {"layers": 0},
-        {"channels": 1, "skip": True},
+        {"channels": 1},
         {"temperature": 0.3, "prior_strength": 2.5},
         {"prior_strength": 0.0},
-        {"gated": False, "skip": True},
+        {"gated": False},
     ],
 )
 def test_the_network_is_its_equations(settings):
@@ -98,7 +94,7 @@ def test_the_network_is_its_equations(settings):
 
 
 def test_single_precision_is_close():
-    net, graph = network(skip=True), scaffold()
+    net, graph = network(), scaffold()
     logit = by_loops(net, features(), graph)[0]
     single = scaffold(dtype=torch.float32)
     np.testing.assert_allclose(net.float()(features().float(), single).logit.detach(), logit, atol=1e-4)
@@ -124,22 +120,22 @@ def test_gates_lie_between_zero_and_one_and_without_gating_are_one():
 
 def test_without_prior_strength_the_prior_has_no_say():
     graph, h0 = scaffold(), features()
-    other = PathwayGraph(-3 * graph.prior, graph.propagation, graph.skip)
+    other = PathwayGraph(-3 * graph.prior, graph.propagation)
     silent, open_ear = network(prior_strength=0.0), network(prior_strength=1.0)
     assert torch.equal(silent(h0, graph).logit, silent(h0, other).logit)
     assert not torch.allclose(open_ear(h0, graph).logit, open_ear(h0, other).logit)
 
 
 def test_a_larger_prior_opens_the_gate():
-    graph = scaffold()
-    gates = GatedNetwork(skip=True)  # its psi starts at zero
+    net, graph = network(), scaffold()
     with torch.no_grad():
-        found = gates.double().gates(features(), graph)
+        net.psi[2].weight.zero_()  # the person has no say, only the prior
+        found = net.gates(features(), graph)
     assert (found[graph.prior.argsort()].diff(dim=0) > 0).all()
 
 
 def test_people_do_not_see_each_other():
-    net, graph, h0 = network(skip=True), scaffold(), features()
+    net, graph, h0 = network(), scaffold(), features()
     together = net(h0, graph)
     for i in range(h0.shape[1]):
         alone = net(h0[:, i : i + 1], graph)
@@ -148,7 +144,7 @@ def test_people_do_not_see_each_other():
 
 
 def test_the_order_of_pathways_does_not_matter():
-    net, graph, h0 = network(skip=True), scaffold(), features()
+    net, graph, h0 = network(), scaffold(), features()
     order = np.random.default_rng(0).permutation(9)
     shuffled = net(h0[order], scaffold(order=order))
     straight = net(h0, graph)
@@ -163,24 +159,8 @@ def test_the_same_weights_read_any_scaffold(n):
     np.testing.assert_allclose(net(features(n=n), scaffold(n=n)).logit.detach(), expected, atol=1e-11)
 
 
-def test_a_fresh_network_with_a_skip_connection_is_the_linear_reading():
-    net, graph, h0 = GatedNetwork(skip=True).double(), scaffold(), features()
-    with torch.no_grad():
-        gates = torch.sigmoid(graph.prior)[:, None]
-        expected = (gates * graph.skip[:, None] * h0[..., 0]).sum(dim=0) / (gates.mean(dim=0) + EPS)
-        np.testing.assert_allclose(net(h0, graph).logit, expected, atol=1e-12)
-        flat = GatedNetwork(skip=True, gated=False).double()(h0, graph).logit
-    np.testing.assert_allclose(flat, (graph.skip[:, None] * h0[..., 0]).sum(dim=0), atol=1e-7)
-
-
-def test_contributions_of_the_skip_term_add_up_to_the_logit():
-    net, graph, h0 = GatedNetwork(skip=True).double(), scaffold(), features()  # rho starts at zero
-    np.testing.assert_allclose(net.contributions(h0, graph).sum(dim=0), net(h0, graph).logit.detach(), atol=1e-12)
-
-
-@pytest.mark.parametrize("skip", [False, True])
-def test_contributions_add_up_to_the_slope_of_the_readout_and_the_skip_term(skip):
-    net, graph, h0 = network(skip=skip), scaffold(), features()
+def test_contributions_add_up_to_the_slope_of_the_readout():
+    net, graph, h0 = network(), scaffold(), features()
     reading = net(h0, graph)
     z, expected = reading.z.detach(), np.zeros(h0.shape[1])
     with torch.no_grad():
@@ -189,7 +169,5 @@ def test_contributions_add_up_to_the_slope_of_the_readout_and_the_skip_term(skip
             step[:, k] = 1e-6
             slope = (net.rho(z + step) - net.rho(z - step)).squeeze(-1) / 2e-6
             expected += (slope * z[:, k]).numpy()
-        if skip:
-            expected += (net.skip_scale * reading.skip.sum(dim=0)).numpy()
     np.testing.assert_allclose(net.contributions(h0, graph).sum(dim=0), expected, atol=1e-7)
     assert net.contributions(h0, graph).shape == h0.shape[:2]

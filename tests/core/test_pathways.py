@@ -1,10 +1,12 @@
-"""The linear reading that the network starts from; the rest of the pathways is tested with the site folds."""
+"""The linear reading, and the strongest pathways; the rest of the pathways is tested with the site folds."""
 
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from brainroam.core.pathways import Profiles, _skip_weights, ridge_weights
+from brainroam.core.linegraph import line_graph
+from brainroam.core.pathways import Pathways, Profiles, _skip_weights, ridge_weights
+from brainroam.core.scaffold import Scaffold
 
 
 def sample(n=30, n_features=80, seed=0):
@@ -40,6 +42,41 @@ def test_the_linear_reading_has_unit_spread_and_tells_cases_from_controls(skip):
 def test_no_skip_is_no_reading():
     x, y = sample()
     assert (_skip_weights(x, y, "none") == 0).all()
+
+
+def pathways(consensus):
+    """Pathways of five regions with these consensus contrasts, every edge among them, in the order of edges."""
+    every, n = np.asarray(consensus, dtype=float), len(consensus)
+    scaffold = Scaffold(np.arange(n), np.empty(0), every, np.ones(n), np.ones(n), 0.0, ("A", "B"))
+    pairs = np.stack(np.triu_indices(5, 1), axis=1)
+    number = np.arange(n, dtype=float)
+    return Pathways(None, scaffold, line_graph(pairs, every), np.sign(every), number[:, None], number[:, None], number)
+
+
+def test_the_strongest_pathways_are_those_of_the_largest_contrast_of_either_sign():
+    every = pathways([0.1, -0.9, 0.2, 0.8, -0.3, 0.0, 0.5, -0.5, 0.4, 0.6])
+    assert every.strongest(3).tolist() == [1, 3, 9]
+    assert every.strongest(5).tolist() == [1, 3, 6, 7, 9]
+    assert every.strongest(None).tolist() == every.strongest(99).tolist() == list(range(10))
+    assert pathways(np.ones(10)).strongest(4).tolist() == [0, 1, 2, 3]  # ties: the first
+
+
+def test_some_pathways_keep_their_numbers_and_have_a_graph_of_their_own():
+    every = pathways([0.1, -0.9, 0.2, 0.8, -0.3, 0.0, 0.5, -0.5, 0.4, 0.6])
+    some = every.on(np.array([1, 3, 9]))
+    assert some.scaffold.edges.tolist() == [1, 3, 9]
+    assert some.scale.ravel().tolist() == some.centre.ravel().tolist() == some.skip.tolist() == [1, 3, 9]
+    assert some.orientation.tolist() == [-1, 1, 1]
+    alone = line_graph(np.array([[0, 2], [0, 4], [3, 4]]), np.array([-0.9, 0.8, 0.6]))
+    np.testing.assert_array_equal(some.graph.prior, alone.prior)
+    np.testing.assert_array_equal(some.graph.propagation.toarray(), alone.propagation.toarray())
+    assert every.on(np.arange(10)) is every
+
+
+def test_contributions_of_the_linear_reading_add_up_to_it():
+    every, h0 = pathways(np.arange(10)), np.random.default_rng(0).normal(size=(10, 4, 3))
+    expected = [sum(every.skip[p] * h0[p, i, 0] for p in range(10)) for i in range(4)]
+    np.testing.assert_allclose(every.contributions(h0).sum(axis=0), expected)
 
 
 def test_profiles_of_some_edges_and_people():

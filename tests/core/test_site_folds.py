@@ -1,11 +1,10 @@
-"""SiteFolds: what is known when some sites are left out uses nothing of those sites."""
+"""SiteFolds: what is known when a group of sites is left out uses nothing of those sites."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from brainroam import make_cohort
-from brainroam.core import site_folds
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Evidence, Profiles
@@ -96,7 +95,7 @@ def test_training_reads_each_site_in_the_fold_without_it(cohort):
     people = cohort.select(["S02"])
     profiles = Profiles.compute(people.series, fold.scaffold.edges, 30, 5).values
     expected = fold.nodes(cohort_edges(people)[:, fold.scaffold.edges], people.table[["age", "sex"]], profiles)
-    np.testing.assert_array_equal(episodes[1].features.numpy(), expected)
+    np.testing.assert_array_equal(episodes[1].features.numpy(), expected.astype(np.float32))
     np.testing.assert_array_equal(episodes[1].labels.numpy(), people.labels)
 
 
@@ -108,35 +107,67 @@ def test_training_for_an_inner_held_out_site_leaves_it_out_of_everything(cohort)
     assert [len(episode.features) for episode in episodes] == sizes
 
 
-def test_of_many_sites_a_group_is_trained_on_in_the_fold_without_all_of_it(cohort, monkeypatch):
-    monkeypatch.setattr(site_folds, "MOST_GROUPS", 2)
-    folds = folds_of(cohort)
-    assert sorted(map(sorted, folds.groups)) == [["S01", "S03"], ["S02", "S04"]]
-    assert [len(episode) for episode in folds.training()] == [32, 32]
+@pytest.fixture(scope="module")
+def many():
+    """Six sites, of which four groups are made."""
+    return make_cohort(n_sites=6, n_per_site=12, n_rois=14, seed=3)
+
+
+def test_of_many_sites_four_groups_of_about_the_same_size_stand_for_them(many):
+    folds = folds_of(many)
+    assert sorted(map(len, folds.groups)) == [1, 1, 2, 2]
+    assert frozenset().union(*folds.groups) == set(many.sites) and folds.held_out_groups() == folds.groups
+    assert [len(episode) for episode in folds.training()] == [12 * len(group) for group in folds.groups]
     assert [len(episode.features) for episode in folds.training()] == [len(folds.scaffold(g)) for g in folds.groups]
-    assert [name for name, _ in folds.held_out()] == ["S01", "S02", "S03", "S04"]
+    for group in folds.groups:
+        others = [left for left in folds.groups if left != group]
+        assert [len(e.features) for e in folds.training(group)] == [len(folds.scaffold(group | g)) for g in others]
+        assert sorted(set(many.table["site"].iloc[folds.people(group)])) == sorted(group)
 
 
-def test_of_many_sites_what_is_trained_without_one_uses_nothing_of_it(cohort, monkeypatch):
-    monkeypatch.setattr(site_folds, "MOST_GROUPS", 3)  # S04 joins the first of three groups
-    here = (cohort.table["site"] == "S04").to_numpy()
-    edges, y = cohort_edges(cohort).copy(), np.where(here, 1 - cohort.labels, cohort.labels)
+@pytest.mark.parametrize("residual", ["agnostic", "site"])
+def test_what_is_trained_without_a_group_uses_nothing_of_it(many, residual):
+    group = next(group for group in folds_of(many).groups if len(group) == 2)
+    here = many.table["site"].isin(group).to_numpy()
+    rng = np.random.default_rng(0)
+    edges, y = cohort_edges(many).copy(), np.where(here, 1 - many.labels, many.labels)
     edges[here] *= -1
-    honest, corrupted = folds_of(cohort), folds_of(cohort, edges, y)
-    episodes, same = honest.training(frozenset({"S04"})), corrupted.training(frozenset({"S04"}))
-    assert [len(episode) for episode in episodes] == [16, 16, 16]
-    for one, other in zip(episodes, same, strict=True):
-        np.testing.assert_array_equal(one.features.numpy(), other.features.numpy())
-        np.testing.assert_array_equal(one.labels.numpy(), other.labels.numpy())
+    series = [rng.normal(size=x.shape) if bad else x for x, bad in zip(many.series, here, strict=True)]
+    covariates = many.table[["age", "sex"]].assign(age=np.where(here, 999.0, many.table["age"]))
+    honest = folds_of(many, residual=residual, max_pathways=9)
+    corrupted = folds_of(many, edges, y, covariates, series, residual=residual, max_pathways=9)
+    for make in ("training", "joint"):
+        episodes, same = getattr(honest, make)(group), getattr(corrupted, make)(group)
+        assert sum(map(len, episodes)) == (~here).sum()
+        for one, other in zip(episodes, same, strict=True):
+            assert one.features.numpy().tobytes() == other.features.numpy().tobytes()
+            assert one.labels.numpy().tobytes() == other.labels.numpy().tobytes()
+            assert one.graph.prior.numpy().tobytes() == other.graph.prior.numpy().tobytes()
+    assert content(honest.pathways(group)) == content(corrupted.pathways(group))
+    assert not np.array_equal(honest.training()[0].features.numpy(), corrupted.training()[0].features.numpy())
 
 
-def test_held_out_sites_are_read_as_an_unseen_site_whatever_training_reads(cohort):
+def test_held_out_groups_are_read_as_an_unseen_site_whatever_training_reads(cohort):
     by_site = folds_of(cohort, residual="site")
     agnostic = folds_of(cohort, residual="agnostic")
-    for (name, one), (other_name, other) in zip(by_site.held_out(), agnostic.held_out(), strict=True):
-        assert name == other_name
+    for group in by_site.held_out_groups():
+        one, other = by_site.held_out(group), agnostic.held_out(group)
         np.testing.assert_array_equal(one.features.numpy(), other.features.numpy())
+        nodes = by_site.nodes(by_site.people(group), group)
+        np.testing.assert_array_equal(one.features.numpy(), nodes.astype(np.float32))
     assert not np.array_equal(by_site.joint()[0].features.numpy(), agnostic.joint()[0].features.numpy())
+
+
+def test_a_network_reads_the_strongest_pathways_of_its_fold_and_the_linear_reading_all(cohort):
+    whole, folds = folds_of(cohort), folds_of(cohort, max_pathways=5)
+    fold = whole.pathways(FOLD)
+    size = np.abs(fold.scaffold.consensus[fold.scaffold.edges])
+    strongest = np.sort(np.argsort(size)[-5:])
+    narrow, episode = folds.held_out(FOLD), whole.held_out(FOLD)
+    np.testing.assert_array_equal(narrow.features.numpy(), episode.features.numpy()[strongest])
+    expected = (size[strongest] - size[strongest].mean()) / size[strongest].std()
+    np.testing.assert_allclose(narrow.graph.prior.numpy(), expected, rtol=1e-5)
+    assert folds.nodes(folds.people(FOLD), FOLD).shape[0] == len(fold.scaffold) > 5
 
 
 def test_joint_training_is_everybody_on_the_pathways_they_gave(cohort):
@@ -159,9 +190,9 @@ def test_a_site_of_one_class_is_no_episode_but_serves_deconfounding(cohort):
 
 def test_folds_that_would_keep_fewer_than_two_sites_do_not_exist(cohort):
     three, two = (folds_of(cohort.select(sites)) for sites in (["S01", "S02", "S03"], ["S01", "S02"]))
-    assert len(three.held_out()) == 3
+    assert three.held_out_groups() == [frozenset({site}) for site in ("S01", "S02", "S03")]
     assert three.training(frozenset({"S01"})) == []
-    assert two.held_out() == two.training() == []
+    assert two.held_out_groups() == two.training() == []
     assert len(two.joint()) == 1
 
 

@@ -161,6 +161,30 @@ def test_each_case_differs_in_the_pathways_of_one_subtype():
     np.testing.assert_allclose(truth.effect, truth.patterns.mean(axis=0))
 
 
+def test_a_trait_of_everybody_decides_in_which_pathways_a_case_differs():
+    cohort = make_cohort(n_sites=2, n_per_site=400, n_rois=12, seed=2, trait=1.0)
+    truth, label, site = cohort.truth, cohort.labels, cohort.table["site"].to_numpy()
+    edges, t = pearson_edges(cohort.series), cohort.table["subject"].map(truth.trait).to_numpy()
+    for name in cohort.sites:
+        edges[site == name] -= edges[(site == name) & (label == 0)].mean(axis=0)
+    assert abs(t.mean() - 0.5) < 0.03 and t.min() > 0 and t.max() < 1 and abs(np.corrcoef(t, label)[0, 1]) < 0.1
+    apart = np.flatnonzero((truth.trait_pattern != 0) & (truth.patterns == 0).all(axis=0))
+    shown = edges[:, apart] @ truth.trait_pattern[apart]
+    for group in (0, 1):  # in cases and controls alike
+        assert np.corrcoef(shown[label == group], t[label == group])[0, 1] > 0.5
+    for pattern, belongs in zip(truth.patterns, (1 - t, t), strict=True):
+        alone = np.where(truth.trait_pattern == 0, pattern, 0)
+        expressed = edges @ alone / (alone @ alone)
+        slope, level = np.polyfit(belongs[label == 1], expressed[label == 1], 1)
+        assert abs(slope - 1) < 0.35 and abs(level) < 0.25
+        assert abs(np.polyfit(belongs[label == 0], expressed[label == 0], 1)[0]) < 0.3
+
+
+def test_without_a_trait_nothing_changes():
+    cohort = make_cohort(n_sites=2, n_per_site=10, n_rois=12, subtypes=2)
+    assert cohort.truth.trait == {} and not cohort.truth.trait_pattern.any()
+
+
 def test_volatile_edges_fluctuate_more_in_cases_at_the_same_mean_strength():
     cohort = make_cohort(n_per_site=80, n_rois=24, seed=1)
     truth, label = cohort.truth, cohort.labels
@@ -236,6 +260,7 @@ def test_defects_are_where_the_truth_says_and_nowhere_else(cohort):
         ({"n_per_site": 3}, "n_per_site must be at least 4"),
         ({"n_rois": 7}, "n_rois must be at least 8"),
         ({"subtypes": 0}, "subtypes must be between 1 and a quarter of the regions"),
+        ({"subtypes": 2, "trait": 1.0}, "trait or subtypes"),
         ({"all_male_sites": 7}, "between none and all"),
         ({"n_per_site": 4, "outliers": 20, "constant_rois": 5}, "between none and all"),
         ({"outliers": -1}, "between none and all"),

@@ -8,7 +8,7 @@ from brainroam.methods.base import Method
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import inner_folds
 
-CORE = "core[hidden=4,budget=4,max_epochs=2,tau_percentile=50,eta=0.6,trial_sites=2]"
+CORE = 'core[hidden=4,budget=4,updates=6,tau_percentile=50,eta=0.6,skip="none"]'
 
 
 @pytest.fixture(scope="module")

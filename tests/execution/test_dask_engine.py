@@ -27,7 +27,7 @@ from brainroam.methods.base import MethodInfo
 from brainroam.methods.controls import Majority
 
 SMALL = {"n_sites": 3, "n_per_site": 10, "n_rois": 10}
-METHODS = ["fc-ridge", "core[budget=2,hidden=4,max_epochs=1,tau_percentile=50]"]
+METHODS = ["fc-ridge", "core[budget=2,hidden=4,updates=4,tau_percentile=50]"]
 
 
 @pytest.fixture(scope="module")

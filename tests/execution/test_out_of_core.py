@@ -34,7 +34,7 @@ METHODS = [
     "log-ridge",
     "champion",
     "scaffold-ridge",
-    "core[hidden=4,budget=4,max_epochs=1,tau_percentile=60]",
+    "core[hidden=4,budget=4,updates=4,tau_percentile=60]",
 ]
 
 

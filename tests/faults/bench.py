@@ -14,9 +14,9 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.utils.crate import CRATE
 
-METHODS = "fc-ridge,core[budget=3,max_epochs=3],majority"
+METHODS = "fc-ridge,core[budget=3,updates=4],majority"
 TABLES = ("scores.csv", "predictions.csv")  # grow by a run at a time: complete rows of finished runs at any moment
-SHRUNK = ["--set", "budget=3", "--set", "max_epochs=3", "--tuning", "fast"]
+SHRUNK = ["--set", "budget=3", "--set", "updates=4", "--tuning", "fast"]
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def two_writers(bench: Bench, count: int, seed: int) -> Iterator[Trial]:
 
 def _with_methods(command: list[str], which: slice) -> list[str]:
     i = command.index("--methods") + 1
-    names = ["fc-ridge", "core[budget=3,max_epochs=3]", "majority"][which]
+    names = ["fc-ridge", "core[budget=3,updates=4]", "majority"][which]
     return [*command[:i], ",".join(names), *command[i + 1 :]]
 
 

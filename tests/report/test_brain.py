@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,14 +12,16 @@ from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.report.brain import embedding_section, gates_section, scaffold_section
+from brainroam.report.brain.gates import _gates_sentence
 from brainroam.report.brain.outline import outline
 from brainroam.report.brain.person import safe_name, write_person
 from brainroam.report.brain.scaffold import scene
 from brainroam.report.brain.study_explanations import embeddings, explained
 from brainroam.report.data import read_data
+from brainroam.report.explanation import Explanation
 
 NAMES = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", r"$\frac{ & 'quoted' \"", "=1+1"]
-CORE = "core[budget=2,epochs=1,hidden=4,profiles=false,tau_percentile=50]"
+CORE = "core[budget=2,hidden=8,skip=none,tau_percentile=50,updates=4]"
 
 
 def hostile_brain():
@@ -92,6 +95,15 @@ def test_people_are_explained_by_the_score_of_the_method_that_is_reported(brain_
             ):
                 assert [row[2] for row in members[subject]["rows"]] == pytest.approx(moved, abs=6e-5)
                 assert members[subject]["rows"][0][1] is None  # the champion has no gates
+
+
+def test_what_was_decided_about_the_network_is_said(brain_data):
+    found = explained(brain_data)
+    assert "The network is believed by 1.00 (1.00 to 1.00 in 4 folds)." in gates_section(brain_data).html
+    weighed = [{"network": share, "gain": gain, "gain_error": 0.01} for share, gain in ((0.0, -0.02), (0.5, 0.0))]
+    folds = [fold | {"choice": choice} for fold, choice in zip(found.explanation.folds, weighed, strict=False)]
+    sentence = _gates_sentence(replace(found, explanation=Explanation(folds, [found.people] * 2)))
+    assert "by 0.25 (0.00 to 0.50 in 2 folds): -1.0 points" in sentence and "linear reading" in sentence
 
 
 @pytest.mark.parametrize("make", [scaffold_section, gates_section, embedding_section])

@@ -27,7 +27,7 @@ def results(cohort):
 @pytest.fixture(scope="module")
 def fitted(cohort):
     people = cohort.table
-    clf = brainroam.CoreClassifier(hidden=4, budget=4, epochs=1, tau_percentile=60)
+    clf = brainroam.CoreClassifier(hidden=4, budget=4, updates=4, skip="none", tau_percentile=60)
     return clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
 
 

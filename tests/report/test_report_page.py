@@ -84,7 +84,7 @@ def test_aucs_are_those_of_the_predictions(full_report, full_runs):
 def test_ablations_and_sweeps_stand_apart(full_report):
     page = parse(full_report)
     assert sorted(rows_of(page, "methods")["Method"]) == ["champion", "confounds", "core", "fc-ridge"]
-    assert sorted(rows_of(page, "ablation")["Method"]) == ["core-no-cd", "core-no-pg", "core-no-sg", "core-no-tp"]
+    assert sorted(rows_of(page, "ablation")["Method"]) == ["core-no-cd", "core-no-pg", "core-no-sg", "core-tp"]
     assert page.xpath("//figure[@id='figure-sweep-budget']") and page.xpath("//figure[@id='figure-sweep-window']")
     assert "site-only" in rows_of(page, "methods-cv")["Method"].tolist()
     assert "in in-distribution folds" in text_of(page, "controls")

@@ -10,7 +10,7 @@ from reproduction.datasets import DATASETS
 from reproduction.page import paper_page
 from reproduction.page.content import Listing
 from reproduction.page.published import difference, published, wide
-from reproduction.page.variants import UNTRAINED, _trained
+from reproduction.page.variants import NOT_BELIEVED, _network
 from reproduction.parts import PARTS, SYSTEMS, Paper
 from reproduction.study import run_paper
 
@@ -49,8 +49,13 @@ def test_the_interval_of_a_difference_holds_both_uncertainties():
 
 
 def test_what_became_of_a_network_is_said_in_words():
-    assert _trained([0, 0, 0]) == UNTRAINED and _trained([]) == "not recorded"
-    assert _trained([10, 10]) == "10 epochs" and _trained([2, 0, 5]) == "2 to 5 epochs in 2 of 3 folds"
+    alone = {"network": 1.0, "epochs": 10}
+    assert _network([]) == "not recorded" and _network([{"network": 0.0}] * 3) == NOT_BELIEVED
+    assert _network([alone, alone]) == "alone; 10 epochs"
+    assert _network([alone, alone | {"epochs": 2}]) == "alone; 2 to 10 epochs"
+    weighed = [{"network": share, "gain": gain, "gain_error": 0.01} for share, gain in ((0.4, 0.0), (1.0, 0.05))]
+    told = _network(weighed)
+    assert "by 0.70 (0.40 to 1.00 in 2 folds)" in told and "+2.5 points" in told and "epochs" not in told
 
 
 def test_parts_ask_for_configurations_that_exist():
@@ -83,7 +88,7 @@ def drawn(tmp_path_factory):
     paper = Paper()
     systems = ["core", "gcn", "brainood", "champion", paper.network, paper.literal]
     variants = [*paper.ablation().values(), *paper.deviations().values(), *paper.sweep("budget").values()]
-    pretend(out / "runs", cohort, list(dict.fromkeys([*systems, *variants])), shift=3.0)
+    pretend(out / "runs", cohort, list(dict.fromkeys([*systems, *variants])), shift=4.0)
     pretend(out / "runs", cohort, ["core", "gcn"], protocol="cv", n_splits=3)
     return paper_page(out)
 
@@ -100,7 +105,7 @@ def test_ours_stand_beside_published_numbers_and_disagreement_is_explained(drawn
 
 def test_variants_are_compared_with_the_complete_network_site_by_site(drawn):
     page = drawn[1].read_text()
-    assert page.count("| w/o PG |") == 1 and "core, whose network must earn its epochs: not run yet" in page
+    assert page.count("| w/o PG |") == 1 and "core, where held-out sites decide: not run yet" in page
     assert "| literal orientation |" in page and " of 6 |" in page
     assert "the largest mean AUC is at K =" in page
     assert (drawn[1].parent / "paper-figures" / "ablation-network.png").stat().st_size > 1000

@@ -80,6 +80,8 @@ def fit(
         typer.echo(f"note: {note}")
     if cohort.on_disk:
         discard_work(work_beside(out))
+    if selected.model_.decision:
+        typer.echo(f"{method}: {selected.model_.decision}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
     share = selected.calibration_.prevalence
@@ -197,6 +199,8 @@ def explain(
         typer.echo("contrasts by site are not kept in a model: they identify its training people; see a study's report")
     if len(explanation.pathways):
         typer.echo(f"{len(explanation.pathways)} pathways of {header['method']}, ranked by {KINDS[explanation.kind]}")
+    if method.model_.decision:
+        typer.echo(f"{header['method']}: {method.model_.decision}")
 
 
 def _fitted(selected: "Selected", cohort: "Cohort", seed: int) -> "Selected":

@@ -208,10 +208,10 @@ def cv(
 
 @takes_study
 def ablate(cohort: "Cohort", options: dict[str, Any]) -> "Results":
-    """CORE with one part taken away at a time, leave-one-site-out.
+    """CORE with one part changed at a time, leave-one-site-out.
 
-    Without site-wise deconfounding (core-no-cd), temporal profiles (core-no-tp), prior guidance (core-no-pg) and
-    subject-adaptive gates (core-no-sg).
+    Without site-wise deconfounding (core-no-cd), prior guidance (core-no-pg) or subject-adaptive gates (core-no-sg),
+    and with the temporal profiles that it goes without (core-tp).
 
     [bold]Example:[/bold] brainroam ablate ABIDE_pcp --atlas aal --out runs --seeds 3 --jobs 2
     """

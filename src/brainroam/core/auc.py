@@ -44,3 +44,28 @@ def auc(label: np.ndarray, score: np.ndarray) -> float:
     0.625
     """
     return float(aucs(label, score))
+
+
+def placements(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The placements of DeLong: for each case, the mean of K over controls; for each control, the mean of K over cases.
+
+    Their means are the AUC; their variances over cases and controls give its standard error.
+
+    >>> [part.tolist() for part in placements(np.array([1, 1, 0, 0]), np.array([3.0, 1.0, 2.0, 1.0]))]
+    [[1.0, 0.25], [0.5, 0.75]]
+    """
+    is_case = np.asarray(label) == 1
+    m, n = int(is_case.sum()), int((~is_case).sum())
+    among_all, of_cases, of_controls = rankdata(score), rankdata(score[is_case]), rankdata(score[~is_case])
+    return (among_all[is_case] - of_cases) / n, 1 - (among_all[~is_case] - of_controls) / m
+
+
+def sites_with_scores(label: np.ndarray, site: np.ndarray, score: np.ndarray, least: int = 1) -> list[np.ndarray]:
+    """Positions of the people with a score, for each site where at least ``least`` of either class have one.
+
+    >>> sites_with_scores(np.array([0, 1, 0]), np.array(["A", "A", "B"]), np.zeros(3))
+    [array([0, 1])]
+    """
+    known = np.isfinite(score)
+    people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
+    return [here for here in people if min(np.sum(label[here] == 1), np.sum(label[here] == 0)) >= least]

@@ -3,11 +3,12 @@
     series -> edges (connectivity) -> residuals (deconfound) -> scaffold -> profiles (profile) -> line graph (linegraph)
            -> gated network (gate), trained on episodes (episodes, training) -> calibrated probability (calibration)
 
-Epochs, and the scaffold thresholds when several are given, are chosen by inner leave-one-site-out over the training
-sites; the out-of-site scores of that choice give the decision threshold and the calibration.
+Whether the linear reading of the pathways or the gated network is believed, or both (choice), is decided on groups of
+training sites that are held out in turn; so are the scaffold thresholds when several are given. The out-of-site scores
+of that choice give the decision threshold and the calibration.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -16,32 +17,30 @@ import numpy as np
 import pandas as pd
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from brainroam.core.auc import auc
+from brainroam.core.auc import auc, sites_with_scores
 from brainroam.core.calibration import calibrate
+from brainroam.core.choice import Choice, weigh
 from brainroam.core.covariates import as_table
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
-from brainroam.core.early_stopping import Choice, Trial, choose_epochs, confirm_epochs
-from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
+from brainroam.core.episodes import AnyEpisode, UnreadEpisode, predict_logits
 from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
-from brainroam.core.linear_reading import LinearReading
 from brainroam.core.pathways import Evidence, evidence_of, profiles_of
 from brainroam.core.scaffold import distinct_thresholds
-from brainroam.core.site_folds import NOBODY, SiteFolds
+from brainroam.core.site_folds import NOBODY, LeftOut, SiteFolds
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.data.condition_columns import warn_of_the_condition
 from brainroam.data.prepare import without_rare_edges
-from brainroam.errors import DataError, EmptyScaffoldError, listed
+from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed
 from brainroam.utils.optional import extra, require_device
 from brainroam.utils.parameters import Percentile, require_settings
 from brainroam.utils.threads import one_thread
 
 if TYPE_CHECKING:
     from brainroam.core.gate import GatedNetwork
-    from brainroam.core.training import Schedule
+    from brainroam.core.training import Schedule, Trial
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
-MOST_ASKED = 9  # inner sites, in groups of ``trial_sites``, whether they gain from training
 
 
 class CoreClassifier(FrozenCore):
@@ -80,7 +79,7 @@ class CoreClassifier(FrozenCore):
         Multiply each pathway's static channel by the sign of its consensus contrast; False is the literal reading,
         in which pathways stronger and weaker in patients cancel.
     skip : {"ridge", "sum", "none"}
-        The linear reading that the network starts from.
+        The linear reading that stands beside the network; ``"none"`` is the network alone.
     train : {"episodic", "joint"}
         Each site read on the pathways of the others, or everybody on the pathways they gave (the paper).
     train_residual : {"agnostic", "site"}
@@ -92,16 +91,18 @@ class CoreClassifier(FrozenCore):
     profiles, gated : bool
         Volatility and flexibility channels; subject-adaptive gates.
     epochs : int, optional
-        A fixed number; by default chosen by inner leave-one-site-out, see `brainroam.core.early_stopping`. 0 is the
-        linear reading of the skip connection, and needs no torch.
+        A fixed number, at a constant learning rate; 0 is the linear reading alone, and needs no torch.
+    updates : int, optional
+        Steps of Adam over which the learning rate falls to zero, where ``epochs`` is not given. None is the paper's
+        constant rate, with epochs chosen on held-out groups of sites.
     max_epochs, patience : int
-        Epochs at most, and epochs without improvement after which to stop looking.
-    inner_sites : int, optional
-        Hold out only so many training sites, drawn by the seed, to choose epochs and threshold; by default each once.
-    trial_sites : int
-        Of these, so many at a time are trained for, drawn by the seed: the first choose the epochs, the others are
-        asked whether they gain from them, until some do not or nine do, see `brainroam.core.early_stopping`. Without a
-        skip connection all of them are trained for at once.
+        Of that choice: epochs at most, and epochs without improvement after which to stop looking.
+    trials : int, optional
+        Hold out only so many of the four groups of training sites (without a network: of the sites) to choose and to
+        calibrate; by default each once.
+    max_pathways : int, optional
+        How many pathways the network reads: its cost grows with them, and the weakest of a large atlas say least. The
+        linear reading reads all.
     learning_rate, weight_decay, batch_size
         Of Adam.
     huber_k, huber_delta : float
@@ -122,13 +123,17 @@ class CoreClassifier(FrozenCore):
     ----------
     scaffold_, deconfounder_, pathways_
         Steps 1 to 5 as learned from all training sites.
-    network_ : GatedNetwork, or LinearReading of the skip connection where no epoch was worth it
+    reading_ : CoreReading
+        The linear reading, the network, or both, as held-out sites decided.
     calibration_ : Calibration
         Decision and probability, learned on inner held-out sites.
     inner_scores_ : ndarray of shape (n,)
         Out-of-site logit of each training person, NaN where their site was not or could not be held out.
     chosen_ : dict
-        Epochs and thresholds chosen, and the inner AUC of the choice.
+        ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
+        ``gain`` and ``gain_error``: by how much it ordered people of held-out sites better than the linear reading, and
+        the standard error of that, where both were tried; ``epochs``, where they were chosen or given; the thresholds;
+        the inner ``auc`` of the choice, where a group of sites could be held out.
     notes_ : list of str
         Every fallback that was taken.
     classes_ : ndarray
@@ -138,7 +143,7 @@ class CoreClassifier(FrozenCore):
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
     >>> people = cohort.table
-    >>> clf = CoreClassifier(hidden=8, budget=4, max_epochs=2, tau_percentile=60)
+    >>> clf = CoreClassifier(budget=4, tau_percentile=60)
     >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
     >>> clf.predict_proba(cohort.series[:2], covariates=people[["age", "sex"]][:2]).shape
     (2, 2)
@@ -171,14 +176,15 @@ class CoreClassifier(FrozenCore):
         train_residual: Literal["agnostic", "site"] = "agnostic",
         deconfounding: Literal["site", "pooled"] = "site",
         slopes: Slopes = "shrunken",
-        profiles: bool = True,
+        profiles: bool = False,
         gated: bool = True,
         epochs: NonNegativeInt | None = None,
-        max_epochs: NonNegativeInt = 15,
-        patience: PositiveInt = 2,
-        inner_sites: PositiveInt | None = None,
-        trial_sites: PositiveInt = 3,
-        learning_rate: NonNegativeFloat = 1e-3,
+        updates: PositiveInt | None = 240,
+        max_epochs: PositiveInt = 30,
+        patience: PositiveInt = 10,
+        trials: PositiveInt | None = None,
+        max_pathways: PositiveInt | None = 400,
+        learning_rate: NonNegativeFloat = 1e-2,
         weight_decay: NonNegativeFloat = 5e-4,
         batch_size: PositiveInt = 32,
         huber_k: PositiveFloat = 1.345,
@@ -217,10 +223,11 @@ class CoreClassifier(FrozenCore):
         self.profiles = profiles
         self.gated = gated
         self.epochs = epochs
+        self.updates = updates
         self.max_epochs = max_epochs
         self.patience = patience
-        self.inner_sites = inner_sites
-        self.trial_sites = trial_sites
+        self.trials = trials
+        self.max_pathways = max_pathways
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.batch_size = batch_size
@@ -284,59 +291,95 @@ class CoreClassifier(FrozenCore):
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
 
-        best: tuple[SiteFolds, Choice | None] | None = None
+        best: tuple[SiteFolds, np.ndarray, Choice, dict[str, Any]] | None = None
         grid = self._grid(len(evidence.sites))
         for tau_percentile, eta in grid:
             try:
-                folds, choice = self._tried(evidence, cohort, tau_percentile, eta)
+                folds = self._site_folds(evidence, cohort, tau_percentile, eta)
             except EmptyScaffoldError as error:
                 if best is None and (tau_percentile, eta) == grid[-1]:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            if best is None or (choice and (best[1] is None or choice.auc > best[1].auc)):
-                best = folds, choice
-                self.chosen_ = {"tau_percentile": tau_percentile, "eta": eta, "epochs": self._most_epochs()}
-                self.chosen_ |= {"epochs": choice.epochs, "auc": choice.auc} if choice else {}
+            scores, choice, facts = self._judge(folds)
+            if best is None or facts.get("auc", 0) > best[3].get("auc", 0):
+                best = folds, scores, choice, {"tau_percentile": tau_percentile, "eta": eta, **facts}
         if best is None:
             raise DataError("tau_percentile and eta need at least one value each")
+        folds, scores, choice, self.chosen_ = best
+        self._finish(folds, choice)
+        if not np.isfinite(scores).any():
+            self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
+            everybody = folds.evidence.batches(np.arange(len(y)))
+            scores = np.concatenate([self.reading_.logits(folds.nodes(some)) for some in everybody])
+        self.calibration_ = calibrate(scores, y, site)
         self.inner_scores_ = np.full(len(kept), np.nan)
-        self.inner_scores_[kept] = self._finish(*best, y, site)
+        self.inner_scores_[kept] = scores
         return self
 
-    def _tried(
-        self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float
-    ) -> tuple[SiteFolds, Choice | None]:
-        """Train without a few inner sites first, and without further ones for as long as that is worth it."""
-        inner = self._drawn(evidence.sites, self.inner_sites)
-        if self._untrained(self._most_epochs()):
-            folds = self._site_folds(evidence, cohort, tau_percentile, eta, ())
-            return folds, self._no_epochs(folds, inner)
-        first, *further = self._groups(inner)[: -(-MOST_ASKED // self.trial_sites)] if self._must_earn() else [inner]
-        folds = self._site_folds(evidence, cohort, tau_percentile, eta, first)
-        trials = self._trials(folds, first)
-        if not trials:
-            return folds, None
-        choice = choose_epochs(trials, self._most_epochs(), self.patience, self._must_earn(), self.epochs is not None)
-        for sites in further:
-            if choice.epochs == 0:
-                return folds, self._no_epochs(folds, inner)
-            folds.train_without(sites)
-            self._prepare(folds, cohort)
-            choice = confirm_epochs(choice, self._trials(folds, sites))
-        return folds, choice if choice.epochs or not further else self._no_epochs(folds, inner)
+    def _judge(self, folds: SiteFolds) -> tuple[np.ndarray, Choice, dict[str, Any]]:
+        """Read held-out groups of sites and decide: scores (NaN where not held out), the choice, and its facts."""
+        y, site = folds.evidence.y, folds.evidence.site
+        groups = folds.held_out_groups()[: self.trials]
+        if self.skip == "none":
+            choice, (scores, epochs) = Choice(1.0), self._network_scores(folds, groups)
+        elif self.epochs == 0:
+            choice, scores, epochs = Choice(0.0), self._linear_scores(folds, groups), 0
+        else:
+            linear, (network, epochs) = self._linear_scores(folds, groups), self._network_scores(folds, groups)
+            choice = weigh(linear, network, y, site)
+            scores = choice.combine(linear, network)
+        facts: dict[str, Any] = {"network": choice.share}
+        if np.isfinite(choice.gain):
+            facts |= {"gain": choice.gain, "gain_error": choice.error}
+        if epochs is not None:
+            facts["epochs"] = epochs
+        if sites := sites_with_scores(y, site, scores):
+            facts["auc"] = float(np.mean([auc(y[here], scores[here]) for here in sites]))
+        return scores, choice, facts
 
-    def _groups(self, sites: Sequence[str]) -> list[list[str]]:
-        """The inner sites, ``trial_sites`` at a time, drawn by the seed."""
-        groups, left = [], list(sites)
-        while left:
-            groups.append(self._drawn(left, self.trial_sites))
-            left = [site for site in left if site not in groups[-1]]
-        return groups
+    def _linear_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> np.ndarray:
+        """The linear reading (n,) of the people of each group, by the weights of the other sites."""
+        scores = np.full(len(folds.evidence.y), np.nan)
+        for group in groups:
+            for some in folds.evidence.batches(folds.people(group)):
+                scores[some] = folds.pathways(group).contributions(folds.nodes(some, group)).sum(axis=0)
+        return scores
 
-    def _site_folds(
-        self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float, trained: Sequence[str]
-    ) -> SiteFolds:
+    def _network_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> tuple[np.ndarray, int | None]:
+        """Logits (n,) of the people of each group by a network trained without it; the epochs, if chosen or given."""
+        scores, epochs = np.full(len(folds.evidence.y), np.nan), self.epochs
+        if self.updates is None and self.epochs is None:
+            trials = [self._trial(folds, group) for group in groups]
+            epochs, logits = _training().choose_epochs(trials, self.max_epochs, self.patience)
+        else:
+            logits = [predict_logits(self._trained(folds, group, epochs), folds.held_out(group)) for group in groups]
+        for group, found in zip(groups, logits, strict=True):
+            scores[folds.people(group)] = found
+        return scores, epochs
+
+    def _trained(self, folds: SiteFolds, left_out: LeftOut, epochs: int | None) -> "GatedNetwork":
+        """A network trained without these sites: for so many epochs, or for the updates of the schedule."""
+        network, schedule = self._drawn_network(self.device), self._schedule(folds, left_out)
+        episodes = self._episodes(folds, left_out)
+        return _training().train_network(network, episodes, schedule, self.random_state, epochs)
+
+    def _trial(self, folds: SiteFolds, group: LeftOut) -> "Trial":
+        network, schedule = self._drawn_network(self.device), self._schedule(folds, group)
+        epochs = _training().training_epochs(network, self._episodes(folds, group), schedule, self.random_state)
+        people, evidence = folds.people(group), folds.evidence
+        return _training().Trial(network, epochs, folds.held_out(group), evidence.y[people], evidence.site[people])
+
+    def _finish(self, folds: SiteFolds, choice: Choice) -> None:
+        """Train on all sites where the network is believed, and freeze the reading."""
+        network = self._trained(folds, NOBODY, self.chosen_.get("epochs")) if choice.share > 0 else None
+        self.set_reading(folds.pathways(), choice, network)
+        self.notes_ = self.deconfounder_.notes_ + self.notes_
+        alone = sorted(set().union(*folds.groups) - set().union(*folds.held_out_groups()))
+        if alone and folds.held_out_groups():
+            self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
+
+    def _site_folds(self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": self.zeta, "bootstrap": self.bootstrap}
         folds = SiteFolds(
             evidence,
@@ -344,79 +387,23 @@ class CoreClassifier(FrozenCore):
             self.train_residual,
             self.orient,
             self.skip,
-            None if self._untrained(self._most_epochs()) else self.device,
-            trained,
-            self._linear_reading().opened,
+            self.device if self._trains() else None,
+            self.max_pathways,
         )
-        size = len(folds.scaffold())
+        size = self._read_by_network(folds)
         if self.gated and self.budget is not None and self.budget > size:
             raise EmptyScaffoldError(
-                f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold; "
+                f"the gate budget K = {self.budget:g} exceeds the {size} edges of the scaffold that the network reads; "
                 f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
             )
-        self._prepare(folds, cohort)
-        return folds
-
-    def _prepare(self, folds: SiteFolds, cohort: Cohort) -> None:
-        """See that memory is enough for the scaffolds of the folds, and describe their edges."""
-        folds.evidence.require_memory(folds.size, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
-        if self.profiles:
+        n_trained = min(folds.size, self.max_pathways or folds.size) if self._trains() else 0
+        evidence.require_memory(folds.size, n_trained, self.hidden * max(self.batch_size, UnreadEpisode.at_a_time))
+        if self.profiles and self._trains():
             window, stride = self._windows(cohort)
             folds.profiles = profiles_of(cohort, folds.needed_edges(), window, stride, self.stretch)
+        return folds
 
-    def _trials(self, folds: SiteFolds, sites: Sequence[str]) -> list[Trial]:
-        """A network to be trained without each of these sites that can be held out."""
-        return [
-            Trial(name, network := self._drawn_network(), self._epochs(network, folds, name), held_out)
-            for name, held_out in folds.held_out(sites)
-        ]
-
-    def _no_epochs(self, folds: SiteFolds, sites: Sequence[str]) -> Choice | None:
-        """No epoch was worth it: what an untrained network says of all inner sites; None where none can be held out."""
-        reading, held_out = self._linear_reading(), folds.held_out(sites, static=True)
-        logits = {name: predict_logits(reading, episode) for name, episode in held_out}
-        aucs = {name: auc(as_array(episode.labels), logits[name]) for name, episode in held_out}
-        return Choice(0, logits, aucs, aucs) if logits else None
-
-    def _must_earn(self) -> bool:
-        return self.skip != "none" and self.epochs is None
-
-    def _drawn(self, sites: Sequence[str], number: int | None) -> list[str]:
-        if number is None or number >= len(sites):
-            return list(sites)
-        drawn = np.random.default_rng(self.random_state).choice(len(sites), number, replace=False)
-        return [sites[k] for k in sorted(drawn)]
-
-    def _finish(self, folds: SiteFolds, choice: Choice | None, y: np.ndarray, site: np.ndarray) -> np.ndarray:
-        """Train on all sites with the chosen settings and calibrate on the inner out-of-site scores, returned."""
-        epochs = choice.epochs if choice else self._most_epochs()
-        self.network_ = self._linear_reading() if self._untrained(epochs) else self._drawn_network()
-        if epochs:
-            episodes, train = self._episodes(folds, NOBODY), _training().train_network
-            train(self.network_, episodes, epochs, self._schedule(folds), self.random_state)
-        if not isinstance(self.network_, LinearReading):
-            self.network_.eval().requires_grad_(False)  # it is only read from now on
-        self.set_pathways(folds.pathways())
-        self.notes_ = self.deconfounder_.notes_ + self.notes_
-        if choice is None:
-            self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
-            scores = predict_logits(self.network_, folds.joint()[0])
-        else:
-            scores = np.full(len(y), np.nan)
-            for name, logits in choice.logits.items():
-                scores[site == name] = logits
-            alone = [name for name in self._drawn(folds.sites, self.inner_sites) if not folds.can_hold_out(name)]
-            if alone:
-                self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
-        self.calibration_ = calibrate(scores, y, site)
-        return scores
-
-    def _epochs(self, network: "GatedNetwork", folds: SiteFolds, held_out: str) -> Iterator[int]:
-        """Training without one site, an epoch at a time."""
-        episodes = self._episodes(folds, frozenset({held_out}))
-        return _training().training_epochs(network, episodes, self._schedule(folds), self.random_state)
-
-    def _episodes(self, folds: SiteFolds, left_out: frozenset) -> list[AnyEpisode]:
+    def _episodes(self, folds: SiteFolds, left_out: LeftOut) -> list[AnyEpisode]:
         episodes = folds.training(left_out) if self.train == "episodic" else []
         if not episodes:
             if self.train == "episodic" and left_out == NOBODY:
@@ -424,36 +411,37 @@ class CoreClassifier(FrozenCore):
             episodes = folds.joint(left_out)
         return episodes
 
-    def _untrained(self, epochs: int) -> bool:
-        """Whether the network stays the linear reading it starts from."""
-        return epochs == 0 and self.skip != "none"
+    def _trains(self) -> bool:
+        """Whether a network is trained at all, which needs torch."""
+        return self.epochs != 0
 
-    def _linear_reading(self) -> LinearReading:
-        return LinearReading(self.prior_strength, self.temperature, self.gated)
-
-    def _drawn_network(self) -> "GatedNetwork":
+    def _drawn_network(self, device: str) -> "GatedNetwork":
         return _training().build_network(
             self.random_state,
-            self.device,
+            device,
             channels=3 if self.profiles else 1,
             hidden=self.hidden,
             layers=self.layers,
             temperature=self.temperature,
             prior_strength=self.prior_strength,
             gated=self.gated,
-            skip=self.skip != "none",
         )
 
-    def _gate_budget(self, folds: SiteFolds) -> float:
-        return min(GATE_BUDGET, len(folds.scaffold()) / 2) if self.budget is None else self.budget
+    def _read_by_network(self, folds: SiteFolds, left_out: LeftOut = NOBODY) -> int:
+        """How many pathways of a fold the network reads."""
+        size = len(folds.scaffold(left_out))
+        return size if self.max_pathways is None else min(size, self.max_pathways)
 
-    def _schedule(self, folds: SiteFolds) -> "Schedule":
+    def _schedule(self, folds: SiteFolds, left_out: LeftOut) -> "Schedule":
+        half = self._read_by_network(folds, left_out) / 2
         return _training().Schedule(
-            self._gate_budget(folds), self.budget_weight, self.learning_rate, self.weight_decay, self.batch_size
+            min(GATE_BUDGET, half) if self.budget is None else self.budget,
+            self.budget_weight,
+            self.learning_rate,
+            self.weight_decay,
+            self.batch_size,
+            self.updates if self.epochs is None else None,
         )
-
-    def _most_epochs(self) -> int:
-        return self.max_epochs if self.epochs is None else self.epochs
 
     def _grid(self, n_sites: int) -> list[tuple[float, float]]:
         """Threshold pairs that differ in effect."""
@@ -471,7 +459,9 @@ class CoreClassifier(FrozenCore):
 
     def _check_parameters(self) -> None:
         require_settings(type(self).__name__, type(self), self.get_params(deep=False))
-        if not self._untrained(self._most_epochs()):
+        if self.skip == "none" and self.epochs == 0:
+            raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
+        if self._trains():
             require_device(self.device)
 
 

@@ -1,7 +1,6 @@
-"""Episodes: some people on one set of pathways, as a network or its linear reading reads them.
+"""Episodes: some people on one set of pathways, as a network reads them.
 
-Arrays are torch tensors where a network reads them and numpy arrays where `LinearReading` does; nothing here imports
-torch, so that a model whose network was never trained can be read without it.
+Arrays are torch tensors; nothing here imports torch, so that a linear reading can be made without it.
 """
 
 from collections.abc import Callable, Iterator

@@ -7,11 +7,9 @@ For one person, with node features h0_p = [r, log(s + eps), log(f + eps)] (stand
     embedding  h_p    = W h0_p + w0                                   three channels to the hidden width, linear
     layer l    h_p    = h_p + F_l( h_p, sum_q A~_pq g_q h_q )
     readout    z      = sum_p g_p h_p / (sum_p g_p + eps)
-    logit             = rho(z)  [ + a sum_p g_p w_p r_p / mean_p g_p ]
+    logit             = rho(z)
 
-phi, psi, F_l and rho are two-layer perceptrons. The term in brackets is the skip connection: a linear reading of the
-static channel with weights w_p that were learned before (see `brainroam.core.pathways`). With it, rho and psi start at
-zero: the network begins as that reading and has to earn anything beyond it.
+phi, psi, F_l and rho are two-layer perceptrons.
 
 Nodes share all weights; nothing here knows how many there are or which regions they join. The same network therefore
 reads any scaffold, which is what episodic training needs.
@@ -20,7 +18,6 @@ reads any scaffold, which is what episodic training needs.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -33,19 +30,15 @@ EPS = 1e-8
 
 @dataclass(frozen=True)
 class PathwayGraph:
-    """What the network knows of a scaffold: prior (N,), propagation by cliques, skip weights (N,)."""
+    """What the network knows of a scaffold: prior (N,) and propagation by cliques."""
 
     prior: Tensor
     propagation: RoiCliques
-    skip: Tensor
 
     @classmethod
-    def of(
-        cls, graph: LineGraph, skip: np.ndarray, device: str = "cpu", dtype: torch.dtype = torch.float32
-    ) -> "PathwayGraph":
+    def of(cls, graph: LineGraph, device: str = "cpu", dtype: torch.dtype = torch.float32) -> "PathwayGraph":
         """Move the arrays of one scaffold to torch."""
-        prior, weights = (torch.as_tensor(array, dtype=dtype, device=device) for array in (graph.prior, skip))
-        return cls(prior, RoiCliques.of(graph, device, dtype), weights)
+        return cls(torch.as_tensor(graph.prior, dtype=dtype, device=device), RoiCliques.of(graph, device, dtype))
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,6 @@ class Reading:
     gates: Tensor
     nodes: Tensor
     z: Tensor
-    skip: Tensor
 
 
 class _Perceptron(nn.Sequential):
@@ -88,8 +80,6 @@ class GatedNetwork(nn.Module):
         lambda; 0 removes the prior from the gate (the ablation "w/o PG").
     gated : bool
         False sets every gate to 1 (the ablation "w/o SG").
-    skip : bool
-        Whether the linear reading is added to the logit.
     """
 
     def __init__(
@@ -100,7 +90,6 @@ class GatedNetwork(nn.Module):
         temperature: float = 1.0,
         prior_strength: float = 1.0,
         gated: bool = True,
-        skip: bool = False,
     ) -> None:
         super().__init__()
         self.temperature, self.prior_strength, self.gated = temperature, prior_strength, gated
@@ -109,10 +98,6 @@ class GatedNetwork(nn.Module):
         self.embed = nn.Linear(channels, hidden)
         self.updates = nn.ModuleList(_Perceptron(2 * hidden, hidden, hidden) for _ in range(layers))
         self.rho = _Perceptron(hidden, hidden, 1)
-        self.skip_scale = nn.Parameter(torch.ones(())) if skip else None
-        if skip:
-            for parameter in (*self.rho[-1].parameters(), *self.psi[-1].parameters()):
-                nn.init.zeros_(parameter)
 
     def forward(self, h0: Tensor, graph: PathwayGraph) -> Reading:
         """Read node features (N, B, channels) on a scaffold."""
@@ -128,11 +113,7 @@ class GatedNetwork(nn.Module):
                 hidden = _linear_of_both(update.first, h, propagate(graph.propagation, g * h))
             h = h + update.rest(hidden)
         z = (g * h).sum(dim=0) / (g.sum(dim=0) + EPS)
-        logit = self.rho(z).squeeze(-1)
-        skip = gates * graph.skip.unsqueeze(-1) * h0[..., 0] / (gates.mean(dim=0) + EPS)
-        if self.skip_scale is not None:
-            logit = logit + self.skip_scale * skip.sum(dim=0)
-        return Reading(logit, gates, h, z, skip)
+        return Reading(self.rho(z).squeeze(-1), gates, h, z)
 
     def gates(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
         """g (N, B)."""
@@ -156,16 +137,11 @@ class GatedNetwork(nn.Module):
         return functional.linear(torch.cat([h0, spread], dim=-1), weight, of_h @ self.embed.bias + linear.bias)
 
     def contributions(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
-        """How much each pathway moves each person's logit (N, B).
-
-        The skip term is a sum over pathways. For rho it is the first-order share, grad_z rho . g_p h_p / sum g.
-        """
+        """How much each pathway moves each person's logit (N, B), to first order: grad_z rho . g_p h_p / sum g."""
         reading = self.forward(h0, graph)
         z = reading.z.detach().requires_grad_()
         (slope,) = torch.autograd.grad(self.rho(z).sum(), z)
         share = (reading.nodes * slope).sum(dim=-1) * reading.gates / (reading.gates.sum(dim=0) + EPS)
-        if self.skip_scale is not None:
-            share = share + self.skip_scale * reading.skip
         return share.detach()
 
 

@@ -1,4 +1,4 @@
-"""Reading new people with a fitted CORE: frozen pathways, frozen network, one person at a time.
+"""Reading new people with a fitted CORE: frozen pathways, frozen reading, one person at a time.
 
 No site is asked for and no statistic of the people read is taken: a batch is the same as its people one by one. Only
 ``adapt="unlabelled"`` breaks that promise, and is transductive.
@@ -14,23 +14,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.core.calibration import Calibration
+from brainroam.core.choice import Choice, CoreReading
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.episodes import Episode, as_array, predict_logits
-from brainroam.core.linear_reading import LinearReading
 from brainroam.core.pathways import Pathways, profiles_of
 from brainroam.core.profile import windows_in_volumes
 from brainroam.core.scaffold import Scaffold
 from brainroam.core.series import TakesSeries
-from brainroam.core.site_folds import path_graph, placed
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.utils.estimator_verbs import EstimatorVerbs
-from brainroam.utils.threads import one_thread
 
 if TYPE_CHECKING:
-    from brainroam.core.gate import GatedNetwork, PathwayGraph
+    from brainroam.core.gate import GatedNetwork
 
 Series: TypeAlias = Sequence[np.ndarray]
 Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
@@ -58,20 +55,18 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
     profiles: bool
     on_short: str
     adapt: str | None
-    device: str
     classes_: np.ndarray
     n_rois_: int
-    network_: "GatedNetwork | LinearReading"
+    reading_: CoreReading
+    max_pathways: int | None
     calibration_: Calibration
     pathways_: Pathways
     scaffold_: Scaffold
     deconfounder_: SiteDeconfounder
-    _graph: "PathwayGraph | Pathways"
 
     def decision_function(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The logit of each person, each on their own; positive is not the decision, see ``calibration_``."""
-        people = self._episode(series, covariates, tr)
-        return predict_logits(self.network_, people)
+        return self._fitted_reading().logits(self._nodes(series, covariates, tr))
 
     def predict_proba(
         self, series: Series, covariates: Covariates = None, tr: Times = None, *, prevalence: float | None = None
@@ -92,37 +87,29 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
 
     def gates(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""
-        return self.gates_of(self._episode(series, covariates, tr))
+        return self._fitted_reading().gates(self._nodes(series, covariates, tr)).T
 
     def pathway_contributions(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
-        """How much each pathway moved each person's logit (n, M_S), see `GatedNetwork.contributions`."""
-        return self.contributions_of(self._episode(series, covariates, tr))
+        """How much each pathway moved each person's score (n, M_S), see `CoreReading.contributions`."""
+        return self._fitted_reading().contributions(self._nodes(series, covariates, tr)).T
 
-    @one_thread()
     def embedding(self, series: Series, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The graph-level representation z of each person (n, hidden)."""
-        episode = self._episode(series, covariates, tr)
-        if isinstance(self.network_, LinearReading):
-            raise UsageError("there is no embedding: the network was not trained, the decision is a linear reading")
-        return as_array(self.network_(episode.features, episode.graph).z)
+        z = self._fitted_reading().embedding(self._nodes(series, covariates, tr))
+        if z is None:
+            raise UsageError("there is no embedding: the network is not used, the decision is a linear reading")
+        return z
 
-    @one_thread()
-    def gates_of(self, people: Episode) -> np.ndarray:
-        """As `gates`, of people read by `read_cohort`."""
-        return as_array(self.network_.gates(people.features, people.graph)).T
+    def _fitted_reading(self) -> CoreReading:
+        check_is_fitted(self, "reading_")
+        return self.reading_
 
-    @one_thread()
-    def contributions_of(self, people: Episode) -> np.ndarray:
-        """As `pathway_contributions`, of people read by `read_cohort`."""
-        return as_array(self.network_.contributions(people.features, people.graph)).T
-
-    def _episode(self, series: Series, covariates: Covariates, tr: Times) -> Episode:
-        """New people as the network reads them: frozen pathways, no site, no statistics of their own group."""
-        check_is_fitted(self, "network_")
+    def _nodes(self, series: Series, covariates: Covariates, tr: Times) -> np.ndarray:
+        """New people as they are read: frozen pathways, no site, no statistics of their own group."""
         return self.read_cohort(anonymous_cohort(series, tr=tr), covariates)
 
-    def read_cohort(self, cohort: Cohort, covariates: Covariates) -> Episode:
-        """Node features of the people of a cohort; labels and sites are not looked at."""
+    def read_cohort(self, cohort: Cohort, covariates: Covariates) -> np.ndarray:
+        """Node features (M_S, n, channels) of the people of a cohort; labels and sites are not looked at."""
         if cohort.n_rois != self.n_rois_:
             raise DataError(
                 f"the model was fitted on {self.n_rois_} regions but the series have {cohort.n_rois}: another atlas?"
@@ -136,7 +123,7 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
             covariates = pd.DataFrame(np.nan, index=range(len(cohort)), columns=names)
         edges = self.scaffold_.edges
         profiles = None
-        if self.profiles and not isinstance(self.network_, LinearReading):  # which looks at the static channel alone
+        if self.profiles and self.reading_.network is not None:  # the linear reading looks at the static channel alone
             window, stride = self._windows(cohort)
             profiles = np.full((len(cohort), len(edges), 2), np.nan)
             long = ~self._short(cohort, window)
@@ -145,17 +132,20 @@ class FrozenCore(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
                     edges
                 )
         values, table = cohort_edges(cohort, self.kind, self.shrinkage, self.robust), as_table(covariates, len(cohort))
-        nodes = self.pathways_.nodes(values[:, edges], table, profiles, self.adapt)
-        return Episode(placed(nodes, self._where()), np.full(len(cohort), np.nan), self._graph)
+        return self.pathways_.nodes(values[:, edges], table, profiles, self.adapt)
 
-    def set_pathways(self, pathways: Pathways) -> None:
-        """Hold the frozen steps 1 to 5, and the view of them of ``network_``, which has to be there."""
+    def set_reading(self, pathways: Pathways, choice: Choice, network: "GatedNetwork | None") -> None:
+        """Hold the frozen steps 1 to 5 and the chosen reading, which is in double precision, on the processor."""
         self.pathways_, self.scaffold_, self.deconfounder_ = pathways, pathways.scaffold, pathways.deconfounder
-        self._graph = path_graph(pathways, self._where())
+        nodes, graph = pathways.strongest(self.max_pathways), None
+        if network is not None:
+            import torch
 
-    def _where(self) -> str | None:
-        """The device of the network; None for the linear reading."""
-        return None if isinstance(self.network_, LinearReading) else self.device
+            from brainroam.core.gate import PathwayGraph
+
+            network = network.cpu().double().eval().requires_grad_(False)
+            graph = PathwayGraph.of(pathways.on(nodes).graph, dtype=torch.float64)
+        self.reading_ = CoreReading(choice, pathways, nodes, network, graph)
 
     def _windows(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Window and stride of each person, in volumes."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
 
 EPS = 1e-8
 
@@ -75,11 +74,6 @@ def line_graph(pairs: np.ndarray, consensus: np.ndarray) -> LineGraph:
     for clique in cliques:
         degree[clique] += _similarity(prior, clique[:, None], clique).sum(axis=1) - 1  # not to itself
     return LineGraph(prior, cliques, 1 / np.sqrt(degree))
-
-
-def prior_gates(prior: np.ndarray, strength: float = 1.0, temperature: float = 1.0) -> np.ndarray:
-    """How far the prior alone opens each gate: sigmoid(lambda mu0 / temperature)."""
-    return expit(strength * prior / temperature)
 
 
 def _similarity(prior: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -7,13 +7,11 @@ contrast depend on that site alone. The resulting `Pathways` turn any person int
     x_p  = o_p r_p / sd_p,   o_p = sgn(d_com_p)                         oriented static channel (o_p = 1: literal)
     x'_p = (log(s_p + eps) - mean_p) / sd_p,   likewise for f           volatility and flexibility
 
-and carry the weights of a linear reading of the static channel, for the network's skip connection:
+and carry the weights of a linear reading of the static channel:
 
     w = mean over penalties of  argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2      over the people of those sites
 
-The skip connection is gated, so w_p is divided by the gate g0_p that the prior alone opens (and multiplied by their
-mean): the network begins as the ridge itself, and a gate that moves away from its prior moves the ridge. Read through
-the prior's gates, for which it was not solved, the ridge lost 1.9 points with CC200 (docs/results/abide20.md).
+scaled so that it has unit spread over them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -26,7 +24,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import LineGraph, line_graph, prior_gates
+from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.log_profiles import Profiles as Profiles
 from brainroam.core.log_profiles import profiles_of as profiles_of
 from brainroam.core.moments import Moments
@@ -48,7 +46,6 @@ from brainroam.utils.cache import Cache
 
 SKIPS = ("ridge", "sum", "none")
 RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
-SHUT = 1e-3  # a gate that is less open counts as this far open
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +104,32 @@ class Pathways:
             channels.append(profiles)
         values = np.concatenate(channels, axis=-1)
         z = (values - self.centre[:, : values.shape[-1]]) / self.scale[:, : values.shape[-1]]
-        return np.nan_to_num(z, nan=0.0).transpose(1, 0, 2).astype(np.float32)
+        return np.nan_to_num(z, nan=0.0).transpose(1, 0, 2)
+
+    def contributions(self, h0: np.ndarray) -> np.ndarray:
+        """How much each pathway moves the linear reading of each person (N, B); they add up to it."""
+        return self.skip[:, None] * h0[..., 0]
+
+    def strongest(self, limit: int | None) -> np.ndarray:
+        """Positions of the ``limit`` pathways with the largest consensus contrast, in their order; None is all."""
+        strength = np.abs(self.scaffold.consensus[self.scaffold.edges])
+        return np.sort(np.argsort(-strength, kind="stable")[:limit])
+
+    def on(self, nodes: np.ndarray) -> "Pathways":
+        """Only these pathways, by position, with the line graph of their own."""
+        if len(nodes) == len(self.scaffold):
+            return self
+        scaffold = replace(self.scaffold, edges=self.scaffold.edges[nodes])
+        pairs = edge_pairs(n_rois_of(len(scaffold.consensus)))[scaffold.edges]
+        return replace(
+            self,
+            scaffold=scaffold,
+            graph=line_graph(pairs, scaffold.consensus[scaffold.edges]),
+            orientation=self.orientation[nodes],
+            centre=self.centre[nodes],
+            scale=self.scale[nodes],
+            skip=self.skip[nodes],
+        )
 
 
 class Evidence:
@@ -228,8 +250,8 @@ class Evidence:
         """The same evidence, ready to read people on the edges of these scaffolds."""
         return self
 
-    def require_memory(self, n_nodes: int, width: int) -> None:
-        """Refuse what cannot be trained: so many pathways, with so many numbers at each."""
+    def require_memory(self, n_nodes: int, n_trained: int, width: int) -> None:
+        """Refuse what cannot be fitted: so many pathways, and a network on some with so many numbers at each."""
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people (a mask or positions) on some edges."""
@@ -261,9 +283,8 @@ class Evidence:
         profiles: Profiles | None,
         orient: bool = True,
         skip: str = "ridge",
-        gates: Callable[[np.ndarray], np.ndarray] = prior_gates,
     ) -> Pathways:
-        """Freeze what these sites know, on a scaffold they gave; ``gates`` are what a prior alone opens."""
+        """Freeze what these sites know, on a scaffold they gave."""
         if skip not in SKIPS:
             raise unknown("skip", skip, SKIPS)
         here, deconfounder = np.isin(self.site, sites), self.frozen(sites)
@@ -282,7 +303,6 @@ class Evidence:
             described = self._described(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
             centre, scale = np.hstack([centre, described.mean]), np.hstack([scale, described.scale])
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
-        weights = through_gates(weights, gates(graph.prior))
         return Pathways(self.kept(deconfounder), scaffold, graph, orientation, centre, scale, weights)
 
     def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
@@ -365,15 +385,6 @@ def _all_read(
         moments.append(Moments.of([part]))
         start += len(people)
     return values, Moments.joined(moments).scale
-
-
-def through_gates(weights: np.ndarray, gates: np.ndarray) -> np.ndarray:
-    """Weights that give the reading of ``weights`` when they are read through these gates, divided by their mean.
-
-    >>> through_gates(np.ones(2), np.array([0.25, 0.75])).round(3).tolist()
-    [2.0, 0.667]
-    """
-    return weights * gates.mean() / np.maximum(gates, SHUT)
 
 
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:

@@ -13,26 +13,25 @@ from typing import Any
 import numpy as np
 
 from brainroam.core.calibration import Calibration
+from brainroam.core.choice import Choice
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import edge_pairs
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.episodes import as_array
-from brainroam.core.linear_reading import LinearReading
 from brainroam.core.linegraph import line_graph
 from brainroam.core.pathways import Pathways
 from brainroam.core.scaffold import Scaffold
-from brainroam.core.site_folds import placed
 from brainroam.data.atlas import Atlas
 from brainroam.errors import ModelFileError
 from brainroam.utils.model_files import describe_atlas, load_model, part, save_model
-from brainroam.utils.optional import installed
+from brainroam.utils.optional import extra
 
 KIND = "CoreClassifier"
 
 
 def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
     """Everything a fitted classifier learned, as arrays; names and notes are JSON bytes."""
-    scaffold = clf.scaffold_
+    scaffold, network = clf.scaffold_, clf.reading_.network
     facts = {
         "classes": clf.classes_.tolist(),
         "n_rois": clf.n_rois_,
@@ -41,11 +40,12 @@ def core_state(clf: CoreClassifier) -> dict[str, np.ndarray]:
         "sites": scaffold.sites,
         "tau": scaffold.tau,
     }
-    learned = {} if isinstance(clf.network_, LinearReading) else clf.network_.state_dict()
+    learned = {} if network is None else network.state_dict()
     weights = {f"network.{name}": as_array(value) for name, value in learned.items()}
     return {
         "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "calibration": np.array(astuple(clf.calibration_)),
+        "choice": np.array(astuple(clf.reading_.choice)),
         **clf.pathways_.state(),
         **weights,
     }
@@ -62,26 +62,23 @@ def core_from_state(state: dict[str, np.ndarray], **parameters: Any) -> CoreClas
     clf.classes_, clf.n_rois_ = np.array(facts["classes"]), facts["n_rois"]
     clf.chosen_, clf.notes_ = facts["chosen"], facts["notes"]
     clf.calibration_ = Calibration(*map(float, state["calibration"]))
-    clf.network_ = _network(clf, part(state, "network"))
-    clf.set_pathways(
-        Pathways(
-            deconfounder=deconfounder,
-            scaffold=scaffold,
-            graph=line_graph(edge_pairs(clf.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
-            orientation=scaffold.signs if clf.orient else np.ones(len(scaffold)),
-            **part(state, "pathways"),
-        )
+    pathways = Pathways(
+        deconfounder=deconfounder,
+        scaffold=scaffold,
+        graph=line_graph(edge_pairs(clf.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
+        orientation=scaffold.signs if clf.orient else np.ones(len(scaffold)),
+        **part(state, "pathways"),
     )
+    choice = Choice(*map(float, state["choice"]))
+    clf.set_reading(pathways, choice, _network(clf, part(state, "network")) if choice.share else None)
     return clf
 
 
 def _network(clf: CoreClassifier, weights: dict[str, np.ndarray]) -> Any:
-    """The stored network; one that was never trained is its linear reading where torch is not installed."""
-    if clf._untrained(int(clf.chosen_["epochs"])) and not (weights and installed("torch")):
-        return clf._linear_reading()
-    network = clf._drawn_network()
-    network.load_state_dict({name: placed(value, "cpu") for name, value in weights.items()})
-    return network.eval().requires_grad_(False)
+    """The stored network."""
+    network, torch = clf._drawn_network("cpu").double(), extra("torch", "torch")
+    network.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()})
+    return network
 
 
 def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:
@@ -89,6 +86,7 @@ def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, cha
     every, nodes = (len(edge_pairs(n_rois)),), (state["scaffold.edges"].size,)
     shapes = {
         "calibration": (4,),
+        "choice": (5,),
         "scaffold.edges": nodes,
         "scaffold.contrast": (n_sites, *every),
         **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),

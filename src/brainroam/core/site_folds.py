@@ -1,21 +1,18 @@
-"""Site folds: people of one training site read on the pathways that other training sites gave.
+"""Site folds: people of training sites read on the pathways that other training sites gave.
 
-A fold is named by the training sites it leaves out, and holds the pathways that the other training sites gave. The
-network is trained on the people of each site e, read on the pathways of the fold without e. To validate on site e, it
-is trained on the people of each other site e' on the pathways of the fold without e and e', and read on e in the fold
-without e. The fold that leaves no site out is used for unseen sites.
-
-Of more than `MOST_GROUPS` sites a few together stand for one in training: each fold needs pathways of its own, and
-finding them for every pair of many sites would take longer than the training.
+Training sites stand in `GROUPS` groups of about the same number of people; few sites stand alone, and so does every
+site where no network is to be trained, which is what costs. A fold is named by the sites it leaves out, and holds the
+pathways that the other sites gave. The network is trained on the people of each group g, read on the pathways of the
+fold without g. To judge it at group g, it is trained on the people of each other group h on the pathways of the fold
+without g and h, and read on g in the fold without g. The fold that leaves no site out is used for unseen sites.
 """
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from brainroam.core.episodes import AnyEpisode, Episode, UnreadEpisode
-from brainroam.core.linegraph import prior_gates
 from brainroam.core.pathways import Evidence, Pathways, Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.data.site_groups import grouped
@@ -24,13 +21,13 @@ from brainroam.errors import EmptyScaffoldError
 if TYPE_CHECKING:
     from brainroam.core.gate import PathwayGraph
 
-MOST_GROUPS = 10
+GROUPS = 4
 LeftOut = frozenset[str]
 NOBODY: LeftOut = frozenset()
 
 
 class SiteFolds:
-    """All folds that leave out a site, a site and a group of sites, or none.
+    """All folds that leave out a group of sites, two groups, or none.
 
     Parameters
     ----------
@@ -43,16 +40,14 @@ class SiteFolds:
     orient, skip
         See `brainroam.core.pathways`.
     device : str, optional
-        Where torch keeps the episodes; None keeps them in numpy, for `LinearReading`.
-    trained : sequence of str, optional
-        The sites without which a network will be trained; by default each. `train_without` adds more.
-    gates : callable, optional
-        What a prior alone opens.
+        Where torch trains a network; None where none is trained, so that no pair of groups has to be left out.
+    max_pathways : int, optional
+        How many pathways a network reads, the strongest of its fold.
 
     Attributes
     ----------
-    size : int
-        Pathways of the largest fold.
+    groups : list of frozenset of str
+        Of the sites with both classes.
     """
 
     def __init__(
@@ -63,36 +58,38 @@ class SiteFolds:
         orient: bool = True,
         skip: str = "ridge",
         device: str | None = "cpu",
-        trained: Sequence[str] | None = None,
-        gates: Callable[[np.ndarray], np.ndarray] = prior_gates,
+        max_pathways: int | None = None,
     ) -> None:
-        self.gates = gates
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
-        self.evidence, self.sites, self._thresholds = evidence, evidence.sites, thresholds
-        self.groups = [frozenset(group) for group in grouped(self.sites, evidence.site, MOST_GROUPS)]
+        self.max_pathways, self.sites = max_pathways, evidence.sites
         self.profiles: Profiles | None = None
-        self._scaffolds: dict[LeftOut, Scaffold] = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
+        most = len(self.sites) if device is None else GROUPS
+        self.groups = [frozenset(group) for group in grouped(self.sites, evidence.site, most)]
+        self._every_site = [str(site) for site in np.unique(evidence.site)]
+        pairs = [one | other for one in self.groups for other in self.groups] if device is not None else []
+        self._scaffolds = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
+        for left_out in dict.fromkeys([*self.groups, *pairs]):
+            if len(set(self.sites) - left_out) >= 2:
+                try:
+                    self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
+                except EmptyScaffoldError:
+                    continue  # too little agreement without these sites: nobody is read there
+        self.evidence = evidence.gathered(list(self._scaffolds.values()))
         self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
-        self._graphs: MutableMapping[LeftOut, PathwayGraph | Pathways] = evidence.shelf()
-        self.train_without(evidence.sites if trained is None else trained)
+        self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = evidence.shelf()
 
-    def train_without(self, sites: Sequence[str]) -> None:
-        """Find the scaffolds that training without each of these sites needs."""
-        for left_out in self._left_out(sites):
-            try:
-                self._scaffolds[left_out] = self.evidence.scaffold(self._inside(left_out), **self._thresholds)
-            except EmptyScaffoldError:
-                continue  # too little agreement without these sites: no episode is read there
-        self.size = max(map(len, self._scaffolds.values()))
-        self.evidence = self.evidence.gathered(list(self._scaffolds.values()))
+    @property
+    def size(self) -> int:
+        """Pathways of the largest fold."""
+        return max(map(len, self._scaffolds.values()))
 
     def scaffold(self, left_out: LeftOut = NOBODY) -> Scaffold:
         """The scaffold of one fold."""
         return self._scaffolds[left_out]
 
-    def can_hold_out(self, site: str) -> bool:
-        """Whether the other sites have a scaffold."""
-        return frozenset({site}) in self._scaffolds
+    def held_out_groups(self) -> list[LeftOut]:
+        """The groups without which the other sites have a scaffold."""
+        return [group for group in self.groups if group in self._scaffolds]
 
     def needed_edges(self) -> np.ndarray:
         """Every edge that is in the scaffold of some fold, ascending."""
@@ -102,92 +99,72 @@ class SiteFolds:
         """The pathways of one fold."""
         if left_out not in self._pathways:
             self._pathways[left_out] = self.evidence.pathways(
-                self._inside(left_out),
-                self._scaffolds[left_out],
-                self.profiles,
-                self.orient,
-                self.skip,
-                self.gates,
+                self._inside(left_out), self._scaffolds[left_out], self.profiles, self.orient, self.skip
             )
         return self._pathways[left_out]
 
+    def people(self, group: LeftOut) -> np.ndarray:
+        """Positions of the people of a group."""
+        return np.flatnonzero(np.isin(self.evidence.site, list(group)))
+
     def training(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
-        """One episode per group of sites, as far as they are not left out, each read in the fold without it."""
+        """One episode per group that is not left out, each read in the fold without it."""
         return [
-            self._episode(left_out | group, sorted(group - left_out), self.residual)
+            self._episode(left_out | group, self.people(group), self.residual)
             for group in self.groups
-            if group - left_out and left_out | group in self._scaffolds
+            if not group & left_out and left_out | group in self._scaffolds
         ]
 
     def joint(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
         """Everybody who is not left out, in one episode, on the pathways they themselves gave."""
-        return [self._episode(left_out, self._inside(left_out), self.residual)]
+        return [self._episode(left_out, self.people(frozenset(self._inside(left_out))), self.residual)]
 
-    def held_out(self, sites: Sequence[str] | None = None, static: bool = False) -> list[tuple[str, AnyEpisode]]:
-        """Each site (or those named) that can be validated on, read in the fold without it as if never seen.
+    def held_out(self, group: LeftOut) -> AnyEpisode:
+        """The people of a group, read by a network in the fold without it as if never seen."""
+        return self._episode(group, self.people(group), "agnostic")
 
-        ``static`` episodes have the static channel alone, in numpy: all that `LinearReading` looks at.
-        """
-        known = [site for site in (self.sites if sites is None else sites) if self.can_hold_out(site)]
-        return [(site, self._episode(frozenset({site}), [site], "agnostic", static)) for site in known]
+    def nodes(self, people: np.ndarray, left_out: LeftOut = NOBODY) -> np.ndarray:
+        """Node features (N, n, C) of some people on all pathways of a fold, read as at inference."""
+        return self._features(self.pathways(left_out), people, "agnostic")
 
-    def _episode(self, left_out: LeftOut, sites: Sequence[str], residual: str, static: bool = False) -> AnyEpisode:
-        people = np.flatnonzero(np.isin(self.evidence.site, sites))
+    def _episode(self, left_out: LeftOut, people: np.ndarray, residual: str) -> AnyEpisode:
         if self.evidence.on_disk:
-            self.pathways(left_out)  # now, not in the middle of training
-            labels = self._labels(people, static)
-            return UnreadEpisode(labels, lambda some: self._read(left_out, people[some], residual, static))
-        return self._read(left_out, people, residual, static)
+            self._for_network(left_out)  # now, not in the middle of training
+            return UnreadEpisode(self._labels(people), lambda some: self._read(left_out, people[some], residual))
+        return self._read(left_out, people, residual)
 
-    def _read(self, left_out: LeftOut, people: np.ndarray, residual: str, static: bool = False) -> Episode:
-        pathways, evidence = self.pathways(left_out), self.evidence
-        edges = pathways.scaffold.edges
-        profiles = self.profiles.of(edges, people) if self.profiles and not static else None
+    def _read(self, left_out: LeftOut, people: np.ndarray, residual: str) -> Episode:
+        pathways, graph = self._for_network(left_out)
+        features = self._features(pathways, people, residual)
+        return Episode(to_device(features, self.device), self._labels(people), graph)
+
+    def _features(self, pathways: Pathways, people: np.ndarray, residual: str) -> np.ndarray:
+        """Node features (N, n, C), with the residuals of the frozen average deconfounder or of each site's own fit."""
+        edges, evidence = pathways.scaffold.edges, self.evidence
+        profiles = self.profiles.of(edges, people) if self.profiles else None
         if residual == "site":
-            features = pathways.standardised(evidence.residuals_of(people, edges), profiles)
-        else:
-            covariates = evidence.covariates.iloc[people]
-            features = pathways.nodes(evidence.values_of(people, edges), covariates, profiles)
-        graph = pathways if static else self._graph(left_out)
-        return Episode(placed(features, None if static else self.device), self._labels(people, static), graph)
+            return pathways.standardised(evidence.residuals_of(people, edges), profiles)
+        return pathways.nodes(evidence.values_of(people, edges), evidence.covariates.iloc[people], profiles)
 
-    def _graph(self, left_out: LeftOut) -> "PathwayGraph | Pathways":
-        """The network's view of a fold, which several episodes share."""
-        if left_out not in self._graphs:
-            self._graphs[left_out] = path_graph(self.pathways(left_out), self.device)
-        return self._graphs[left_out]
+    def _for_network(self, left_out: LeftOut) -> "tuple[Pathways, PathwayGraph]":
+        """The pathways of a fold that a network reads, and its view of them, which several episodes share."""
+        if left_out not in self._trained:
+            from brainroam.core.gate import PathwayGraph
 
-    def _labels(self, people: np.ndarray, static: bool = False) -> Any:
-        return placed(self.evidence.y[people].astype(np.float32), None if static else self.device)
+            pathways = self.pathways(left_out)
+            pathways = pathways.on(pathways.strongest(self.max_pathways))
+            self._trained[left_out] = pathways, PathwayGraph.of(pathways.graph, self.device or "cpu")
+        return self._trained[left_out]
 
-    def _left_out(self, trained: Sequence[str]) -> Iterator[LeftOut]:
-        """Each site alone, and each group alone and with a site to be trained without, where two sites remain.
-
-        Only what is not known yet.
-        """
-        alone = [frozenset({site}) for site in self.sites]
-        both = [frozenset({site}) | group for site in trained for group in self.groups]
-        for left_out in dict.fromkeys([*alone, *self.groups, *both]):
-            if left_out not in self._scaffolds and len(set(self.sites) - left_out) >= 2:
-                yield left_out
+    def _labels(self, people: np.ndarray) -> Any:
+        return to_device(self.evidence.y[people], self.device)
 
     def _inside(self, left_out: LeftOut) -> list[str]:
-        return [str(site) for site in np.unique(self.evidence.site) if site not in left_out]
+        return [site for site in self._every_site if site not in left_out]
 
 
-def placed(values: np.ndarray, device: str | None) -> Any:
-    """Values where a network reads them: on a device of torch; without one as they are."""
-    if device is None:
-        return values
+def to_device(values: np.ndarray, device: str | None) -> Any:
+    """Values in the single precision of training, on a device of torch."""
     import torch
 
-    return torch.as_tensor(values, device=device)
-
-
-def path_graph(pathways: Pathways, device: str | None = "cpu") -> "PathwayGraph | Pathways":
-    """The network's view of a set of pathways; `LinearReading` takes them as they are."""
-    if device is None:
-        return pathways
-    from brainroam.core.gate import PathwayGraph
-
-    return PathwayGraph.of(pathways.graph, pathways.skip, device)
+    return torch.as_tensor(values, dtype=torch.float32, device=device)

@@ -16,7 +16,7 @@ sites, and leaving a site out is leaving its summary out. The ridge of `brainroa
 Where edges outnumber people, sum r0 r0' = F'F is kept as its principal components F: fewer numbers that say the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,8 +25,8 @@ import pandas as pd
 from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import line_graph, prior_gates
-from brainroam.core.pathways import RIDGE_PENALTIES, Evidence, Pathways, Profiles, through_gates
+from brainroam.core.linegraph import line_graph
+from brainroam.core.pathways import RIDGE_PENALTIES, Evidence, Pathways, Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit
@@ -207,7 +207,6 @@ class SummaryEvidence(Evidence):
         profiles: Profiles | None = None,
         orient: bool = True,
         skip: str = "ridge",
-        gates: Callable[[np.ndarray], np.ndarray] = prior_gates,
     ) -> Pathways:
         """Freeze what these sites know, on a scaffold they gave, with the ridge reading and without profiles."""
         deconfounder, edges, signs = self.frozen(sites), scaffold.edges, scaffold.signs
@@ -228,9 +227,8 @@ class SummaryEvidence(Evidence):
         weights = ridge_of_products(gram, wanted, n_people, *RIDGE_PENALTIES)
         spread = np.sqrt(max(weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2, 0.0))
         graph = line_graph(self.pairs[edges], scaffold.consensus[edges])
-        weights = through_gates(weights / max(float(spread), EPS), gates(graph.prior))
         centre = np.zeros((len(edges), 1))
-        return Pathways(deconfounder, scaffold, graph, signs, centre, scale[:, None], weights)
+        return Pathways(deconfounder, scaffold, graph, signs, centre, scale[:, None], weights / max(float(spread), EPS))
 
     def _pooled(
         self, name: str, edges: np.ndarray, level: np.ndarray, slopes: np.ndarray

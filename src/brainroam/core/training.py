@@ -3,10 +3,17 @@
     L = CE(logit, y) + gamma * mean_i | sum_p g_ip - K |             Adam, weight decay
 
 over a list of episodes. *Joint* training (the paper) is one episode with everybody. *Episodic* training has one episode
-per training site: its people, read on the pathways that the other sites gave, exactly as an unseen site will be read.
+per group of training sites: its people, read on the pathways that the other sites gave, exactly as an unseen site will
+be read. Over a number of updates U that is set before, the rate warms up linearly during the first tenth and then falls
+to zero,
+
+    rate_u = rate min(1, u / (U / 10)) (1 + cos(pi u / U)) / 2
+
+so that the last weights need no early stopping. A number of epochs has the paper's constant rate instead.
 Every choice of order and initial weight comes from the seed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -16,7 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from brainroam.core.episodes import AnyEpisode, Episode
+from brainroam.core.auc import auc, sites_with_scores
+from brainroam.core.episodes import AnyEpisode, Episode, predict_logits
 from brainroam.core.gate import GatedNetwork
 
 
@@ -29,6 +37,33 @@ class Schedule:
     learning_rate: float = 1e-3
     weight_decay: float = 5e-4
     batch_size: int = 32
+    updates: int | None = None  # over which the rate falls to zero; None is a constant rate
+
+    def rate(self, update: int, total: int) -> float:
+        """The learning rate of one update of ``total``."""
+        if self.updates is None:
+            return self.learning_rate
+        return self.learning_rate * min(1.0, 10 * update / total) * (1 + math.cos(math.pi * update / total)) / 2
+
+    def epochs(self, episodes: Sequence[AnyEpisode]) -> int:
+        """Epochs that hold about as many updates as asked for; at least one."""
+        return max(1, round((self.updates or 0) / _updates_per_epoch(episodes, self.batch_size)))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A network in training, and the group of sites it is judged on."""
+
+    network: GatedNetwork
+    epochs: Iterator[int]
+    held_out: AnyEpisode
+    label: np.ndarray
+    site: np.ndarray
+
+    def aucs(self, score: np.ndarray) -> list[float]:
+        """The AUC at each site of the group with both classes."""
+        people = sites_with_scores(self.label, self.site, score)
+        return [auc(self.label[here], score[here]) for here in people]
 
 
 class Adam:
@@ -69,27 +104,65 @@ def build_network(seed: int, device: str = "cpu", **settings: object) -> GatedNe
 
 
 def train_network(
-    network: GatedNetwork, episodes: Sequence[AnyEpisode], epochs: int, schedule: Schedule, seed: int = 0
+    network: GatedNetwork, episodes: Sequence[AnyEpisode], schedule: Schedule, seed: int = 0, epochs: int | None = None
 ) -> GatedNetwork:
-    """Train in place for a number of epochs."""
-    for epoch in training_epochs(network, episodes, schedule, seed):
+    """Train in place: for a number of epochs, or for the updates of the schedule."""
+    epochs = schedule.epochs(episodes) if epochs is None else epochs
+    for epoch in training_epochs(network, episodes, schedule, seed, epochs):
         if epoch == epochs:
             break
     return network
 
 
 def training_epochs(
-    network: GatedNetwork, episodes: Sequence[AnyEpisode], schedule: Schedule, seed: int = 0
+    network: GatedNetwork, episodes: Sequence[AnyEpisode], schedule: Schedule, seed: int = 0, epochs: int = 1
 ) -> Iterator[int]:
-    """Train in place for as long as the caller asks: yields 0 before the first step, then the epochs done so far."""
+    """Train in place for as long as the caller asks: yields 0 before the first step, then the epochs done so far.
+
+    ``epochs`` is how many are planned, for a schedule whose rate falls to zero.
+    """
     order = np.random.default_rng(seed)
     optimiser = Adam(network, schedule.learning_rate, schedule.weight_decay)
+    total = epochs * _updates_per_epoch(episodes, schedule.batch_size)
     for epoch in count():
         yield epoch
         network.train()
         for episode, people in _batches(episodes, schedule.batch_size, order):
+            optimiser.learning_rate = schedule.rate(optimiser.steps + 1, total)
             objective(network, episode.some(people), schedule).backward()
             optimiser.step()
+
+
+def choose_epochs(trials: Sequence[Trial], limit: int, patience: int) -> tuple[int, list[np.ndarray]]:
+    """How long to train at a constant rate, by held-out groups of sites.
+
+    One network for each group is trained on the others, all of them in step. After every epoch t the mean over held-out
+    sites of the AUC there is m_t; the largest is chosen, once it was not exceeded for ``patience`` epochs.
+
+    Returns
+    -------
+    epochs : int
+        ``limit`` where no group can be held out.
+    logits : list of ndarray
+        Of each group's people after these epochs.
+    """
+    if not trials:
+        return limit, []
+    logits: list[list[np.ndarray]] = []
+    merit: list[float] = []
+    for trial in trials:
+        next(trial.epochs)
+    for _ in range(limit):
+        for trial in trials:
+            next(trial.epochs)
+        logits.append([predict_logits(trial.network, trial.held_out) for trial in trials])
+        merit.append(
+            float(np.mean([value for trial, x in zip(trials, logits[-1], strict=True) for value in trial.aucs(x)]))
+        )
+        if len(merit) - 1 - int(np.argmax(merit)) >= patience:
+            break
+    best = int(np.argmax(merit))
+    return best + 1, logits[best]
 
 
 def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tensor:
@@ -100,6 +173,10 @@ def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tens
         return cross_entropy
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
     return cross_entropy + schedule.budget_weight * overspent
+
+
+def _updates_per_epoch(episodes: Sequence[AnyEpisode], batch_size: int) -> int:
+    return sum(-(-len(episode) // batch_size) for episode in episodes)
 
 
 def _batches(

@@ -16,7 +16,7 @@ SWEEPS: dict[str, list[dict[str, int]]] = {
 
 
 def ablate(cohort: Cohort, **options: Any) -> Results:
-    """CORE against itself with one part taken away; options as for `evaluate`."""
+    """CORE against itself with one part changed; options as for `evaluate`."""
     return evaluate(cohort, ABLATION, **options)
 
 
@@ -29,8 +29,9 @@ def sweep_names(over: str) -> list[str]:
     """The configurations of a sweep.
 
     >>> sweep_names("window")[:2]
-    ['core[stride=1,window=20]', 'core[stride=5,window=20]']
+    ['core[profiles=true,stride=1,window=20]', 'core[profiles=true,stride=5,window=20]']
     """
     if over not in SWEEPS:
         raise unknown("sweep", over, SWEEPS)
-    return [full_name("core", point) for point in SWEEPS[over]]
+    also = {"profiles": True} if over == "window" else {}  # nothing else looks at windows
+    return [full_name("core", point | also) for point in SWEEPS[over]]

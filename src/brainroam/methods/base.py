@@ -138,6 +138,7 @@ class Method(ABC):
         return None
 
     notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
+    decision: str = ""  # what it decided at held-out training sites, in words
     edge_kinds: tuple[EdgeKind, ...] = ()  # the edges it reads, which the runs of a study share
     selects_scaffold: bool = False  # whether its explanation is kept with every run
     explains_people: bool = False  # whether what moved each held-out person is kept with every run

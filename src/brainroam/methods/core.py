@@ -1,8 +1,8 @@
 """CORE and its variants under the contract of all methods.
 
-``core`` is our default; the next four each remove one part, as the paper's ablation does; ``core-network`` is the
+``core`` is our default; the next four each change one part, as the paper's ablation does; ``core-network`` is the
 paper's network on its own, oriented and trained by site folds; ``core-paper`` is the literal reading of the paper:
-Pearson edges, joint training on site residuals, no orientation, no skip connection.
+Pearson edges, joint training on site residuals at a constant rate, no orientation, the network alone on all pathways.
 """
 
 import inspect
@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from brainroam.core.choice import decision_told
 from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import EdgeKind
-from brainroam.core.episodes import predict_logits
 from brainroam.core.saving import core_from_state, core_state
 from brainroam.core.sign_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
@@ -26,7 +26,7 @@ from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "inner_sites": 4, "patience": 3}
+NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "profiles": True}
 PAPER = {
     "kind": "pearson",
     "robust": False,
@@ -35,11 +35,13 @@ PAPER = {
     "train": "joint",
     "train_residual": "site",
     "hidden": 64,
+    "profiles": True,
     "stretch": None,
     "slopes": "site",
     "contrast": "huber",
-    "max_epochs": 30,
-    "patience": 10,
+    "updates": None,
+    "learning_rate": 1e-3,
+    "max_pathways": None,
 }
 
 
@@ -81,8 +83,7 @@ class Core(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The logit."""
-        people = self.classifier_.read_cohort(cohort, cohort.table)
-        return predict_logits(self.classifier_.network_, people)
+        return self.classifier_.reading_.logits(self.classifier_.read_cohort(cohort, cohort.table))
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The scaffold with its evidence, gates and contributions."""
@@ -103,8 +104,13 @@ class Core(Method):
             **({"sites": sites} if len(scaffold.contrast) else {}),
             **self._chance(),
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
-            "epochs": int(self.classifier_.chosen_["epochs"]),  # 0: the network stayed as it was drawn
+            "choice": self.classifier_.chosen_,
         }
+
+    @property
+    def decision(self) -> str:  # type: ignore[override]
+        """How far the network is believed."""
+        return decision_told([self.classifier_.chosen_])
 
     def _chance(self) -> dict[str, Any]:
         """Whether sites agree more than chance; nothing for a saved model, which keeps no contrasts."""
@@ -115,19 +121,15 @@ class Core(Method):
         return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
-        """The pathways' contributions (n, M_S); their sum is the logit.
-
-        Not the network's z: where no epoch of training earned its place, z is that of random weights, and the
-        decision is the gated linear reading alone.
-        """
+        """The pathways' contributions (n, M_S), which the linear reading has too, unlike the network's z."""
         return self._read(cohort)[1]
 
     def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
         found = []
         for some in cohort.batches():
-            people = self.classifier_.read_cohort(some, some.table)
-            found.append((self.classifier_.gates_of(people), self.classifier_.contributions_of(people)))
+            nodes, reading = self.classifier_.read_cohort(some, some.table), self.classifier_.reading_
+            found.append((reading.gates(nodes).T, reading.contributions(nodes).T))
         return np.concatenate([gates for gates, _ in found]), np.concatenate([moved for _, moved in found])
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
@@ -146,12 +148,12 @@ class Core(Method):
 
 _CORE = "When Brain Networks Travel: Learning Beyond Site (2026)"
 for _name, _parameters, _summary in (
-    ("core", {}, "cross-site scaffold, prior-guided gates, episodic training"),
+    ("core", {}, "cross-site scaffold, read by a ridge, by prior-guided gates, or both, as held-out sites decide"),
     ("core-no-cd", {"deconfounding": "pooled"}, "core without site-aware deconfounding (pooled instead)"),
-    ("core-no-tp", {"profiles": False}, "core without temporal profiles"),
+    ("core-tp", {"profiles": True}, "core with temporal profiles: volatility and flexibility"),
     ("core-no-pg", {"prior_strength": 0.0}, "core without the prior in the gate"),
     ("core-no-sg", {"gated": False}, "core without subject-adaptive gates"),
-    ("core-network", NETWORK, "the paper's network and Pearson edges, oriented and trained by site folds, no skip"),
+    ("core-network", NETWORK, "the paper's network and Pearson edges, oriented and trained by site folds"),
     ("core-paper", PAPER, "the literal reading of the paper: joint, site residuals, no orientation"),
 ):
     register(
@@ -163,6 +165,6 @@ for _name, _parameters, _summary in (
             needs=("site", "covariates"),
             covariate_use="removed",
             self_selecting=True,
-            fast={"inner_sites": 1},
+            fast={"trials": 1},
         )
     )

@@ -9,7 +9,7 @@ An explanation is a dictionary of arrays; run files keep it, and `brainroam.repo
     sites     site (E,), edge (K,), contrast (E, K): d_e of the K largest edges at each training site   (CORE)
     nodes     one column per region-wise quantity (P,)                                                  (some masks)
     chance    strength of the scaffold as it is, then with signs of whole sites flipped                 (CORE)
-    epochs    epochs the network was trained for; 0: the linear reading alone                           (CORE)
+    choice    how far the network is believed and why, `CoreClassifier.chosen_`                         (CORE)
     people    edge (n, top), contribution or mask (n, top) and, for CORE, gate (n, top), gate_quantiles (n, 5)
 """
 

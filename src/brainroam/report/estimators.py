@@ -45,7 +45,7 @@ def explain(
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12)
     >>> people = cohort.table
-    >>> clf = brainroam.CoreClassifier(hidden=4, budget=4, epochs=1, tau_percentile=60)
+    >>> clf = brainroam.CoreClassifier(epochs=0, tau_percentile=60)
     >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
     >>> found = clf.explain(cohort.series, people[["age", "sex"]], atlas=cohort.atlas)
     >>> found.pathways[["region_1", "region_2"]].iloc[0].tolist()

@@ -48,7 +48,7 @@ class Explanation:
     >>> import brainroam
     >>> from brainroam.methods.core import Core
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12)
-    >>> model = Core(hidden=4, budget=4, epochs=1, tau_percentile=60).fit(cohort)
+    >>> model = Core(epochs=0, tau_percentile=60).fit(cohort)
     >>> explanation = Explanation.of_model(model, cohort, top=3)
     >>> explanation.pathways[["rank", "region_1", "region_2"]].head(1).to_numpy().tolist()
     [[1, 'ROI_004', 'ROI_012']]

@@ -135,7 +135,7 @@ def test_one_rule_says_what_is_corrected_together(runs):
 
 
 def test_an_ablation_is_corrected_by_itself():
-    predictions = make_predictions({"core": 1.6, "core-no-tp": 1.2, "core-no-cd": 1.0, "ridge": 0.8})
+    predictions = make_predictions({"core": 1.6, "core-tp": 1.2, "core-no-cd": 1.0, "ridge": 0.8})
     result = compare_methods(score_runs(predictions), predictions)
     alone = predictions[predictions["method"] != "ridge"]
     ablation = compare_methods(score_runs(alone), alone)

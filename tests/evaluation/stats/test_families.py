@@ -2,7 +2,7 @@ import pytest
 
 from brainroam.evaluation.stats.families import compared, families, subject
 
-STUDY = ["fc-ridge", "champion", "core", "majority", "core-no-tp", "core-no-cd", "core[budget=40]", "core[budget=20]"]
+STUDY = ["fc-ridge", "champion", "core", "majority", "core-tp", "core-no-cd", "core[budget=40]", "core[budget=20]"]
 
 
 def texts(*args, **kwargs):
@@ -18,7 +18,7 @@ def test_one_reference_against_the_others_and_variants_apart():
     ]
     main, ablation, sweep = families(STUDY)
     assert main.pairs == [("fc-ridge", "champion"), ("core", "champion"), ("majority", "champion")]
-    assert ablation.pairs == [("core-no-tp", "core"), ("core-no-cd", "core")]
+    assert ablation.pairs == [("core-tp", "core"), ("core-no-cd", "core")]
     assert sweep.pairs == [("core[budget=40]", "core[budget=20]")]
 
 
@@ -37,10 +37,10 @@ def test_a_reference_can_be_named():
 
 
 def test_a_variant_as_reference_is_compared_once_with_core():
-    pairs = [pair for family in families(STUDY, "core-no-tp") for pair in family.pairs]
-    together = [pair for pair in pairs if set(pair) == {"core", "core-no-tp"}]
-    assert together == [("core", "core-no-tp")]
-    assert "core-no-tp" in compared(STUDY, "core-no-tp")
+    pairs = [pair for family in families(STUDY, "core-tp") for pair in family.pairs]
+    together = [pair for pair in pairs if set(pair) == {"core", "core-tp"}]
+    assert together == [("core", "core-tp")]
+    assert "core-tp" in compared(STUDY, "core-tp")
 
 
 def test_all_pairs_are_one_family():
@@ -55,12 +55,12 @@ def test_nothing_to_compare_is_no_family(names, reference):
 
 
 def test_studies_side_by_side_keep_their_reference_and_their_ablations():
-    names = ["b: core-no-tp", "a: confounds", "a: core-no-tp", "b: core[budget=20]", "b: core[budget=40]", "b: core"]
+    names = ["b: core-tp", "a: confounds", "a: core-tp", "b: core[budget=20]", "b: core[budget=40]", "b: core"]
     names += ["a: core", "a: fc-ridge"]
     main, *others = families(names)
     assert main.pairs == [(name, "a: core") for name in ("a: confounds", "b: core", "a: fc-ridge")]
     assert sorted(family.pairs for family in others) == [
-        [("a: core-no-tp", "a: core")],
-        [("b: core-no-tp", "b: core")],
+        [("a: core-tp", "a: core")],
+        [("b: core-tp", "b: core")],
         [("b: core[budget=40]", "b: core[budget=20]")],
     ]

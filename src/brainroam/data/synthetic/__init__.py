@@ -8,6 +8,7 @@ has the population correlation matrix
 so b*_e, Gamma*_e and s* are exactly what a regression of the edges on covariates and label within the site estimates.
 With K subtypes there are K patterns s_k, each the edges around one region. Everybody expresses each of them to an
 individual degree z_ik, and a case has the effect in the pattern of one subtype only; s* = effect x mean of s_k.
+With a trait t_i in (0, 1), which everybody shows in edges of its own, a case has the effect (1 - t_i) s_1 + t_i s_2.
 How series with that correlation are drawn on scanners that differ, see `brainroam.data.synthetic.scans`.
 """
 
@@ -43,6 +44,7 @@ def make_cohort(
     volatility: float = 1.0,
     rhythm: float = 0.0,
     subtypes: int = 1,
+    trait: float = 0.0,
     shortcut: float = 0.0,
     prevalence: float = 0.5,
     all_male_sites: int = 0,
@@ -69,6 +71,10 @@ def make_cohort(
     subtypes : int
         How many kinds of cases there are, with as many cases of each. Each kind has pathways of its own, around a
         region of its own; with 1, all cases share edges all over the brain.
+    trait : float
+        How strongly everybody shows a trait that decides which pathways a case differs in: at one end of it in those
+        of one subtype, at the other end in those of a second, and between the ends partly in both. 0 is no trait; not
+        together with ``subtypes``.
     shortcut : float
         Cases are this many standard deviations of age older than controls at every site but the last, where they are
         as much younger. Age changes edges at all sites, so a model that takes age for diagnosis falls at the last.
@@ -99,6 +105,8 @@ def make_cohort(
             raise UsageError(f"{name} must be at least {least}, got {value}")
     if not 1 <= subtypes <= n_rois // 4:
         raise UsageError(f"subtypes must be between 1 and a quarter of the regions ({n_rois // 4}), got {subtypes}")
+    if trait and subtypes > 1:
+        raise UsageError("either a trait or subtypes decide in which pathways a case differs; give one of them")
     if not 0 <= rhythm <= 1.1:
         raise UsageError(f"rhythm must be between 0 and 1.1, got {rhythm:g}")
     if not 0 < prevalence <= 0.8:
@@ -106,11 +114,12 @@ def make_cohort(
     if not 0 <= all_male_sites <= n_sites or min(defects) < 0 or sum(defects) > n_sites * n_per_site:
         raise UsageError("all_male_sites and the people with defects must be between none and all of the cohort")
     # One stream for each step: asking for more of one thing leaves the others as they were.
-    of_edges, of_people, of_scans, of_defects, of_subtypes = map(
-        np.random.default_rng, np.random.SeedSequence(seed).spawn(5)
+    of_edges, of_people, of_scans, of_defects, of_subtypes, of_trait = map(
+        np.random.default_rng, np.random.SeedSequence(seed).spawn(6)
     )
     pattern, volatile = _diagnostic_edges(of_edges, n_rois)
-    patterns = pattern[None] if subtypes == 1 else _stars(of_subtypes, pattern, n_rois, subtypes)
+    kinds = 2 if trait else subtypes
+    patterns = pattern[None] if kinds == 1 else _stars(of_subtypes, pattern, n_rois, kinds)
     intercept, coef = _nuisance(of_edges, n_sites, n_rois)
     scanners = [draw_scanner(of_scans) for _ in range(n_sites)]
     age_gap = np.append(np.full(n_sites - 1, shortcut), -shortcut)
@@ -118,9 +127,11 @@ def make_cohort(
     label, covariates = table["label"].to_numpy(), table[list(COVARIATES)].to_numpy()
     mean, std = covariates.mean(axis=0), covariates.std(axis=0)
     standardised = (covariates - mean) / np.where(std > 0, std, 1)
-    subtype = of_subtypes.permutation(len(table)) % subtypes
-    expression = effect * label[:, None] * (subtype[:, None] == np.arange(subtypes))
-    expression = expression + INDIVIDUALITY * of_people.normal(size=(len(table), subtypes))
+    subtype, degree = of_subtypes.permutation(len(table)) % subtypes, of_trait.uniform(size=len(table))
+    belongs = np.stack([1 - degree, degree], axis=1) if trait else subtype[:, None] == np.arange(kinds)
+    expression = effect * label[:, None] * belongs + INDIVIDUALITY * of_people.normal(size=(len(table), kinds))
+    shown = trait * np.sqrt(12) * (degree - 0.5)  # of unit spread at trait=1
+    of_everybody = _stars(of_trait, pattern, n_rois, 1)[0]
     swing = np.minimum(SWING[0] + SWING[1] * volatility * label, 1)
     slowing = SLOWING * rhythm * label
 
@@ -131,6 +142,7 @@ def make_cohort(
         here = slice(e * n_per_site, (e + 1) * n_per_site)
         coupling = np.zeros((n_per_site, n_rois, n_rois))
         coupling[:, u, v] = intercept[e] + standardised[here] @ coef[e] + expression[here] @ patterns
+        coupling[:, u, v] += np.outer(shown[here], of_everybody)
         coupling += coupling.transpose(0, 2, 1)
         with threadpool_limits(1):  # the same bytes on any number of cores, and no waiting for small products
             scans, shrinkage[here] = draw_scans(of_scans, coupling, scanner, volatile, swing[here], slowing[here])
@@ -146,6 +158,8 @@ def make_cohort(
         effect=effect * patterns.mean(axis=0),
         subtypes={subjects[i]: int(subtype[i]) for i in np.flatnonzero(label)},
         patterns=effect * patterns,
+        trait=dict(zip(subjects, degree.tolist(), strict=True)) if trait else {},
+        trait_pattern=trait * of_everybody,
         volatility=fluctuation,
         rhythm=SLOWING * rhythm,
         intercept=intercept,

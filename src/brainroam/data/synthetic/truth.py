@@ -22,7 +22,11 @@ class Truth:
     subtypes : dict of str to int
         The subtype of each case.
     patterns : ndarray of shape (K, M)
-        What a case of each subtype has more than controls; their mean is `effect`.
+        What a case of each subtype, or at either end of the trait, has more than controls; their mean is `effect`.
+    trait : dict of str to float
+        t of each person; empty without a trait.
+    trait_pattern : ndarray of shape (M,)
+        Change in correlation per standard deviation of the trait, in cases and controls.
     volatility : ndarray of shape (M,)
         Difference in the amplitude of the swinging correlation between cases and controls, zero on most edges.
     rhythm : float
@@ -54,6 +58,8 @@ class Truth:
     effect: np.ndarray
     subtypes: dict[str, int]
     patterns: np.ndarray
+    trait: dict[str, float]
+    trait_pattern: np.ndarray
     volatility: np.ndarray
     rhythm: float
     intercept: np.ndarray

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from brainroam.methods.naming import bare_name, parse_name, study_of
 
-#: CORE and the paper's four ablations: without site-wise deconfounding, temporal profiles, prior guidance, gating.
-ABLATION = ("core", "core-no-cd", "core-no-tp", "core-no-pg", "core-no-sg")
+#: CORE and the paper's four ablations: without site-wise deconfounding, with temporal profiles (which it goes without
+#: by default), without prior guidance, without gating.
+ABLATION = ("core", "core-no-cd", "core-tp", "core-no-pg", "core-no-sg")
 BUDGET, WINDOW = ("budget",), ("window", "stride")
 OURS = ("champion", "core")
 CONTROLS = ("majority", "confounds", "site-only")
@@ -54,7 +55,7 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
 
     Examples
     --------
-    >>> for family in families(["fc-ridge", "core", "core-no-tp", "confounds"]):
+    >>> for family in families(["fc-ridge", "core", "core-tp", "confounds"]):
     ...     print(family.text("loso"))
     Holm over 2 comparisons: core against each other method (loso); ablations and sweeps are corrected separately.
     Holm over 1 comparison: ablation of core (loso).
@@ -95,7 +96,7 @@ def subject(names: Iterable[str]) -> str:
 def compared(names: Sequence[str], reference: str) -> list[str]:
     """The methods of the main family: no ablation of CORE and no point of a sweep, except the reference itself.
 
-    >>> compared(["core", "core-no-tp", "fc-ridge"], "core")
+    >>> compared(["core", "core-tp", "fc-ridge"], "core")
     ['core', 'fc-ridge']
     """
     apart = studied_apart(names) - {reference}
@@ -105,8 +106,8 @@ def compared(names: Sequence[str], reference: str) -> list[str]:
 def ablations(names: Iterable[str]) -> list[dict[str, str]]:
     """Per configuration that was ablated: the name of the runs of each variant.
 
-    >>> ablations(["core", "core-no-tp", "core[hidden=8]", "fc-ridge"])
-    [{'core': 'core', 'core-no-tp': 'core-no-tp'}]
+    >>> ablations(["core", "core-tp", "core[hidden=8]", "fc-ridge"])
+    [{'core': 'core', 'core-tp': 'core-tp'}]
     """
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for name in names:

@@ -1,7 +1,6 @@
 """The pooled model as a model folder, which ``predict`` and ``explain`` read like one fitted in one place.
 
-It is ``core[epochs=0,profiles=false]``: the network before its first step of training, which is its linear reading and
-has no weights of its own.
+It is ``core[epochs=0]``, the linear reading of the scaffold.
 """
 
 import json
@@ -13,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from brainroam.core.calibration import Calibration
-from brainroam.core.linear_reading import LinearReading
-from brainroam.core.linegraph import EPS
+from brainroam.core.choice import Choice
 from brainroam.core.pathways import Pathways
 from brainroam.execution.federation.files import Message, Settings
 from brainroam.methods.prediction_sets import LEVELS
@@ -22,14 +20,13 @@ from brainroam.methods.saving import KIND
 from brainroam.methods.site_shift import UNLABELLED, SiteShift
 from brainroam.utils.model_files import save_model
 
-FIXED: dict[str, Any] = {"epochs": 0, "profiles": False}
+FIXED: dict[str, Any] = {"epochs": 0}
 UNCALIBRATED = "not calibrated yet: probabilities say nothing before round 3, the order of people does"
 
 
 def reading(pathways: Pathways) -> dict[str, np.ndarray]:
     """Pathways as one weight per edge, with what is taken off its residual; what a third request holds for a site."""
-    gates = LinearReading().gates(np.ones((len(pathways.skip), 1, 1)), pathways)[:, 0]
-    weights = gates / (gates.mean() + EPS) * pathways.skip * pathways.orientation / pathways.scale[:, 0]
+    weights = pathways.skip * pathways.orientation / pathways.scale[:, 0]
     deconfounder, edges = pathways.deconfounder, pathways.scaffold.edges
     return {
         "edges": edges,
@@ -61,7 +58,7 @@ def save_pooled(
     facts = {
         "classes": [0, 1],
         "n_rois": int(like.atlas["n_regions"]),
-        "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "epochs": 0},
+        "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
         "notes": notes,
         "sites": sites,
         "tau": scaffold.tau,
@@ -70,6 +67,7 @@ def save_pooled(
     arrays = {
         "model.facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
         "model.calibration": decision,
+        "model.choice": np.array(astuple(Choice(0.0))),
         **{f"model.{name}": value for name, value in pathways.state().items()},
         "calibration": decision,
         "shifts": np.array([astuple(shifts[name]) for name in ("controls", UNLABELLED)]),

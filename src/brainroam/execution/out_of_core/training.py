@@ -52,12 +52,12 @@ class StoredEvidence(Evidence):
         ready._narrow = wanted, Scratch(self._cohort, len(wanted), lambda people: self.edges[np.ix_(people, wanted)])
         return ready
 
-    def require_memory(self, n_nodes: int, width: int) -> None:
-        """Refuse more pathways than can be trained on within the memory."""
+    def require_memory(self, n_nodes: int, n_trained: int, width: int) -> None:
+        """Refuse more pathways than can be fitted within the memory."""
         n_people = len(self.y)
         solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes, LARGE) ** 2)
         neighbours = 4 * n_nodes**2 / self._cohort.n_rois
-        training = STEP_BYTES * width * n_nodes + NEIGHBOUR_BYTES * neighbours
+        training = STEP_BYTES * width * n_trained + NEIGHBOUR_BYTES * neighbours
         what = f"training on {n_nodes} pathways of {n_people} people (or give a higher tau_percentile)"
         self._cohort.require_memory(FIT_BYTES * self.contrast.size + max(solving, training), what)
 

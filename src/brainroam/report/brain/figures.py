@@ -134,22 +134,16 @@ def _site_map(wide: pd.DataFrame, names: list[str]) -> Figure:
 
 
 def gates_drawing(explanation: Explanation) -> Drawing | None:
-    """Gates of the people of each site; None for methods without gates."""
+    """Gates of the people of each site; None for methods without gates, or where all of them are open."""
     gates = explanation.gates
-    if not len(gates):
+    if (gates.get("q05", pd.Series(dtype=float)) == 1).all():
         return None
     caption = (
         "Gates of the held-out people by site: how open the pathways are (0 shut, 1 open). Line: from the 5 % to the "
         "95 % quantile of a person's gates, bar: the middle half, both averaged over people; points: each person's "
-        "median." + (" Everybody of a fold has the same gates." if alike(explanation) else "")
+        "median."
     )
     return drawing("gates", caption, GateDisplay(gates))
-
-
-def alike(explanation: Explanation) -> bool:
-    """Whether the gates do not differ between the people of a fold, because only the prior sets them."""
-    spread = explanation.gates.groupby("site")[["q05", "median", "q95"]].std().fillna(0)
-    return bool((spread < 1e-4).all(axis=None))
 
 
 def _measure(explanation: Explanation) -> str:

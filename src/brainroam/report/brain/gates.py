@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from brainroam.report.brain.figures import alike, gates_drawing
+from brainroam.core.choice import decision_told
+from brainroam.report.brain.figures import gates_drawing
 from brainroam.report.brain.study_explanations import Explained, explained, people_explained
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
@@ -28,7 +29,7 @@ def gates_section(data: ReportData) -> Section:
     html = render(
         "gates.html",
         scaffold=core is not None,  # its section brings the style
-        sentence=_gates_sentence(core) if core and drawing else "",
+        sentence=_gates_sentence(core) if core else "",
         figure=inline(drawing) if drawing else "",
         method=found.method,
         seed=found.seed,
@@ -42,12 +43,11 @@ def gates_section(data: ReportData) -> Section:
 
 def _gates_sentence(core: Explained) -> str:
     sentence = f"How {core.method} (seed {core.seed}) reads the people it was not trained on."
-    if alike(core.explanation):
-        sentence += (
-            " In these runs no training of the network improved on its start at inner held-out sites, so the gates are "
-            "those of the population prior: the same for everybody of a fold. People differ in what their pathways "
-            "say, not in which are open."
-        )
+    choices = [fold["choice"] for fold in core.explanation.folds if "choice" in fold]
+    if told := decision_told(choices):
+        sentence += f" {told[0].upper()}{told[1:]}."
+    if any(choice["network"] == 0 for choice in choices):
+        sentence += " Where it is not believed, a linear reading takes every pathway in full: all gates are 1."
     return sentence
 
 

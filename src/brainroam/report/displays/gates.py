@@ -35,7 +35,7 @@ class GateDisplay:
     >>> from brainroam.report import GateDisplay
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12)
     >>> people = cohort.table
-    >>> clf = brainroam.CoreClassifier(hidden=4, budget=4, epochs=1, tau_percentile=60)
+    >>> clf = brainroam.CoreClassifier(hidden=4, skip="none", updates=4, tau_percentile=60)
     >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
     >>> display = GateDisplay.from_estimator(clf, cohort.series, people["site"], covariates=people[["age", "sex"]])
     >>> len(display.gates)

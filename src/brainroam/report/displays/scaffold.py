@@ -40,7 +40,7 @@ class ScaffoldDisplay:
     >>> from brainroam.report import ScaffoldDisplay
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12)
     >>> people = cohort.table
-    >>> clf = brainroam.CoreClassifier(hidden=4, budget=4, epochs=1, tau_percentile=60)
+    >>> clf = brainroam.CoreClassifier(epochs=0, tau_percentile=60)
     >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["age", "sex"]])
     >>> display = ScaffoldDisplay.from_estimator(clf, cohort.atlas).plot()
     >>> display.pairs.shape[1]

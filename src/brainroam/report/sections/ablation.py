@@ -15,7 +15,7 @@ from brainroam.report.sections.comparison import paired_table
 PARTS = {
     "core": "CORE, complete",
     "core-no-cd": "without site-aware deconfounding",
-    "core-no-tp": "without temporal profiles",
+    "core-tp": "with temporal profiles",
     "core-no-pg": "without prior guidance",
     "core-no-sg": "without subject-adaptive gates",
 }

@@ -1,0 +1,187 @@
+"""Which reading to believe: the linear one, the trained network, or both.
+
+Both read the people of training sites that were held out, in groups of sites. Let C be the concordance within sites:
+the share of pairs of a case and a control of one site that a reading puts in the right order. The readings see the same
+people, so the gain of the network and its standard error follow from the differences of their placements
+(DeLong et al. 1988). Each reading then counts by how probable it is that it is the better one,
+
+    w = Phi( (C_network - C_linear) / se ),      0 below `FIRM`, 1 above 1 - `FIRM`
+    score = (1 - w) linear / s_linear + w network / s_network
+
+with s the spread of a reading within held-out sites. Firm evidence chooses, weak evidence mixes: a mixture of two
+readings that are about as good is rarely worse than either. Where nothing could be held out there is no evidence, and
+the linear reading, which needs fewer people, is kept. How this fares: docs/results/gate.md.
+
+References
+----------
+DeLong, DeLong and Clarke-Pearson (1988), Comparing the areas under two or more correlated receiver operating
+characteristic curves, Biometrics 44(3), 837-845.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from brainroam.core.auc import placements, sites_with_scores
+from brainroam.core.episodes import as_array
+from brainroam.core.pathways import Pathways
+from brainroam.utils.threads import one_thread
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from brainroam.core.gate import GatedNetwork
+
+FIRM = 0.05  # a reading that is the better one with less than this probability is not used
+LEAST = 2  # cases and controls of a site, so that its placements have a variance
+EPS = 1e-12
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How far the network is believed, and why.
+
+    Attributes
+    ----------
+    share : float
+        w: 0 is the linear reading alone, 1 the network alone.
+    gain, error : float
+        C_network - C_linear within held-out sites, and its standard error; NaN where only one reading was tried.
+    linear_spread, network_spread : float
+        s of either reading.
+    """
+
+    share: float
+    gain: float = np.nan
+    error: float = np.nan
+    linear_spread: float = 1.0
+    network_spread: float = 1.0
+
+    def combine(self, linear: np.ndarray, network: np.ndarray) -> np.ndarray:
+        """The score of people, or the contributions to it, from those of the two readings.
+
+        >>> Choice(share=0.25, linear_spread=2.0).combine(np.array([4.0]), np.array([8.0])).tolist()
+        [3.5]
+        """
+        if self.share == 0:
+            return linear
+        if self.share == 1:
+            return network
+        return (1 - self.share) * linear / self.linear_spread + self.share * network / self.network_spread
+
+
+def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarray) -> Choice:
+    """Weigh two readings of the same people, each by a fit without the person's site; NaN for people without one.
+
+    >>> y, site = np.tile([0, 1], 30), np.repeat(["A", "B"], 30)
+    >>> noise = np.random.default_rng(0).normal(size=60)
+    >>> weigh(noise, y + 0.5 * noise, y, site).share, weigh(y + 0.5 * noise, noise, y, site).share
+    (1.0, 0.0)
+    """
+    gains, variances, pairs = [], [], []
+    for here in sites_with_scores(y, site, linear + network, LEAST):
+        of_linear, of_network = placements(y[here], linear[here]), placements(y[here], network[here])
+        of_cases, of_controls = (new - old for new, old in zip(of_network, of_linear, strict=True))
+        gains.append(of_cases.mean())
+        variances.append(sum(np.var(change, ddof=1) / len(change) for change in (of_cases, of_controls)))
+        pairs.append(len(of_cases) * len(of_controls))
+    if not gains:
+        return Choice(0.0)
+    weights = np.array(pairs) / np.sum(pairs)
+    gain, error = float(weights @ gains), float(np.sqrt(weights**2 @ variances))
+    share = float(ndtr(gain / max(error, EPS)))
+    share = 0.0 if share < FIRM else 1.0 if share > 1 - FIRM else share
+    return Choice(share, gain, error, _spread(linear, site), _spread(network, site))
+
+
+def _spread(score: np.ndarray, site: np.ndarray) -> float:
+    """Standard deviation of the known scores about the means of their sites; 1 where there is none."""
+    known = np.isfinite(score)
+    score, codes = score[known], np.unique(site[known], return_inverse=True)[1]
+    means = np.bincount(codes, score) / np.bincount(codes)
+    return float(np.std(score - means[codes])) or 1.0
+
+
+def decision_told(chosen: Sequence[Mapping[str, Any]]) -> str:
+    """What one or several fits decided (`CoreClassifier.chosen_`), in words; nothing where nothing is known.
+
+    >>> decision_told([{"network": 0.834, "gain": 0.0411, "gain_error": 0.0123}])
+    'the network is believed by 0.83: +4.1 points of AUC at held-out training sites, standard error 1.2'
+    >>> decision_told([{"network": 0.0}, {"network": 1.0}])
+    'the network is believed by 0.50 (0.00 to 1.00 in 2 folds)'
+    """
+    shares = [found["network"] for found in chosen if "network" in found]
+    if not shares:
+        return ""
+    told = f"the network is believed by {np.mean(shares):.2f}"
+    if len(shares) > 1:
+        told += f" ({min(shares):.2f} to {max(shares):.2f} in {len(shares)} folds)"
+    tried = [(found["gain"], found["gain_error"]) for found in chosen if "gain" in found]
+    if not tried:
+        return told
+    gain, error = 100 * np.mean(tried, axis=0)
+    return f"{told}: {gain:+.1f} points of AUC at held-out training sites, standard error {error:.1f}"
+
+
+@dataclass(frozen=True)
+class CoreReading:
+    """The chosen reading of people on frozen pathways.
+
+    Attributes
+    ----------
+    choice : Choice
+    pathways : Pathways
+    nodes : ndarray of int
+        Positions of the pathways that the network reads; the linear reading reads all.
+    network : GatedNetwork or None
+        None where the choice does not believe it.
+    graph : PathwayGraph
+        The network's view of its pathways.
+    """
+
+    choice: Choice
+    pathways: Pathways
+    nodes: np.ndarray
+    network: "GatedNetwork | None" = None
+    graph: Any = None
+
+    @one_thread()
+    def logits(self, h0: np.ndarray) -> np.ndarray:
+        """The score (B,) of people from their node features (N, B, C)."""
+        linear = self.pathways.contributions(h0).sum(axis=0)
+        if self.network is None:
+            return linear
+        return self.choice.combine(linear, as_array(self.network.logits(self._seen(h0), self.graph)))
+
+    @one_thread()
+    def gates(self, h0: np.ndarray) -> np.ndarray:
+        """g (N, B): the network's, and 0 where it does not look; 1 without it: the linear reading reads everything."""
+        if self.network is None:
+            return np.ones(h0.shape[:2])
+        return self._on_all(self.network.gates(self._seen(h0), self.graph), h0)
+
+    @one_thread()
+    def contributions(self, h0: np.ndarray) -> np.ndarray:
+        """How much each pathway moves each person's score (N, B)."""
+        linear = self.pathways.contributions(h0)
+        if self.network is None:
+            return linear
+        return self.choice.combine(linear, self._on_all(self.network.contributions(self._seen(h0), self.graph), h0))
+
+    @one_thread()
+    def embedding(self, h0: np.ndarray) -> np.ndarray | None:
+        """The network's graph-level representation z (B, H); None without a network."""
+        return None if self.network is None else as_array(self.network(self._seen(h0), self.graph).z)
+
+    def _seen(self, h0: np.ndarray) -> "Tensor":
+        """What the network sees, in its own precision."""
+        return self.graph.prior.new_tensor(h0[self.nodes])
+
+    def _on_all(self, values: "Tensor", h0: np.ndarray) -> np.ndarray:
+        """Values at the network's pathways (K, B), with zeros at all others (N, B)."""
+        whole = np.zeros(h0.shape[:2])
+        whole[self.nodes] = as_array(values)
+        return whole
