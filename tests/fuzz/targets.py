@@ -264,7 +264,7 @@ def spoil_model(file: Path, rng: random.Random) -> None:
             del arrays[name]
     try:
         save_model(file.parent, header if isinstance(header, dict) else {}, arrays)
-    except (BrainroamError, ValueError, TypeError):
+    except (BrainroamError, LookupError, ValueError, TypeError):
         spoil_bytes(file, rng)
     return None
 
