@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import nct, t
 
+from brainroam.core.auc import placements
 from brainroam.data.groups import persons
 from brainroam.errors import DataError
 from brainroam.evaluation.stats.metrics import MIN_WEIGHT, aucs, mean_over_sites, number_of_sites, site_weights
@@ -109,10 +110,8 @@ def delong_variance(label: np.ndarray, first: np.ndarray, second: np.ndarray) ->
     >>> delong_variance(y, x, x)
     0.0
     """
-    case = label == 1
-    won = [(x[case][:, None] > x[~case]) + 0.5 * (x[case][:, None] == x[~case]) for x in (first, second)]
-    gap = won[0] - won[1]
-    return float(gap.mean(axis=1).var(ddof=1) / case.sum() + gap.mean(axis=0).var(ddof=1) / (~case).sum())
+    gaps = [one - other for one, other in zip(placements(label, first), placements(label, second), strict=True)]
+    return float(sum(gap.var(ddof=1) / len(gap) for gap in gaps))
 
 
 def _smallest(power, least: int, most: int) -> int | None:
