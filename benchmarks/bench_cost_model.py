@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import evidence_of
+from brainroam.core.pathways import site_statistics
 from brainroam.execution.out_of_core import StoredCohort, write_edges
 
 GRID = [  # people, regions, volumes
@@ -51,7 +51,7 @@ def measure(n_people: int, n_rois: int, n_volumes: int) -> tuple[float, float]:
         start = time.process_time()
         write_edges(cohort, [EdgeKind("pearson")])
         middle = time.process_time()
-        evidence_of(cohort, cohort.covariates(), SiteDeconfounder(slopes="shrunken"), "pearson", contrast="mean")
+        site_statistics(cohort, cohort.covariates(), SiteDeconfounder(slopes="shrunken"), "pearson", contrast="mean")
         return middle - start, time.process_time() - middle
 
 

@@ -1,6 +1,6 @@
 """Leave-one-site-out of cohorts larger than memory: time and memory against people, and equality with memory.
 
-    python benchmarks/bench_scale.py [--people 500,1000,2000,4000] [--methods fc-ridge,champion,core] [--rois 360]
+    python benchmarks/bench_scale.py [--people 500,1000,2000,4000] [--methods fc-ridge,ensemble,core] [--rois 360]
                                      [--volumes 120] [--memory 2GB] [--tuning default] [--held-out S00] [--jobs 1]
                                      [--engine local] [--work DIR] [--check] [--kill]
 
@@ -76,7 +76,7 @@ def scores(out: Path) -> pd.DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--people", type=lambda text: [int(n) for n in text.split(",")], default=[240, 480])
-    parser.add_argument("--methods", default="fc-ridge,champion,core")
+    parser.add_argument("--methods", default="fc-ridge,ensemble,core")
     parser.add_argument("--rois", type=int, default=60)
     parser.add_argument("--volumes", type=int, default=120)
     parser.add_argument("--memory", default="2GB")

@@ -5,8 +5,8 @@
 
 studies   `loso` on DATA (an ABIDE folder of ten or twenty sites; synthetic people where there is none), once for each
           of --methods; methods joined by + are one command
-growth    champion and core on synthetic sites of equal size, and on ten sites that grow: exponents of processor time
-large     the champion on --people of --rois regions from 14 sites, with its memory
+growth    ensemble and core on synthetic sites of equal size, and on ten sites that grow: exponents of processor time
+large     the ensemble on --people of --rois regions from 14 sites, with its memory
 
 SRC is the ``src`` folder of an older checkout: every command then runs with it too, one after the other, and the ratio
 is printed. Memory is the most that all processes of a command held together, pages they share counted once (PSS of
@@ -79,7 +79,7 @@ def bench_growth(studies: Studies, n_sites: list[int], n_rois: int) -> None:
         slope = float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
         print(f"{method} grows with {what} to the power {slope:.2f}", flush=True)
 
-    for method in ("champion", "core"):
+    for method in ("ensemble", "core"):
         exponent(method, f"sites of {PER_SITE}", n_sites, lambda n: studies.synthetic(n, PER_SITE, n_rois))
         exponent(method, "people at each of 10 sites", list(SITE_SIZES), lambda n: studies.synthetic(10, n, n_rois))
 
@@ -88,7 +88,7 @@ def bench_large(studies: Studies, n_people: int, n_rois: int) -> None:
     """A large atlas: as many people as a consortium has, on a laptop."""
     per_site = round(n_people / LARGE_SITES)
     data = studies.synthetic(LARGE_SITES, per_site, n_rois)
-    studies.run(f"champion, {LARGE_SITES} sites of {per_site}, {n_rois} regions", data, "champion")
+    studies.run(f"ensemble, {LARGE_SITES} sites of {per_site}, {n_rois} regions", data, "ensemble")
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from brainroam.execution.federation.checks import suspicions
 from brainroam.execution.federation.files import REQUEST, read_message
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 
 def federated(cohort: Cohort, folder: Path) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def request_size(folder: Path) -> int:
 def equality(cohort: Cohort, folder: Path) -> None:
     """The largest difference between the pooled model and one fit, quantity by quantity."""
     start = process_time()
-    central = Selected(method_info("core"), "default", epochs=0).fit(cohort)
+    central = TunedMethod(method_info("core"), "default", epochs=0).fit(cohort)
     print(f"one fit in one place: {process_time() - start:.0f} s of processor time", flush=True)
     pooled, _ = load_method(folder / "pool" / "model", cohort)
     one, other = central.model_.classifier_, pooled.model_.classifier_
@@ -107,7 +107,7 @@ def changed(cohort: Cohort, folder: Path) -> None:
     pool.withdraw(gone)
     print("after it withdrew:", pool.advance().lines[-1][:60])
     without, _ = load_method(folder / "pool" / "model", cohort)
-    alone = Selected(method_info("core"), "default", epochs=0).fit(cohort.select(names))
+    alone = TunedMethod(method_info("core"), "default", epochs=0).fit(cohort.select(names))
     print(f"scores without {gone}: largest difference {np.abs(without.score(cohort) - alone.score(cohort)).max():.1e}")
     pool.receive([folder / "0-2.summary", folder / "0-1.summary"][::-1])
     pool.advance()

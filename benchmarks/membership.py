@@ -181,7 +181,7 @@ def main() -> None:
             cohort = brainroam.load_cohort(arguments.root, atlas="aal")
         else:
             cohort = brainroam.make_cohort(n_sites=4, n_per_site=size // 2, n_rois=24, seed=1)
-        known = {"champion": method("champion"), "core[epochs=0]": method("core", epochs=0), "pooled": pooled(None)}
+        known = {"ensemble": method("ensemble"), "core[epochs=0]": method("core", epochs=0), "pooled": pooled(None)}
         known |= {"first summaries": first_summary(None), "second summaries": second_summary(None)}
         noisy = {f"{n}, {w}": f(b) for w, b in without.items() for n, f in FEDERATED.items()}
         for (name, says), people in [

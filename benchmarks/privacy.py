@@ -163,7 +163,7 @@ def main() -> None:
             weights, centre = fit(np.flatnonzero(members))
             cost = at_unseen_sites(cohort, members, features, fit)
             report(f"{name}: {cost:.3f}", ("scores", (features - centre) @ weights), members, y)
-    for name in ("fc-ridge", "champion"):
+    for name in ("fc-ridge", "ensemble"):
         fitted = method_info(name).make().fit(training)
         report(name, ("scores", fitted.score(cohort)), members, y)
     core = Core().fit(training)

@@ -33,7 +33,7 @@ SYSTEMS = {
     "BrainOOD": "brainood",
     "CORE": "core",
 }
-REFERENCES = ("champion", "tangent-ridge", "log-ridge", "fc-ridge", "mean-mlp", "confounds")
+REFERENCES = ("ensemble", "tangent-ridge", "log-ridge", "fc-ridge", "mean-mlp", "confounds")
 NETWORK, LITERAL = "core-network", "core-paper"
 
 #: The paper's four ablations, as settings of the network.

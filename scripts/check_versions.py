@@ -19,7 +19,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 STUDY = """
 data: synthetic
 options: {n_sites: 4, n_per_site: 12, n_rois: 12}
-methods: [champion, "core[epochs=0]", tangent-ridge, fc-ridge, confounds]
+methods: [ensemble, "core[epochs=0]", tangent-ridge, fc-ridge, confounds]
 tuning: fast
 """
 # Rooms whose code meets the dependencies. Tests of the browser, the docs and faults of the machine are left out.

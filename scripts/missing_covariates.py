@@ -28,7 +28,7 @@ from brainroam.evaluation.adaptation import balanced_metrics
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 HIDDEN = {"nothing": [], "age": ["age"], "sex": ["sex"], "age and sex": ["age", "sex"]}
 MODELS = (  # how what is missing in training is filled, what is missing there, and for which share of the people
@@ -95,10 +95,10 @@ def with_covariates(cohort: brainroam.Cohort, values: pd.DataFrame) -> brainroam
     return cohort.with_columns(values.rename(columns="known_{}".format))
 
 
-def fitted(cohort: brainroam.Cohort, values: pd.DataFrame, train: np.ndarray) -> Selected:
+def fitted(cohort: brainroam.Cohort, values: pd.DataFrame, train: np.ndarray) -> TunedMethod:
     """core of the training people."""
     known = with_covariates(cohort, values).subset(train)
-    return Selected(method_info("core"), "default", covariates=("known_age", "known_sex"), epochs=0).fit(known)
+    return TunedMethod(method_info("core"), "default", covariates=("known_age", "known_sex"), epochs=0).fit(known)
 
 
 def filled(cohort: brainroam.Cohort, known: pd.DataFrame, train: np.ndarray) -> tuple[pd.DataFrame, dict[str, float]]:
@@ -127,7 +127,7 @@ def filled(cohort: brainroam.Cohort, known: pd.DataFrame, train: np.ndarray) -> 
     return found, r2
 
 
-def measured(model: Selected, people: brainroam.Cohort) -> dict[str, float]:
+def measured(model: TunedMethod, people: brainroam.Cohort) -> dict[str, float]:
     """AUC, and how good the probabilities are, both classes counting alike."""
     score, calibration = model.score(people), model.calibration_
     balanced = balanced_metrics(people.labels, calibration(score, prevalence=0.5), calibration.decide(score))
@@ -145,7 +145,7 @@ def show(rows: pd.DataFrame) -> None:
             *key, f"{len(here)} sites", f"AUC {100 * here['auc'].mean():.2f}",
             f"({100 * gap.mean:+.2f}, {100 * gap.low:+.2f} to {100 * gap.high:+.2f})",
             f"balanced accuracy {100 * here['balanced_acc'].mean():.1f}",
-            f"Brier {here['brier'].mean():.4f}", f"off {here['level_off'].mean():.3f}", r2, sep="\t",
+            f"Brier {here['brier'].mean():.4f}", f"off {here['calibration_in_the_large'].mean():.3f}", r2, sep="\t",
         )  # fmt: skip
 
 

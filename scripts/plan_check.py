@@ -1,7 +1,7 @@
 """Does a plan made with 8 or 12 sites of ABIDE foretell what 20 sites give?
 
     python scripts/plan_check.py ABIDE_pcp --atlas aal --methods fc-ridge --seed 1 --keep tables
-    python scripts/plan_check.py ABIDE_pcp --atlas aal --methods champion --draws 6 --seed 1 --keep tables
+    python scripts/plan_check.py ABIDE_pcp --atlas aal --methods ensemble --draws 6 --seed 1 --keep tables
 
 Random subsets of 8 and 12 of the sites; each makes a plan of its own, read at 19 training sites. Its AUC is held
 against the mean AUC of leaving one of all twenty out. As subsets differ in their test sites, its gain since k - 1 sites

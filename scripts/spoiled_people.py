@@ -21,7 +21,7 @@ from brainroam.evaluation.adaptation import balanced_metrics
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 STRENGTH = 3  # of what is added, in standard deviations of each region's signal
 VOLUMES = 30
@@ -62,7 +62,7 @@ def main() -> None:
 def people_of(method: str, cohort: Cohort, site: str) -> pd.DataFrame:
     """Flags and predictions of the people of a held-out site, as they are and spoiled."""
     others = cohort.select([name for name in cohort.sites if name != site])
-    model, known = Selected(method_info(method)).fit(others), Familiarity.of(others)
+    model, known = TunedMethod(method_info(method)).fit(others), Familiarity.of(others)
     here, rng, parts = cohort.select([site]), np.random.default_rng(0), []
     for way, spoil in spoilers(cohort.n_rois, rng).items():
         people = Cohort([spoil(series) for series in here.series], here.table, cohort.atlas)

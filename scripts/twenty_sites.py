@@ -1,6 +1,6 @@
 """Ten sites of ABIDE against the other ten: train on one half, test on the other, both ways.
 
-    python scripts/twenty_sites.py ABIDE_pcp --atlas aal [--methods champion,fc-ridge]
+    python scripts/twenty_sites.py ABIDE_pcp --atlas aal [--methods ensemble,fc-ridge]
 
 Mean AUC over the test sites, balanced accuracy at the threshold learned on the training sites, and the mean correlation
 of scores with log mean FD within site and class. The figures of docs/results/abide20.md come from here and from
@@ -15,7 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 import brainroam
 from brainroam.evaluation.stats.confounding import within_class_correlation
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 PAPER = ("CALTECH", "KKI", "MAX_MUN", "OLIN", "PITT", "SBL", "SDSU", "STANFORD", "TRINITY", "YALE")
 
@@ -25,18 +25,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--atlas", default="aal")
-    parser.add_argument("--methods", default="champion,fc-ridge,log-ridge,scaffold-ridge")
+    parser.add_argument("--methods", default="ensemble,fc-ridge,log-ridge,scaffold-ridge")
     given = parser.parse_args()
     cohort = brainroam.load_cohort(given.data, atlas=given.atlas)
     ten = cohort.table["site"].isin(PAPER).to_numpy()
     print(f"{cohort}, manifest {cohort.manifest_hash[:16]}")
     for name in given.methods.split(","):
         for way, train in (("ten -> others", ten), ("others -> ten", ~ten)):
-            model = Selected(method_info(name), "default").fit(cohort.subset(train))
+            model = TunedMethod(method_info(name), "default").fit(cohort.subset(train))
             print(f"{name:16} {way:14} {summary(cohort.subset(~train), model)}", flush=True)
 
 
-def summary(people: brainroam.Cohort, model: Selected) -> str:
+def summary(people: brainroam.Cohort, model: TunedMethod) -> str:
     """AUC, balanced accuracy and motion, averaged over sites."""
     score, probability, table = model.score(people), model.probability(people), people.table
     aucs, balanced, motion = [], [], []

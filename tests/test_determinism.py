@@ -47,11 +47,11 @@ FIRST_USE_OF_TORCH = """
 import sys
 import brainroam
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 cohort = brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=10)
 assert "torch" not in sys.modules
-model = Selected(method_info("core"), "fast", epochs=1, budget=2, hidden=4, tau_percentile=50, eta=0.6)
+model = TunedMethod(method_info("core"), "fast", epochs=1, budget=2, hidden=4, tau_percentile=50, eta=0.6)
 seen = set()
 
 class Watch:  # looks on while the network is imported

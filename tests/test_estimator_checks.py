@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from brainroam import ChampionClassifier, CoreClassifier, SiteDeconfounder, SiteScorer, make_cohort
+from brainroam import CoreClassifier, EnsembleClassifier, SiteDeconfounder, SiteScorer, make_cohort
 from brainroam.core.connectivity import TangentEdges, pearson_edges
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.errors import DataError
@@ -39,7 +39,7 @@ def small_core():
         SiteDeconfounder(pooled=True),
         CovariateEncoder(),
         TangentEdges(),
-        ChampionClassifier(),
+        EnsembleClassifier(),
         small_core(),
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
@@ -66,7 +66,7 @@ def read(estimator, cohort, people=slice(None)):
     return estimator.decision_function(cohort.series[people], covariates=cohort.table[["age"]][people])
 
 
-@pytest.mark.parametrize("make", [TangentEdges, ChampionClassifier, small_core])
+@pytest.mark.parametrize("make", [TangentEdges, EnsembleClassifier, small_core])
 def test_estimators_of_series_keep_scikit_learns_promises(make, cohort):
     estimator = make()
     parameters = estimator.get_params()
@@ -82,7 +82,7 @@ def test_estimators_of_series_keep_scikit_learns_promises(make, cohort):
     np.testing.assert_array_equal(read(fitted(clone(estimator), cohort), cohort), once)
 
 
-@pytest.mark.parametrize("make", [ChampionClassifier, small_core])
+@pytest.mark.parametrize("make", [EnsembleClassifier, small_core])
 def test_a_stated_prevalence_moves_probabilities_and_never_the_class(make, cohort):
     estimator, age = fitted(make(), cohort), cohort.table[["age"]]
     p, rare = (estimator.predict_proba(cohort.series, covariates=age, prevalence=x)[:, 1] for x in (None, 0.01))
@@ -147,9 +147,9 @@ def test_pandas_output_has_the_names_of_the_edges_and_changes_no_number():
 
 
 def test_a_global_output_of_pandas_does_not_reach_into_our_classifiers(cohort):
-    plain = read(fitted(ChampionClassifier(), cohort), cohort)
+    plain = read(fitted(EnsembleClassifier(), cohort), cohort)
     with sklearn.config_context(transform_output="pandas"):
-        np.testing.assert_array_equal(read(fitted(ChampionClassifier(), cohort), cohort), plain)
+        np.testing.assert_array_equal(read(fitted(EnsembleClassifier(), cohort), cohort), plain)
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_what_scikit_learns_own_scorer_can_do(cohort):
     split["params"] = {"site": people["site"], "covariates": people[["age"]], "groups": people["site"]}
     pipeline = make_pipeline(FunctionTransformer(pearson_edges), SiteDeconfounder(), RidgeClassifier())
     with sklearn.config_context(enable_metadata_routing=True):
-        theirs = cross_validate(ChampionClassifier(), cohort.series, people["label"], scoring="roc_auc", **split)
-        ours = cross_validate(ChampionClassifier(), cohort.series, people["label"], scoring=SiteScorer(), **split)
+        theirs = cross_validate(EnsembleClassifier(), cohort.series, people["label"], scoring="roc_auc", **split)
+        ours = cross_validate(EnsembleClassifier(), cohort.series, people["label"], scoring=SiteScorer(), **split)
         np.testing.assert_allclose(theirs["test_score"], ours["test_score"])
         with pytest.raises(DataError, match=r"covariate\(s\) age used in training are absent"):
             cross_validate(pipeline, cohort.series, people["label"], scoring="roc_auc", **split)
@@ -187,7 +187,7 @@ def test_what_scikit_learns_own_scorer_can_do(cohort):
 @pytest.mark.parametrize("metric", ["roc_auc", "balanced_accuracy", "average_precision", "neg_brier_score"])
 def test_our_scorers_of_scikit_learns_names_give_its_numbers(cohort, metric):
     """Where scikit-learn's own can score, the same; where a pipeline needs covariates, numbers instead of nan."""
-    people, clf = cohort.table, fitted(ChampionClassifier(), cohort)
+    people, clf = cohort.table, fitted(EnsembleClassifier(), cohort)
     theirs = get_scorer(metric)(clf, cohort.series, people["label"])
     assert SiteScorer(metric)(clf, cohort.series, people["label"], covariates=people[["age"]]) == pytest.approx(theirs)
     edges = np.nan_to_num(pearson_edges(cohort.series))
@@ -202,7 +202,7 @@ def test_our_scorers_of_scikit_learns_names_give_its_numbers(cohort, metric):
 
 
 def test_score_passes_covariates_on(cohort):
-    people, clf = cohort.table, fitted(ChampionClassifier(), cohort)
+    people, clf = cohort.table, fitted(EnsembleClassifier(), cohort)
     right = clf.predict(cohort.series) == people["label"]
     assert clf.score(cohort.series, people["label"], covariates=people[["age"]]) == right.mean()
     weights = np.where(right, 3.0, 1.0)  # third, as of every classifier of scikit-learn
@@ -210,16 +210,16 @@ def test_score_passes_covariates_on(cohort):
     split = {"cv": LeaveOneGroupOut(), "error_score": "raise"}
     split["params"] = {"site": people["site"], "covariates": people[["age"]], "groups": people["site"]}
     with sklearn.config_context(enable_metadata_routing=True):
-        found = cross_validate(ChampionClassifier(), cohort.series, people["label"], **split)["test_score"]
+        found = cross_validate(EnsembleClassifier(), cohort.series, people["label"], **split)["test_score"]
     assert found.shape == (3,) and np.isfinite(found).all()
 
 
 def test_our_scorer_knows_which_word_is_the_condition(cohort):
     people = cohort.table
     words = people["label"].map({0: "TD", 1: "ASD"}).to_numpy()
-    by_number = fitted(ChampionClassifier(), cohort)
+    by_number = fitted(EnsembleClassifier(), cohort)
     with pytest.warns(UserWarning, match="would turn the AUC around"):
-        by_word = ChampionClassifier().fit(cohort.series, words, site=people["site"], covariates=people[["age"]])
+        by_word = EnsembleClassifier().fit(cohort.series, words, site=people["site"], covariates=people[["age"]])
     assert by_word.classes_.tolist() == ["TD", "ASD"]
     known = {"covariates": people[["age"]]}
     expected = SiteScorer()(by_number, cohort.series, people["label"], **known)

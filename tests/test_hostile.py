@@ -18,7 +18,7 @@ from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.tables import read_table
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.crate import CRATE
 from brainroam.utils.csv_text import csv_lines
 
@@ -100,7 +100,7 @@ def test_a_matlab_object_is_refused(tmp_path):
 
 
 def test_extra_files_in_a_model_are_reported_and_not_read(tmp_path, cohort):
-    fitted = Selected(method_info("fc-ridge"), "default").fit(cohort)
+    fitted = TunedMethod(method_info("fc-ridge"), "default").fit(cohort)
     folder, trace = save_method(tmp_path / "model", fitted, cohort), tmp_path / "trace"
     (folder / "model.pkl").write_bytes(pickle.dumps(Armed(trace)))
     (folder / "sitecustomize.py").write_text("1 / 0")
@@ -112,7 +112,7 @@ def test_extra_files_in_a_model_are_reported_and_not_read(tmp_path, cohort):
 def test_a_model_that_names_something_else_than_a_method_is_refused(tmp_path, cohort):
     from brainroam.utils.model_files import load_model, save_model
 
-    folder = save_method(tmp_path / "model", Selected(method_info("fc-ridge"), "default").fit(cohort), cohort)
+    folder = save_method(tmp_path / "model", TunedMethod(method_info("fc-ridge"), "default").fit(cohort), cohort)
     header, arrays = load_model(folder)
     for field, value in {"method": "os.system", "fixed": {"__class__": 1}, "tuning": "../x"}.items():
         spoilt = {

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Bunch
 
-from brainroam import ChampionClassifier, CoreClassifier, SiteScorer, make_cohort
+from brainroam import CoreClassifier, EnsembleClassifier, SiteScorer, make_cohort
 from brainroam.core.connectivity import edges_to_matrix, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.readers.bunch import cohort_from_bunch
@@ -54,7 +54,7 @@ def by_hand(make, cohort):
     return scores
 
 
-@pytest.mark.parametrize("make", [ChampionClassifier, small_core])
+@pytest.mark.parametrize("make", [EnsembleClassifier, small_core])
 def test_cross_validate_leaves_sites_out(routing, cohort, make):
     people = cohort.table
     known = metadata(people)
@@ -66,7 +66,7 @@ def test_cross_validate_leaves_sites_out(routing, cohort, make):
 
 def test_requests_can_be_set_as_for_any_estimator(routing, cohort):
     people = cohort.table
-    model = ChampionClassifier().set_fit_request(site=True, covariates=False)
+    model = EnsembleClassifier().set_fit_request(site=True, covariates=False)
     known = {"site": people["site"], "groups": people["site"]}
     scores = cross_val_predict(
         model, cohort.series, people["label"], cv=LeaveOneGroupOut(), params=known, method="decision_function"
@@ -117,11 +117,11 @@ def test_a_stack_of_series_is_as_good_as_a_list(cohort):
     stack = np.stack([x[:90] for x in cohort.series])
     site, covariates = people["site"], people[["age", "sex"]]
     a = (
-        ChampionClassifier()
+        EnsembleClassifier()
         .fit(stack, people["label"], site=site, covariates=covariates)
         .decision_function(stack, covariates=covariates)
     )
-    b = ChampionClassifier().fit(list(stack), people["label"], site=site, covariates=covariates)
+    b = EnsembleClassifier().fit(list(stack), people["label"], site=site, covariates=covariates)
     np.testing.assert_array_equal(a, b.decision_function(list(stack), covariates=covariates))
 
 

@@ -54,10 +54,10 @@ def test_a_study_of_linear_methods_from_check_to_report(tmp_path):
     for words in (
         f"'check', {DATA}",
         f"'audit', {DATA}, '--methods', 'fc-ridge', '--permutations', '0'",
-        f"'loso', {DATA}, '--methods', 'champion,core[epochs=0],confounds', '--tuning', 'fast', '--out', 'runs'",
+        f"'loso', {DATA}, '--methods', 'ensemble,core[epochs=0],confounds', '--tuning', 'fast', '--out', 'runs'",
         "'report', 'runs', '--out', 'report.html'",
         "'methods'",
-        f"'fit', {DATA}, '--method', 'champion', '--out', 'model'",
+        f"'fit', {DATA}, '--method', 'ensemble', '--out', 'model'",
         f"'predict', 'model', {DATA}, '--out', 'predictions.csv'",
     ):
         said, code = command(words, tmp_path)
@@ -72,9 +72,9 @@ def test_what_trains_a_network_says_what_to_install(tmp_path, method):
 
 
 def test_a_study_file_is_written_without_core_and_says_so(tmp_path):
-    code = "from brainroam.cli.options import possible_here; print(possible_here(['champion', 'core']))"
+    code = "from brainroam.cli.options import possible_here; print(possible_here(['ensemble', 'core']))"
     said, _ = without_torch(code, tmp_path)
-    assert "['champion']" in said and LINE in said
+    assert "['ensemble']" in said and LINE in said
 
 
 def test_where_the_network_is_not_believed_the_model_is_read_as_it_is_with_torch(models):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from brainroam.evaluation.stats.paired import compare_sites as compare_sites
     from brainroam.evaluation.stats.verdict import next_site as next_site
     from brainroam.methods.adapter import EstimatorMethod as EstimatorMethod
-    from brainroam.methods.champion import ChampionClassifier as ChampionClassifier
+    from brainroam.methods.ensemble import EnsembleClassifier as EnsembleClassifier
     from brainroam.methods.estimators import load_model as load_model
     from brainroam.methods.estimators import save_model as save_model
     from brainroam.report.build import report as report
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOME = {
-    "ChampionClassifier": "methods.champion",
     "Cohort": "data.cohort",
     "CoreClassifier": "core.classifier",
+    "EnsembleClassifier": "methods.ensemble",
     "EstimatorMethod": "methods.adapter",
     "LeaveOneInstitutionOut": "evaluation.splits",
     "LeaveOneSiteOut": "evaluation.splits",
@@ -53,7 +53,11 @@ _HOME = {
 __all__ = list(_HOME)
 
 
+_ALIASES = {"ChampionClassifier": "EnsembleClassifier"}  # earlier names, which scripts may hold
+
+
 def __getattr__(name: str) -> Any:
+    name = _ALIASES.get(name, name)
     if name in _HOME:
         return getattr(importlib.import_module(f"brainroam.{_HOME[name]}"), name)
     raise AttributeError(f"module 'brainroam' has no attribute {name!r}")

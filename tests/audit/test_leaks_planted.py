@@ -206,7 +206,7 @@ def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
 
 @pytest.mark.parametrize(
     "method",
-    ["fc-ridge", "fc-logistic", "log-ridge", "tangent-ridge", "combat-ridge", "scaffold-ridge[eta=0.6]", "champion"]
+    ["fc-ridge", "fc-logistic", "log-ridge", "tangent-ridge", "combat-ridge", "scaffold-ridge[eta=0.6]", "ensemble"]
     + ["core[budget=2,hidden=4,updates=4,tau_percentile=50,eta=0.6]"]
     + [f"{name}[epochs=1]" for name in ("gcn", "brainnettf", "deci")],
 )

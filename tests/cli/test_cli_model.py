@@ -192,11 +192,11 @@ def test_a_model_without_pathways_cannot_be_explained(place, tmp_path):
     assert not (tmp_path / "why").exists()
 
 
-def test_a_champion_is_explained_by_the_weights_of_its_edges(place, tmp_path):
-    run("fit", place / "train.npz", "--out", tmp_path / "champion", "--method", "champion")
-    result = run("explain", tmp_path / "champion", place / "new.npz", "--out", tmp_path / "why", "--top", "2")
+def test_a_ensemble_is_explained_by_the_weights_of_its_edges(place, tmp_path):
+    run("fit", place / "train.npz", "--out", tmp_path / "ensemble", "--method", "ensemble")
+    result = run("explain", tmp_path / "ensemble", place / "new.npz", "--out", tmp_path / "why", "--top", "2")
     assert result.exit_code == 0, result.output
-    assert "66 pathways of champion, ranked by effect" in said(result)
+    assert "66 pathways of ensemble, ranked by effect" in said(result)
     pathways = pd.read_csv(tmp_path / "why" / "pathways.csv")
     assert {"weight_pearson", "weight_log", "weight_cofluctuation"} < set(pathways)
     assert len(pd.read_csv(tmp_path / "why" / "people.csv")) == 2 * 11

@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("what", choices=["synthetic", "abide"])
     parser.add_argument("data", nargs="?")
     parser.add_argument("--atlas", default="aal")
-    parser.add_argument("--method", default="champion")
+    parser.add_argument("--method", default="ensemble")
     parser.add_argument("--worlds", type=int, default=10)
     options = parser.parse_args()
     if options.what == "synthetic":

@@ -7,7 +7,7 @@ import pytest
 from brainroam import make_cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import Evidence, Profiles
+from brainroam.core.pathways import Profiles, SiteStatistics
 from brainroam.core.site_folds import NOBODY, SiteFolds
 
 THRESHOLDS = {"tau_percentile": 70, "eta": 0.6, "zeta": 0.5}
@@ -21,7 +21,7 @@ def cohort():
 
 def folds_of(cohort, edges=None, y=None, covariates=None, series=None, **options):
     table = cohort.table
-    evidence = Evidence(
+    evidence = SiteStatistics(
         cohort_edges(cohort) if edges is None else edges,
         cohort.labels if y is None else y,
         table["site"].to_numpy().astype(str),

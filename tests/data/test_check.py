@@ -315,7 +315,7 @@ def test_a_covariate_that_measures_the_condition_is_named_by_every_command(cohor
     assert not found(used, "label-by-measure")  # said once
 
 
-@pytest.mark.parametrize("model", [brainroam.CoreClassifier(epochs=0), brainroam.ChampionClassifier()])
+@pytest.mark.parametrize("model", [brainroam.CoreClassifier(epochs=0), brainroam.EnsembleClassifier()])
 def test_a_measure_of_the_condition_is_named_in_python_too(cohort, model):
     table = cohort.table
     covariates = table[["age"]].assign(hamd=symptoms(cohort, np.random.default_rng(0)))

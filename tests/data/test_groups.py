@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from brainroam import make_cohort
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import evidence_of
+from brainroam.core.pathways import site_statistics
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import at_one_site, group_codes
 from brainroam.errors import DataError
 from brainroam.evaluation.splits import folds
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected, inner_folds
+from brainroam.methods.tuning import TunedMethod, inner_folds
 
 
 def siblings(n_families=20, n_sites=3, seed=0):
@@ -99,8 +99,8 @@ def test_training_uses_a_family_at_one_site_only_and_says_so():
     group[[0, 1, 10]] = "F"
     table = cohort.table.assign(group=group)
     assert np.flatnonzero(~at_one_site(table)).tolist() == [10]
-    fitted = Selected(method_info("fc-ridge"), "default").fit(Cohort(cohort.series, table))
-    without = Selected(method_info("fc-ridge"), "default").fit(cohort.subset(np.arange(30) != 10))
+    fitted = TunedMethod(method_info("fc-ridge"), "default").fit(Cohort(cohort.series, table))
+    without = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.subset(np.arange(30) != 10))
     np.testing.assert_array_equal(fitted.model_.coef_, without.model_.coef_)
     assert fitted.notes_ == ["1 person left out of training: their group (family or person) has more people elsewhere"]
 
@@ -142,7 +142,7 @@ def test_the_hierarchical_bootstrap_of_a_scaffold_keeps_families_whole():
     together = cohort.with_columns(pd.DataFrame({"group": names}))
 
     def stability(people):
-        evidence = evidence_of(people, people.covariates(), SiteDeconfounder())
+        evidence = site_statistics(people, people.covariates(), SiteDeconfounder())
         return evidence.scaffold(people.sites, 50, 0.5, 0.0, "hierarchical").stability
 
     assert stability(cohort).tobytes() != stability(together).tobytes()

@@ -24,7 +24,7 @@ from brainroam.methods.naming import split_names
 
 LINEAR = (
     "fc-ridge,fc-logistic,fc-svm,tangent-ridge,tangent-logistic,log-ridge,scaffold-ridge,combat-ridge,confounds,"
-    "champion"
+    "ensemble"
 )
 PER_COHORT = 25  # permutations of one synthetic cohort before the next is made
 

@@ -251,10 +251,10 @@ def test_the_folder_of_another_cohort(cohort, method, tmp_path):
 
 def test_one_folder_one_tuning_and_one_set_of_folds(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
-    with pytest.raises(RunsError, match=r"was begun with --tuning default \(first at S01, seed 0\)"):
+    with pytest.raises(RunsError, match=r"contains runs made with --tuning default \(first at S01, seed 0\)"):
         evaluate(cohort, ["first"], out=tmp_path, tuning="fast")
     evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=2)
-    with pytest.raises(RunsError, match="was begun with other folds"):
+    with pytest.raises(RunsError, match="made with other folds"):
         evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=3)
 
 

@@ -16,7 +16,7 @@ def cohort():
     return make_cohort(n_sites=5, n_per_site=14, n_rois=14, seed=3)
 
 
-@pytest.mark.parametrize("method", ["champion", "fc-ridge", "log-ridge", "scaffold-ridge", CORE])
+@pytest.mark.parametrize("method", ["ensemble", "fc-ridge", "log-ridge", "scaffold-ridge", CORE])
 def test_a_study_equals_folds_of_which_none_knows_another(cohort, method):
     study = evaluate(cohort, [method]).predictions.set_index("subject")["score"]
     for site in cohort.sites[-2:]:  # the last, which could remember most

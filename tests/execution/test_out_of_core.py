@@ -18,7 +18,7 @@ from brainroam.cli import app
 from brainroam.cli.scale import size_in_bytes
 from brainroam.core import connectivity
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import evidence_of
+from brainroam.core.pathways import site_statistics
 from brainroam.data import stored_array, stored_cohort
 from brainroam.data.atlas import Atlas
 from brainroam.data.store import write_store
@@ -32,7 +32,7 @@ PEARSON = Settings(kind="pearson", robust=False)
 METHODS = [
     "fc-ridge",
     "log-ridge",
-    "champion",
+    "ensemble",
     "scaffold-ridge",
     "core[hidden=4,budget=4,updates=4,tau_percentile=60]",
 ]
@@ -84,7 +84,7 @@ def test_blocks_give_what_memory_gives(store, tmp_path, small_parts, deconfoundi
     people, on_disk = brainroam.load_cohort(store), StoredCohort(store, tmp_path)
     deconfounder = SiteDeconfounder(pooled=deconfounding == "pooled", slopes="shrunken")
     covariates = people.covariates(["age", "sex"])
-    expected = evidence_of(people, covariates, deconfounder, "pearson", 0.5, False, "mean")
+    expected = site_statistics(people, covariates, deconfounder, "pearson", 0.5, False, "mean")
     evidence, found = find_scaffold(on_disk, settings)
     assert found.edges.tolist() == expected.scaffold(people.sites, 80, 0.75, 0.7).edges.tolist()
     np.testing.assert_allclose(evidence.contrast, expected.contrast, atol=1e-9)
@@ -105,7 +105,7 @@ def test_rows_and_columns_of_an_array_on_disk(tmp_path, small_parts, monkeypatch
     assert np.array_equal(array[people][1:, 5:40], values[people][1:, 5:40])
     assert np.array_equal(array[people] - values[0], values[people] - values[0])
     monkeypatch.setattr(stored_array, "MOST_BYTES", 100)
-    with pytest.raises(UsageError, match="of a cohort on disk, use champion, core"):
+    with pytest.raises(UsageError, match="of a cohort on disk, use ensemble, core"):
         np.isfinite(array)
 
 
@@ -153,7 +153,7 @@ def test_the_commands(store, tmp_path, small_parts):
         out = tmp_path / name
         for command in (
             ["loso", store, "--methods", "fc-ridge", "--out", out / "runs"],
-            ["fit", store, "--method", "champion", "--out", out / "model"],
+            ["fit", store, "--method", "ensemble", "--out", out / "model"],
             ["predict", out / "model", store, "--out", out / "p.csv"],
         ):
             result = run(*command, *more)

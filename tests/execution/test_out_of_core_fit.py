@@ -14,7 +14,7 @@ from brainroam.errors import UsageError
 from brainroam.execution.out_of_core import StoredCohort, StoredProfiles
 from brainroam.methods.core import PAPER
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 SMALL = {"hidden": 8, "budget": 4, "tau_percentile": 60, "skip": "none", "updates": 8}
 
@@ -41,7 +41,7 @@ def small_parts(monkeypatch):
 
 
 def fitted(cohort, **parameters):
-    return Selected(method_info("core"), "full", **SMALL | {"on_short": "exclude"} | parameters).fit(cohort)
+    return TunedMethod(method_info("core"), "full", **SMALL | {"on_short": "exclude"} | parameters).fit(cohort)
 
 
 VARIANTS = {

@@ -227,10 +227,10 @@ def build_model(root: Path, method: str = "fc-ridge") -> None:
     """A fitted method."""
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
-    from brainroam.methods.tuning import Selected
+    from brainroam.methods.tuning import TunedMethod
 
     cohort = model_cohort()
-    save_method(root / "model", Selected(method_info(method), "fast").fit(cohort), cohort)
+    save_method(root / "model", TunedMethod(method_info(method), "fast").fit(cohort), cohort)
 
 
 @cache

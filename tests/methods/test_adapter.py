@@ -24,7 +24,7 @@ from brainroam.methods import registry
 from brainroam.methods.adapter import EstimatorMethod, estimator_info, resolve
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.registry import is_ours, register
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_a_search_gets_its_groups_inside_and_out(cohort):
     pipeline = make_pipeline(StandardScaler(), search)
     for estimator in (search, pipeline):
         seen.clear()
-        fitted = Selected(estimator_info(estimator), "fast").fit(cohort)
+        fitted = TunedMethod(estimator_info(estimator), "fast").fit(cohort)
         assert len(seen) == 2 and seen[-1] == set(cohort.sites)  # one inner fold, and everybody
         assert fitted.model_.model_ is not estimator and not hasattr(search, "best_estimator_")
 
@@ -112,8 +112,8 @@ def test_a_deconfounder_in_a_pipeline_gets_site_and_covariates(cohort):
 
 
 def test_our_own_estimators_are_methods_too(cohort):
-    results = brainroam.evaluate(cohort, [brainroam.ChampionClassifier(), "majority"], tuning="fast")
-    assert set(results.scores["method"]) == {"ChampionClassifier", "majority"}
+    results = brainroam.evaluate(cohort, [brainroam.EnsembleClassifier(), "majority"], tuning="fast")
+    assert set(results.scores["method"]) == {"EnsembleClassifier", "majority"}
 
 
 def test_seeds_reach_every_part_that_has_none(cohort):
@@ -178,7 +178,7 @@ def test_an_estimator_that_cheats_is_caught_and_an_honest_one_passes(cohort, cap
     *verdicts, last = [line for line in capfd.readouterr().err.splitlines() if line.startswith("audit of")]
     assert [check for check, verdict in zip(cheats, verdicts, strict=True) if f"{check} (" in verdict] == list(cheats)
     assert last.startswith("audit of honest: no leak found")
-    assert not is_ours(estimator_info(honest)) and is_ours(estimator_info(brainroam.ChampionClassifier()))
+    assert not is_ours(estimator_info(honest)) and is_ours(estimator_info(brainroam.EnsembleClassifier()))
 
 
 def test_an_estimator_that_needs_more_people_is_audited_with_everybody(capfd):
@@ -268,7 +268,7 @@ def test_a_method_of_ones_own_is_told_the_same(cohort):
             return self
 
     with pytest.raises(MethodError, match="return self"):
-        Selected(MethodInfo("forgetful", Forgetful, ""), "fast").fit(cohort)
+        TunedMethod(MethodInfo("forgetful", Forgetful, ""), "fast").fit(cohort)
 
 
 def test_what_is_no_estimator_is_refused_before_anything_is_computed(cohort):

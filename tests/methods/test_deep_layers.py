@@ -8,6 +8,7 @@ from torch import nn
 
 from brainroam.data.cohort import Cohort
 from brainroam.methods.deep.base import People, mixed_up, shuffled_batches, site_balanced_batches
+from brainroam.methods.deep.graph_baselines import by_site, site_risks
 from brainroam.methods.deep.graphs import (
     adjacency_matrices,
     connectivity_matrices,
@@ -28,7 +29,6 @@ from brainroam.methods.deep.layers import (
     reverse_gradient,
     straight_through,
 )
-from brainroam.methods.deep.shells import by_site, site_risks
 
 # A path 0 - 1 - 2 and an isolated node 3.
 PATH = torch.zeros(1, 4, 4)

@@ -13,7 +13,7 @@ from brainroam.errors import DataError, UsageError
 from brainroam.methods.deep.base import DeepMethod
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.saving import load_method, save_method
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 DEEP = [
     name for name in method_names() if isinstance(make := method_info(name).make, type) and issubclass(make, DeepMethod)
@@ -133,7 +133,7 @@ def test_state_makes_the_same_model(name):
 
 @every_method
 def test_saved_and_read_again(name, tmp_path):
-    chosen = Selected(method_info(name), "fast", epochs=1).fit(sites(small(), 0, 1))
+    chosen = TunedMethod(method_info(name), "fast", epochs=1).fit(sites(small(), 0, 1))
     again, header = load_method(save_method(tmp_path / "model", chosen, sites(small(), 0, 1)), small())
     assert header["method"] == name
     assert np.array_equal(again.probability(small()), chosen.probability(small()))

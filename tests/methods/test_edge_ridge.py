@@ -11,7 +11,7 @@ from brainroam.methods import edge_ridge
 from brainroam.methods.base import Method
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected, inner_folds
+from brainroam.methods.tuning import TunedMethod, inner_folds
 
 FORMS = [
     {"centred": False, "strength": 3.0},
@@ -119,7 +119,7 @@ def test_a_corrupted_held_out_site_changes_no_byte_of_a_fold_of_its_study(cohort
 
 
 def test_a_new_person_needs_no_covariates(cohort):
-    model = Selected(method_info("champion"), "default").fit(cohort)
+    model = TunedMethod(method_info("ensemble"), "default").fit(cohort)
     bare = Cohort(cohort.series[:3], cohort.table[["subject", "site", "label"]][:3])
     np.testing.assert_array_equal(model.score(bare), model.score(cohort.subset([0, 1, 2])))
 

@@ -11,7 +11,7 @@ from brainroam.evaluation.adaptation import balanced_metrics
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import save_method
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import load_model
 
 
@@ -68,7 +68,7 @@ def test_regions_without_signal_are_counted(cohort, known):
 
 @pytest.fixture(scope="module")
 def model(cohort):
-    return Selected(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:4]))
+    return TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:4]))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_people_whose_scan_is_spoiled_are_flagged_and_predicted_worse(cohort, kn
 
 @pytest.mark.parametrize("alone", [1, 4])
 @pytest.mark.parametrize(
-    "name", ["champion", "core", "fc-ridge", "log-ridge", "scaffold-ridge", "tangent-ridge", "fc-logistic"]
+    "name", ["ensemble", "core", "fc-ridge", "log-ridge", "scaffold-ridge", "tangent-ridge", "fc-logistic"]
 )
 def test_a_model_file_holds_no_edge_that_few_people_have(tmp_path, name, alone):
     """A region that one person has, or four, stood with that person's values in the centre of every model."""
@@ -102,7 +102,7 @@ def test_a_model_file_holds_no_edge_that_few_people_have(tmp_path, name, alone):
     series = [x * np.r_[float(i < alone), np.ones(9)] for i, x in enumerate(cohort.series)]
     cohort = Cohort(series, cohort.table, cohort.atlas)
     fixed = {"epochs": 0} if name == "core" else {}
-    fitted = Selected(method_info(name), "default", **fixed).fit(cohort)
+    fitted = TunedMethod(method_info(name), "default", **fixed).fit(cohort)
     _, arrays = load_model(save_method(tmp_path / "model", fitted, cohort))
     kinds = [("pearson", 0.5, False), ("pearson", 0.5, True), ("log", 0.5, False), ("log", 0.7, True)]
     for kind in kinds:

@@ -16,7 +16,7 @@ from brainroam.methods.core import Core
 from brainroam.methods.deep.base import DeepMethod
 from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info, method_names
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 HELD_OUT = "S04"
 every_method = pytest.mark.parametrize("name", method_names())
@@ -59,7 +59,7 @@ def quick(info):
 def fitted(name, cohort):
     """Fitted beside the held-out people and after looking at them, as nothing of them may stay behind."""
     train, test = parts(cohort())
-    selected = Selected(method_info(name), "fast", **quick(method_info(name)))
+    selected = TunedMethod(method_info(name), "fast", **quick(method_info(name)))
     selected.fit(train, seed=3).score(test)
     return selected.fit(train, seed=3)
 
@@ -150,10 +150,10 @@ def test_no_label_reaches_the_scores_of_inner_folds_or_of_a_prediction(peeking):
     train, test = parts(with_diagnosis())
     with pytest.raises(DataError, match="not available"):
         Peeking().out_of_fold(train, [(np.arange(10), np.arange(10, 20))])
-    fitted = Selected(peeking, way="validation")
+    fitted = TunedMethod(peeking, way="validation")
     with pytest.raises(DataError, match="not available"):
         fitted.fit(train)
-    model = Selected(method_info("fc-ridge")).fit(train)
+    model = TunedMethod(method_info("fc-ridge")).fit(train)
     model.model_ = Peeking()
     with pytest.raises(DataError, match="not available"):
         predictions(model, test)

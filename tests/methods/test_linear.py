@@ -1,4 +1,4 @@
-"""Linear readers against scikit-learn, ComBat against neuroCombat, champion and tuning against their formulas."""
+"""Linear readers against scikit-learn, ComBat against neuroCombat, ensemble and tuning against their formulas."""
 
 import json
 from pathlib import Path
@@ -10,19 +10,19 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from brainroam import ChampionClassifier, make_cohort
+from brainroam import EnsembleClassifier, make_cohort
 from brainroam.core.connectivity import cohort_edges, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.scaffold import extract_scaffold
 from brainroam.errors import UsageError
 from brainroam.methods.base import MethodInfo
-from brainroam.methods.champion import Champion
 from brainroam.methods.combat import combat
 from brainroam.methods.edge_ridge import EdgeRidge
+from brainroam.methods.ensemble import Ensemble
 from brainroam.methods.linear import LinearMethod
 from brainroam.methods.registry import method_info, register
 from brainroam.methods.scaffold_ridge import ScaffoldRidge
-from brainroam.methods.tuning import Selected, inner_folds
+from brainroam.methods.tuning import TunedMethod, inner_folds
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 
@@ -85,21 +85,21 @@ def test_scaffold_ridge_equals_a_literal_ridge_on_the_residuals_of_the_scaffold(
 
 
 @pytest.mark.parametrize("n_sites", [1, 2, 3])
-def test_champion_of_few_sites_scores_everybody(cohort, n_sites):
+def test_ensemble_of_few_sites_scores_everybody(cohort, n_sites):
     few = cohort.select(cohort.sites[:n_sites])
-    model = Champion().fit(few)
+    model = Ensemble().fit(few)
     assert np.isfinite(model.inner_scores_).all() and (model.weights_ > 0).all()
     np.testing.assert_allclose(model.contributions(few).sum(axis=1), model.score(few), atol=1e-10)
 
 
-def test_champion_beats_chance_at_an_unseen_site_and_not_with_permuted_labels():
+def test_ensemble_beats_chance_at_an_unseen_site_and_not_with_permuted_labels():
     cohort = make_cohort(n_sites=5, n_per_site=24, n_rois=16, seed=3)
     people, new = cohort.table, "S05"
     train, test = (people["site"] != new).to_numpy(), (people["site"] == new).to_numpy()
     columns = ["age", "sex"]
 
     def auc(labels):
-        clf = ChampionClassifier().fit(
+        clf = EnsembleClassifier().fit(
             cohort.subset(train).series, labels[train], site=people["site"][train], covariates=people[columns][train]
         )
         probability = clf.predict_proba(cohort.subset(test).series, covariates=people[columns][test])[:, 1]
@@ -126,7 +126,7 @@ def test_selection_takes_the_grid_point_with_the_best_mean_inner_auc(cohort):
             model = LinearMethod(strength=strength).fit(cohort.subset(site != name))
             aucs.append(roc_auc_score(y[site == name], model.score(cohort.subset(site == name))))
         merit[strength] = np.mean(aucs)
-    chosen = Selected(info, "full").fit(cohort)
+    chosen = TunedMethod(info, "full").fit(cohort)
     assert chosen.configuration_["strength"] == max(merit, key=merit.get)
     assert np.isfinite(chosen.inner_scores_).all()
 
@@ -134,7 +134,7 @@ def test_selection_takes_the_grid_point_with_the_best_mean_inner_auc(cohort):
 def test_fast_tuning_holds_out_one_site_and_keeps_the_default(cohort):
     folds = list(inner_folds(cohort, "fast", seed=5))
     assert len(folds) == 1 and len(set(cohort.table["site"].to_numpy()[folds[0][1]])) == 1
-    assert Selected(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"penalties": (3.0,)}
+    assert TunedMethod(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"penalties": (3.0,)}
 
 
 def test_where_nothing_is_chosen_five_groups_of_sites_give_the_threshold(monkeypatch):
@@ -148,15 +148,15 @@ def test_where_nothing_is_chosen_five_groups_of_sites_give_the_threshold(monkeyp
     monkeypatch.setattr("brainroam.methods.tuning.inner_folds", noted)
     site, inner = (
         cohort.table["site"].to_numpy(),
-        Selected(method_info("fc-ridge"), "default", strength=5.0).fit(cohort).inner_scores_,
+        TunedMethod(method_info("fc-ridge"), "default", strength=5.0).fit(cohort).inner_scores_,
     )
     groups = [set(site[held_out]) for _, held_out in asked[0]]
     assert len(groups) == 5 and sorted(name for group in groups for name in group) == sorted(set(site))
     train, held_out = asked[0][0]
     alone = method_info("fc-ridge").make(strength=5.0).fit(cohort.subset(train))
     np.testing.assert_allclose(inner[held_out], alone.score(cohort.subset(held_out)), atol=1e-8)
-    Selected(method_info("fc-ridge"), "full").fit(cohort)
-    Selected(method_info("gcn"), "default", epochs=1).fit(cohort)
+    TunedMethod(method_info("fc-ridge"), "full").fit(cohort)
+    TunedMethod(method_info("gcn"), "default", epochs=1).fit(cohort)
     assert [len(folds) for folds in asked] == [5, 8, 8]
 
 
@@ -164,10 +164,10 @@ def test_a_method_that_needs_two_sites_is_tuned_on_people_where_only_two_are_lef
     two = cohort.select(cohort.sites[:2])
     assert len(list(inner_folds(two, "full", 0))) == 2
     assert len(list(inner_folds(two, "full", 0, least_sites=2))) == 5
-    assert np.isfinite(Selected(method_info("scaffold-ridge"), "default").fit(two).inner_scores_).all()
+    assert np.isfinite(TunedMethod(method_info("scaffold-ridge"), "default").fit(two).inner_scores_).all()
 
 
-@pytest.mark.parametrize("make", [Champion, lambda: Selected(method_info("fc-ridge"), "fast")])
+@pytest.mark.parametrize("make", [Ensemble, lambda: TunedMethod(method_info("fc-ridge"), "fast")])
 def test_linear_methods_compute_on_one_core(cohort, monkeypatch, make):
     """Threads add up in another order, and on small matrices they only wait for each other."""
     threads = []

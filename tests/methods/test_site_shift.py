@@ -11,7 +11,7 @@ from brainroam.errors import UsageError
 from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_shift import SiteShift, learn_shift
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 
 def world(rng, n_sites, n=30, between=0.8):
@@ -86,7 +86,7 @@ def test_one_site_in_a_hundred_like_the_training_ones_is_called_far():
 @pytest.fixture(scope="module")
 def model_and_new_site():
     cohort = make_cohort(n_sites=6, n_per_site=20, n_rois=10, seed=0)
-    return Selected(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:5])), cohort.select(["S06"])
+    return TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:5])), cohort.select(["S06"])
 
 
 @pytest.mark.parametrize("level", [-100.0, 100.0])

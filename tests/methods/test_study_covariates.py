@@ -10,7 +10,7 @@ from brainroam.cli import app
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 SMALL = {"budget": 3, "tau_percentile": 60, "hidden": 4, "updates": 4}
 CORE = "core[budget=3,tau_percentile=60,hidden=4,updates=4]"
@@ -35,7 +35,7 @@ def test_methods_use_the_covariates_of_the_study(cohort, name):
 
 def test_a_saved_model_keeps_the_covariates_it_was_fitted_with(cohort, tmp_path):
     used = cohort.using(["mean_fd"])
-    fitted = Selected(method_info("core"), "fast", **SMALL).fit(used)
+    fitted = TunedMethod(method_info("core"), "fast", **SMALL).fit(used)
     save_method(tmp_path / "model", fitted, used, 0)
     loaded, _ = load_method(tmp_path / "model", cohort)  # a cohort that says nothing of it
     np.testing.assert_array_equal(loaded.score(cohort), fitted.score(used))
@@ -54,8 +54,8 @@ def test_the_methods_text_says_what_was_removed_and_nothing_else(cohort, tmp_pat
     assert "tau_percentile=60,updates=4] removed age and mean_fd from the edges" in page
     assert "confounds read age and mean_fd and nothing of the brain" in page
     assert "sex was not known and so not used" in page and "removed age and sex" not in page
-    page = page_of(cohort, ["champion"], tmp_path / "d", tmp_path)
-    assert "champion projected what moves with mean_fd within site and class out of the edges" in page
+    page = page_of(cohort, ["ensemble"], tmp_path / "d", tmp_path)
+    assert "ensemble projected what moves with mean_fd within site and class out of the edges" in page
     page = page_of(cohort, ["fc-ridge"], tmp_path / "b", tmp_path)
     assert "Covariates:" not in page
     page = page_of(cohort.using([]), [CORE], tmp_path / "c", tmp_path)
@@ -70,7 +70,7 @@ def test_runs_with_other_covariates_are_another_study(cohort, tmp_path):
     assert other.exit_code == 1 and "covariates differ" in " ".join(other.output.split())
 
 
-@pytest.mark.parametrize("method", ["scaffold-ridge", "champion", "log-ridge"])
+@pytest.mark.parametrize("method", ["scaffold-ridge", "ensemble", "log-ridge"])
 @pytest.mark.parametrize("name", ["agge", "label", "site"])
 def test_a_covariate_that_is_none_is_refused_before_any_run(cohort, method, name, tmp_path):
     with pytest.raises(UsageError, match="covariate"):
@@ -89,5 +89,5 @@ def test_a_column_that_cannot_be_a_covariate_is_said_once(cohort, tmp_path):
 
 
 def test_the_methods_text_names_those_that_use_none(cohort, tmp_path):
-    page = page_of(cohort, ["confounds", "fc-ridge", "champion[covariates=[]]"], tmp_path / "a", tmp_path)
-    assert "champion[covariates=[]] and fc-ridge used no covariates" in page and "projected" not in page
+    page = page_of(cohort, ["confounds", "fc-ridge", "ensemble[covariates=[]]"], tmp_path / "a", tmp_path)
+    assert "ensemble[covariates=[]] and fc-ridge used no covariates" in page and "projected" not in page

@@ -29,7 +29,7 @@ def full_runs(tmp_path_factory):
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=16, n_rois=8, seed=2)
     windows = [f"core[profiles=true,stride={s},window={w}]" for w, s in product((20, 30, 40), (1, 5))]
     ablation = ["core-no-cd", "core-tp", "core-no-pg", "core-no-sg"]
-    pretend(path, cohort, ["champion", "core", "fc-ridge", "confounds"], seeds=2)
+    pretend(path, cohort, ["ensemble", "core", "fc-ridge", "confounds"], seeds=2)
     pretend(path, cohort, [*ablation, *windows, "core[budget=20]", "core[budget=40]", "core[budget=80]"])
     return pretend(path, cohort, ["core", "site-only"], protocol="cv", n_splits=3)
 

@@ -37,7 +37,7 @@ def hostile_brain():
 @pytest.fixture(scope="session")
 def brain_runs(tmp_path_factory):
     path = tmp_path_factory.mktemp("brain") / "runs"
-    brainroam.evaluate(hostile_brain(), [CORE, "champion", "majority"], tuning="default", out=path)
+    brainroam.evaluate(hostile_brain(), [CORE, "ensemble", "majority"], tuning="default", out=path)
     return path
 
 
@@ -83,18 +83,18 @@ def test_everybody_held_out_can_be_looked_up(brain_data):
 
 
 def test_people_are_explained_by_the_score_of_the_method_that_is_reported(brain_runs):
-    data = read_data(brain_runs, "champion")
+    data = read_data(brain_runs, "ensemble")
     section = gates_section(data)
-    assert "score of champion" in section.html and "not that of" not in section.html
+    assert "score of ensemble" in section.html and "not that of" not in section.html
     people = embedded(section.html, "person-data")
     members = {member["subject"]: member for _, members in people["sites"] for member in members}
     for spec, run in data.finished:
-        if spec.name == "champion":
+        if spec.name == "ensemble":
             for subject, moved in zip(
                 run["predictions"]["subject"], run["explanation"]["people"]["contribution"], strict=True
             ):
                 assert [row[2] for row in members[subject]["rows"]] == pytest.approx(moved, abs=6e-5)
-                assert members[subject]["rows"][0][1] is None  # the champion has no gates
+                assert members[subject]["rows"][0][1] is None  # the ensemble has no gates
 
 
 def test_what_was_decided_about_the_network_is_said(brain_data):
@@ -116,7 +116,7 @@ def test_names_stay_text(brain_data, make):
 
 
 def test_embeddings_of_folds_have_a_common_scale(brain_data):
-    points, people = embeddings(brain_data, "champion")
+    points, people = embeddings(brain_data, "ensemble")
     for fold in people["site"].unique():
         here = (people["site"] == fold).to_numpy()
         np.testing.assert_allclose(points[here].mean(axis=0), 0, atol=1e-12)
@@ -127,7 +127,7 @@ def test_embeddings_of_folds_have_a_common_scale(brain_data):
 
 def test_old_runs_without_explanations_name_the_command(full_runs):
     data = read_data(full_runs)
-    for make, word in ((scaffold_section, "core"), (gates_section, "core"), (embedding_section, "core,champion")):
+    for make, word in ((scaffold_section, "core"), (gates_section, "core"), (embedding_section, "core,ensemble")):
         section = make(data)
         assert not section.html and f"brainroam loso DATA --methods {word} --out" in section.missing[0].command
         assert not section.drawings
@@ -161,12 +161,12 @@ def test_the_outline_is_a_closed_surface_of_two_hemispheres():
 
 def test_a_page_about_one_person_escapes_their_name(tmp_path):
     from brainroam.methods.registry import method_info
-    from brainroam.methods.tuning import Selected
+    from brainroam.methods.tuning import TunedMethod
 
     cohort = hostile_brain()
     training, people = cohort.select(NAMES[:3]), cohort.select(NAMES[3:])
-    fitted = Selected(method_info("champion"), "default").fit(training)
-    header = {"method": "champion", "training": {"n_people": len(training), "sites": NAMES[:3]}}
+    fitted = TunedMethod(method_info("ensemble"), "default").fit(training)
+    header = {"method": "ensemble", "training": {"n_people": len(training), "sites": NAMES[:3]}}
     subject = people.table["subject"].iloc[0]
     page = write_person(fitted, header, people, subject, tmp_path)
     assert page.parent == tmp_path

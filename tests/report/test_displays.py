@@ -119,13 +119,13 @@ def test_a_notebook_has_something_to_look_at(cohort, results, fitted):
     assert "<script>S01" not in hostile._repr_html_() and "&lt;script&gt;S01" in hostile._repr_html_()
 
 
-@pytest.mark.parametrize("name", ["CoreClassifier", "ChampionClassifier"])
+@pytest.mark.parametrize("name", ["CoreClassifier", "EnsembleClassifier"])
 def test_a_classifier_is_saved_and_loaded_from_python(cohort, fitted, tmp_path, name):
     people = cohort.table
     known = {"covariates": people[["age", "sex"]]}
     clf = fitted
-    if name == "ChampionClassifier":
-        clf = brainroam.ChampionClassifier().fit(cohort.series, people["label"], site=people["site"], **known)
+    if name == "EnsembleClassifier":
+        clf = brainroam.EnsembleClassifier().fit(cohort.series, people["label"], site=people["site"], **known)
     again = brainroam.load_model(clf.save(tmp_path / "model", cohort.atlas))
     assert type(again).__name__ == name
     assert (again.predict_proba(cohort.series, **known) == clf.predict_proba(cohort.series, **known)).all()

@@ -17,7 +17,7 @@ from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.methods.core import Core
 from brainroam.methods.explanation import described, leading_axes
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.figures import drawings, lobes_drawing
 from brainroam.report.explanation import Explanation
 
@@ -50,7 +50,7 @@ def fold(edges, values, **columns):
     }
 
 
-@pytest.mark.parametrize("name", ["champion", "log-ridge", "scaffold-ridge", "fc-ridge", "tangent-ridge", "fc-svm"])
+@pytest.mark.parametrize("name", ["ensemble", "log-ridge", "scaffold-ridge", "fc-ridge", "tangent-ridge", "fc-svm"])
 def test_contributions_of_linear_methods_add_up_to_their_score(split, name):
     training, people = split
     model = method_info(name).make().fit(training)
@@ -159,7 +159,7 @@ def test_leading_axes_are_those_of_pca(shape):
     np.testing.assert_allclose(leading_axes(training, people[2:3], 4), ours[2:3])
 
 
-@pytest.mark.parametrize("name", ["core", "champion", "tangent-ridge", "gcn", "majority"])
+@pytest.mark.parametrize("name", ["core", "ensemble", "tangent-ridge", "gcn", "majority"])
 def test_what_a_run_keeps_is_plain_the_same_again_and_depends_on_nobody_beside(split, name):
     training, people = split
     info = method_info(name)
@@ -176,17 +176,17 @@ def test_what_a_run_keeps_is_plain_the_same_again_and_depends_on_nobody_beside(s
     assert ("edges" in kept[0]) == (name == "core")
     if name == "core":
         assert alone["edges"]["d_com"] == kept[0]["edges"]["d_com"]
-    if name in ("core", "champion"):
+    if name in ("core", "ensemble"):
         assert alone["people"]["edge"][0] == kept[0]["people"]["edge"][5]
-    if name == "champion":  # with all edges listed, a person's parts add up to their score but for the fold's centre
+    if name == "ensemble":  # with all edges listed, a person's parts add up to their score but for the fold's centre
         every = fitted.explanation(people, top=10_000)["people"]["contribution"].sum(axis=1)
         np.testing.assert_allclose(every, fitted.score(people), atol=1e-8)
 
 
-def test_the_champion_needs_no_covariates_of_a_person(split):
+def test_the_ensemble_needs_no_covariates_of_a_person(split):
     training, people = split
     unknown = people.table.assign(age=np.nan, sex=np.nan, mean_fd=np.nan)
-    fitted = Selected(method_info("champion"), "default").fit(training)
+    fitted = TunedMethod(method_info("ensemble"), "default").fit(training)
     bare = Cohort(people.series, unknown)
     assert fitted.missing_covariates(bare).empty
     np.testing.assert_array_equal(fitted.score(bare), fitted.score(people))

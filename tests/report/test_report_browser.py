@@ -151,4 +151,4 @@ def test_methods_text_can_be_copied(visit, full_report):
     page = visit(full_report).page
     button = page.locator("[data-copy]")
     button.click()
-    sync_api.expect(button).to_have_text(re.compile("^(Copied|Selected: press Ctrl.C)$"))
+    sync_api.expect(button).to_have_text(re.compile("^(Copied|TunedMethod: press Ctrl.C)$"))

@@ -57,22 +57,22 @@ def test_every_section_is_there_and_reachable(full_report):
 
 
 def test_the_verdict_is_that_of_compare(full_report, full_runs):
-    table = brainroam.compare(full_runs, reference="champion").table
-    row = table[(table["method"] == "champion") & (table["protocol"] == "loso")].iloc[0]
+    table = brainroam.compare(full_runs, reference="ensemble").table
+    row = table[(table["method"] == "ensemble") & (table["protocol"] == "loso")].iloc[0]
     page = parse(full_report)
     first, figures = text_of(page, "verdict"), text_of(page, "figures")
-    assert f"champion ranks the right one higher {100 * row['auc']:.0f} times out of 100" in first
+    assert f"ensemble ranks the right one higher {100 * row['auc']:.0f} times out of 100" in first
     assert f"expect {100 * row['next_low']:.0f} to {100 * row['next_high']:.0f} of 100" in first
     plain = table[(table["method"] == "fc-ridge") & (table["protocol"] == "loso")].iloc[0]
     assert f"Plain ridge regression on the same connectivity reaches {100 * plain['auc']:.0f}" in first
-    assert f"champion has a mean AUC of {row['auc']:.2f}" in figures
+    assert f"ensemble has a mean AUC of {row['auc']:.2f}" in figures
     assert f"next site is expected between {row['next_low']:.2f} and {row['next_high']:.2f}" in figures
     assert f"{row['worst_auc']:.2f} {row['worst_site']}" in figures
 
 
 def test_aucs_are_those_of_the_predictions(full_report, full_runs):
     predictions = read_table(full_runs / "predictions.csv")
-    mine = predictions[(predictions["method"] == "champion") & (predictions["protocol"] == "loso")]
+    mine = predictions[(predictions["method"] == "ensemble") & (predictions["protocol"] == "loso")]
     expected = {
         site: np.mean([roc_auc_score(run["label"], run["score"]) for _, run in people.groupby("seed")])
         for site, people in mine.groupby("site")
@@ -83,7 +83,7 @@ def test_aucs_are_those_of_the_predictions(full_report, full_runs):
 
 def test_ablations_and_sweeps_stand_apart(full_report):
     page = parse(full_report)
-    assert sorted(rows_of(page, "methods")["Method"]) == ["champion", "confounds", "core", "fc-ridge"]
+    assert sorted(rows_of(page, "methods")["Method"]) == ["ensemble", "confounds", "core", "fc-ridge"]
     assert sorted(rows_of(page, "ablation")["Method"]) == ["core-no-cd", "core-no-pg", "core-no-sg", "core-tp"]
     assert page.xpath("//figure[@id='figure-sweep-budget']") and page.xpath("//figure[@id='figure-sweep-window']")
     assert "site-only" in rows_of(page, "methods-cv")["Method"].tolist()
@@ -226,19 +226,19 @@ def test_a_site_whose_codes_were_swapped_is_doubted(tmp_path):
     assert "Scores are reversed" not in brainroam.report(fair, tmp_path / "fair.html").read_text()
 
 
-def worries_of(page):
-    return [" ".join(item.text_content().split()) for item in page.xpath("//aside[@class='worries']//li/strong")]
+def concerns_of(page):
+    return [" ".join(item.text_content().split()) for item in page.xpath("//aside[@class='concerns']//li/strong")]
 
 
 def test_the_gravest_worries_come_first_and_the_verdict_names_covariates(tmp_path):
     cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
     still = cohort.with_columns(pd.DataFrame({"mean_fd": np.full(len(cohort), np.nan)}))
-    runs = pretend(tmp_path / "runs", still, ["champion", "fc-ridge", "confounds"], shift=1.5)
+    runs = pretend(tmp_path / "runs", still, ["ensemble", "fc-ridge", "confounds"], shift=1.5)
     found = [("missing-rois", None), ("alike-people", None), ("label-by-n_timepoints", None), ("label-by-age", "S01")]
     findings = [{"severity": "warning", "code": code, "message": code, "site": site} for code, site in found]
     (runs / "check.json").write_text(json.dumps({"findings": findings}))
     page = parse(brainroam.report(runs, tmp_path / "r.html"))
-    first, second, third = worries_of(page)
+    first, second, third = concerns_of(page)
     assert "covariates" in first and "motion" in second and "length" in third
     assert "after Holm" in text_of(page, "verdict") or "p = " in text_of(page, "verdict")
     (bold,) = page.xpath("//p[@class='judgement']")
@@ -247,10 +247,10 @@ def test_the_gravest_worries_come_first_and_the_verdict_names_covariates(tmp_pat
 
 def test_a_method_that_beats_covariates_has_no_worry_about_them(tmp_path):
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=24, n_rois=8, seed=2)
-    runs = pretend(tmp_path / "runs", cohort, ["champion"], shift=3.0)
+    runs = pretend(tmp_path / "runs", cohort, ["ensemble"], shift=3.0)
     pretend(runs, cohort, ["confounds"], shift=0.0)
     page = parse(brainroam.report(runs, tmp_path / "r.html"))
-    assert not [title for title in worries_of(page) if "ovariates alone" in title or "not known" in title]
+    assert not [title for title in concerns_of(page) if "ovariates alone" in title or "not known" in title]
     (bold,) = page.xpath("//p[@class='judgement']")
     assert "it is better than covariates alone (confounds)" in bold.text_content()
 

@@ -86,7 +86,7 @@ def drawn(tmp_path_factory):
     facts = json.loads((out / "paper.json").read_text()) | {"dataset": "abide"}
     write_checksummed(out / "paper.json", {k: v for k, v in facts.items() if k not in ("schema", "checksum")})
     paper = Paper()
-    systems = ["core", "gcn", "brainood", "champion", paper.network, paper.literal]
+    systems = ["core", "gcn", "brainood", "ensemble", paper.network, paper.literal]
     variants = [*paper.ablation().values(), *paper.deviations().values(), *paper.sweep("budget").values()]
     pretend(out / "runs", cohort, list(dict.fromkeys([*systems, *variants])), shift=4.0)
     pretend(out / "runs", cohort, ["core", "gcn"], protocol="cv", n_splits=3)

@@ -14,7 +14,7 @@ from brainroam.core.saving import core_from_state, core_state, load_core, save_c
 from brainroam.errors import BrainroamError, ModelFileError
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
 
 ARRAYS = {
@@ -290,7 +290,7 @@ def test_arrays_that_do_not_belong_together_are_refused(cohort):
 @pytest.mark.parametrize("name", ["core", "core-tp", "fc-ridge", "log-ridge", "confounds"])
 def test_every_kind_of_method_round_trips(cohort, tmp_path, name):
     fixed = SMALL if name.startswith("core") else {}
-    method = Selected(method_info(name), "default", **fixed).fit(cohort, seed=5)
+    method = TunedMethod(method_info(name), "default", **fixed).fit(cohort, seed=5)
     save_method(tmp_path / "model", method, cohort, seed=5)
     again, header = load_method(tmp_path / "model", cohort)
     np.testing.assert_array_equal(again.probability(cohort), method.probability(cohort))
@@ -309,6 +309,6 @@ def test_a_method_this_version_does_not_know_is_named(cohort, tmp_path):
 
 
 def test_a_method_for_another_atlas_is_refused(cohort, tmp_path):
-    save_method(tmp_path / "model", Selected(method_info("fc-ridge"), "default").fit(cohort), cohort)
+    save_method(tmp_path / "model", TunedMethod(method_info("fc-ridge"), "default").fit(cohort), cohort)
     with pytest.raises(ModelFileError, match="12 regions of 'custom', the data have the 9"):
         load_method(tmp_path / "model", make_cohort(n_sites=2, n_per_site=4, n_rois=9))

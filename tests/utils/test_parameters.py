@@ -9,7 +9,7 @@ import brainroam
 from brainroam.cli import app
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.methods.registry import method_info, method_names
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.parameters import require_settings
 
 
@@ -69,9 +69,9 @@ def test_a_setting_that_cannot_be_is_refused_in_plain_words(cohort_file, tmp_pat
 
 def test_scores_that_are_no_numbers_are_named_as_such(monkeypatch):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=0)
-    monkeypatch.setattr("brainroam.methods.linear.EdgeReader.score", lambda self, people: np.full(len(people), np.nan))
+    monkeypatch.setattr("brainroam.methods.linear.EdgeModel.score", lambda self, people: np.full(len(people), np.nan))
     with pytest.raises(BrainroamError, match="training diverged: scores are not finite"):
-        Selected(method_info("fc-logistic")).fit(cohort)
+        TunedMethod(method_info("fc-logistic")).fit(cohort)
 
 
 def test_a_study_refuses_it_before_the_first_run(cohort_file, tmp_path):

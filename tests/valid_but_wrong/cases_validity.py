@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from tests.valid_but_wrong.campaign import Case
 
-from brainroam import ChampionClassifier, CoreClassifier, SiteDeconfounder, evaluate, make_cohort
+from brainroam import CoreClassifier, EnsembleClassifier, SiteDeconfounder, evaluate, make_cohort
 from brainroam.core.connectivity import TangentEdges, pearson_edges
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.scaffold import extract_scaffold
@@ -23,7 +23,7 @@ from brainroam.evaluation.splits import folds
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
 from brainroam.methods.training_sketch import known_share
-from brainroam.methods.tuning import Selected, inner_folds
+from brainroam.methods.tuning import TunedMethod, inner_folds
 
 N = 24
 
@@ -111,7 +111,7 @@ def recorded_notes(
 
 
 def predicted_share(folder: Path, trained: Cohort, asked: Cohort) -> float:
-    selected = Selected(method_info("fc-ridge"), "fast").fit(trained)
+    selected = TunedMethod(method_info("fc-ridge"), "fast").fit(trained)
     save_method(folder / "model", selected, trained)
     return known_share(load_method(folder / "model", asked)[1]["training"], asked)
 
@@ -154,10 +154,10 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("site-numbers-apart", "sites 'Site 1-1' and 'Site 11'", sites("Site 1-1", "Site 11"), "right", ""),
     ("site-scripts", "sites in Chinese and Hindi", sites("北京", "上海", "कि", "का"), "right", ""),
     ("site-deconfounder", "two names in SiteDeconfounder.fit", lambda _: SiteDeconfounder().fit(noise(6, 3), site=["A", "a", "B"] * 2), "refused", TWO_NAMES),
-    ("site-classifier", "two names in ChampionClassifier.fit", lambda _: fitted(ChampionClassifier(), small(), site=np.resize(["A", "A ", "B"], N)), "refused", TWO_NAMES),
+    ("site-classifier", "two names in EnsembleClassifier.fit", lambda _: fitted(EnsembleClassifier(), small(), site=np.resize(["A", "A ", "B"], N)), "refused", TWO_NAMES),
     ("site-core", "two names in CoreClassifier.fit", lambda _: fitted(CoreClassifier(), small(), site=np.resize(["A", "a", "B"], N)), "refused", TWO_NAMES),
     ("site-concat", "two cohorts with one site each way", lambda _: small().concat(Cohort(small().series, small().table.assign(site="s01", subject=[f"x{i}" for i in range(N)]))), "refused", TWO_NAMES),
-    ("site-missing", "a site that is None in fit", lambda _: fitted(ChampionClassifier(), small(), site=[None, *["A", "B"] * 11, "A"]), "refused", "the site is missing for person 0"),
+    ("site-missing", "a site that is None in fit", lambda _: fitted(EnsembleClassifier(), small(), site=[None, *["A", "B"] * 11, "A"]), "refused", "the site is missing for person 0"),
     ("institution-twice", "institutions 'NYU' and 'nyu'", lambda _: list(folds(changed(institution=np.resize(["NYU", "nyu", "UM"], N)).table, "loio")), "refused", "give each institution one name"),
     # --- covariates ---
     ("covariate-text-numbers", "IQ as text", encoded(TEXT_IQ, "iq"), "right", ""),
@@ -181,7 +181,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("covariate-int-names", "columns named 0 and 1", lambda _: CovariateEncoder().fit(pd.DataFrame(noise(9, 2))).names_ == ["0", "1"], "right", ""),
     ("covariate-level-spaces", "'GE' and 'GE '", lambda _: CovariateEncoder().fit(pd.DataFrame({"s": ["GE", "GE ", "Siemens"]})).names_ == ["s=Siemens"], "right", ""),
     ("covariate-text-at-prediction", "numbers in training, text numbers later", lambda _: np.allclose(CovariateEncoder().fit(pd.DataFrame({"iq": [90.0, 110.0]})).transform(pd.DataFrame({"iq": ["110"]})), 1), "right", ""),
-    ("covariate-method", "a method told to remove a text of many levels", lambda _: Selected(method_info("confounds"), "fast", covariates=["first_name"]).fit(changed(first_name=MANY[:N])), "refused", "has 16 levels for 16 people"),
+    ("covariate-method", "a method told to remove a text of many levels", lambda _: TunedMethod(method_info("confounds"), "fast", covariates=["first_name"]).fit(changed(first_name=MANY[:N])), "refused", "has 16 levels for 16 people"),
     ("notes-once", "a site too small for its covariates", lambda _: ([n for n in SiteDeconfounder() .fit(noise(24, 3), covariates=noise(24, 4), site=["A"] * 20 + ["B"] * 4) .notes_ if "B" in n] == ["site B (4 people) cannot estimate q1, q2, q3, q4: the mean slope of the other sites is used"]), "right", ""),
     ("notes-nowhere", "a covariate no site can estimate", lambda _: ("no site can estimate sex: nothing of it is removed from anybody" in SiteDeconfounder().fit(noise(24, 3), covariates=pd.DataFrame({"sex": [1.0] * 24})).notes_), "right", ""),
     ("notes-recorded", "what a fit could not estimate, in the run's file", lambda folder: any("cannot estimate sex" in note for note in recorded_notes(changed(sex=1.0), folder)), "right", ""),
@@ -191,8 +191,8 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("matrix-fisher", "Fisher z matrices, infinite on the diagonal", series(np.where(np.eye(6) == 1, np.inf, MATRIX)), "refused", "is a connectivity matrix"),
     ("matrix-covariance", "covariance matrices as series", series(np.cov(noise(50, 6).T)), "refused", "is a connectivity matrix"),
     ("matrix-float32", "matrices in single precision", series(MATRIX.astype(np.float32)), "refused", "is a connectivity matrix"),
-    ("matrix-stack", "an array (n, P, P) in fit", lambda _: ChampionClassifier().fit(np.stack([MATRIX] * 8), [0, 1] * 4, site=list("AABB") * 2), "refused", "is a connectivity matrix"),
-    ("matrix-edges", "vectorised edges (n, M) in fit", lambda _: ChampionClassifier().fit(noise(8, 15), [0, 1] * 4, site=list("AABB") * 2), "refused", "if these are vectorised edges"),
+    ("matrix-stack", "an array (n, P, P) in fit", lambda _: EnsembleClassifier().fit(np.stack([MATRIX] * 8), [0, 1] * 4, site=list("AABB") * 2), "refused", "is a connectivity matrix"),
+    ("matrix-edges", "vectorised edges (n, M) in fit", lambda _: EnsembleClassifier().fit(noise(8, 15), [0, 1] * 4, site=list("AABB") * 2), "refused", "if these are vectorised edges"),
     ("matrix-pearson-edges", "matrices in pearson_edges", lambda _: pearson_edges([MATRIX]), "refused", "is a connectivity matrix"),
     ("matrix-tangent", "matrices in TangentEdges", lambda _: TangentEdges().fit([MATRIX, MATRIX]), "refused", "is a connectivity matrix"),
     ("matrix-deconfounder", "an array (n, P, P) in SiteDeconfounder", lambda _: SiteDeconfounder().fit(np.stack([MATRIX] * 8)), "refused", "give the upper triangles"),
@@ -200,7 +200,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("series-two-volumes", "series of two volumes", series(noise(2, 6)), "refused", "at least 3 volumes"),
     ("series-one-region", "series of one region", series(noise(20, 1)), "refused", "2 regions"),
     ("series-all-alike", "forty people with one and the same series", lambda _: evaluate(Cohort([small().series[0]] * N, small().table), ["fc-ridge"], tuning="fast"), "refused", "people have the same series"),
-    ("series-all-alike-fit", "one series for everybody in fit", lambda _: fitted(ChampionClassifier(), Cohort([small().series[0]] * N, small().table)), "refused", "people have the same series"),
+    ("series-all-alike-fit", "one series for everybody in fit", lambda _: fitted(EnsembleClassifier(), Cohort([small().series[0]] * N, small().table)), "refused", "people have the same series"),
     ("series-alike-check", "one series for everybody, checked", lambda _: check_says(Cohort([small().series[0]] * 4, people(4)), "one-series"), "warned", "check how files are assigned to people"),
     ("edges-infinite", "infinite edges", lambda _: SiteDeconfounder().fit(np.full((6, 2), np.inf)), "refused", "infinity"),
     ("edges-other-atlas", "edges of another atlas in transform", lambda _: SiteDeconfounder().fit(noise(9, 3)).transform(noise(9, 6)), "refused", "Another atlas?"),
@@ -227,8 +227,8 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("labels-wrong-positive", "a positive that is no label", classes("A", "B", positive="C"), "refused", "positive='C' is not in y"),
     ("labels-three", "three classes", classes(0, 1, 2), "refused", "y must have two classes"),
     ("labels-missing", "a label that is missing", classes(0, 1, None), "refused", "y is missing for person 2"),
-    ("labels-fit", "fit with labels 1 and 2", lambda _: fitted(ChampionClassifier(), small(), y=small().labels + 1), "refused", "which is the condition cannot be known"),
-    ("labels-one-person", "one person with the condition", lambda _: Selected(method_info("fc-ridge"), "fast").fit(changed(label=[1, *[0] * (N - 1)])), "refused", "training needs at least two people of each"),
+    ("labels-fit", "fit with labels 1 and 2", lambda _: fitted(EnsembleClassifier(), small(), y=small().labels + 1), "refused", "which is the condition cannot be known"),
+    ("labels-one-person", "one person with the condition", lambda _: TunedMethod(method_info("fc-ridge"), "fast").fit(changed(label=[1, *[0] * (N - 1)])), "refused", "training needs at least two people of each"),
     ("labels-one-person-core", "one person with the condition, core", lambda _: fitted(CoreClassifier(), changed(label=[1, *[0] * (N - 1)])), "refused", "at least two sites with both cases and controls"),
     # --- predicting for the people of the training ---
     ("predict-same", "predict for the training people", lambda folder: predicted_share(folder, small(), small()) == 1, "right", ""),

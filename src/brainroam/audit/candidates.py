@@ -11,7 +11,7 @@ from brainroam.errors import UsageError
 from brainroam.methods.adapter import Judged, resolve
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import full_name
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarray]
 
@@ -51,7 +51,7 @@ class MethodCandidate:
 
     def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
         """Tune ``fast``, fit, and score."""
-        model = Selected(self.info, "fast", **self.fixed).fit(cohort.subset(train), seed)
+        model = TunedMethod(self.info, "fast", **self.fixed).fit(cohort.subset(train), seed)
         scores = [model.score(cohort.subset(group)) for group in groups]
         return Outcome(scores, {name: value.tobytes() for name, value in model.state().items()})
 

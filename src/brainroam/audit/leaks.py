@@ -30,7 +30,7 @@ from scipy.stats import t as student
 from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
 from brainroam.audit.finding import Check
 from brainroam.audit.fresh import FreshProcesses, Run
-from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, turned_round, without_regions
+from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, with_flipped_labels, without_regions
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
 from brainroam.methods.base import Method
@@ -119,7 +119,7 @@ class _Leaks:
         return Check("names", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _test_labels(self, base: Outcome) -> Check:
-        turned = self._once(partial(turned_round, people=self.test[len(self.test) > 3 :]), self.test)
+        turned = self._once(partial(with_flipped_labels, people=self.test[len(self.test) > 3 :]), self.test)
         moved = gap(turned.scores[0], base.scores[0])
         same = moved == 0 and turned.state == base.state
         text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
@@ -198,7 +198,9 @@ class _Leaks:
         if len(set(training.labels[~inside])) < 2:
             return
         whose = fold[1][:0], fold[1][len(fold[1]) > 3 :]  # nobody's, then theirs but for one
-        honest, turned = (self.run(inner_scores, turned_round(training, people), fold, self.seed) for people in whose)
+        honest, turned = (
+            self.run(inner_scores, with_flipped_labels(training, people), fold, self.seed) for people in whose
+        )
         if honest is None or turned is None:
             return
         moved = gap(turned, honest)

@@ -30,7 +30,7 @@ def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
     return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
 
 
-def turned_round(cohort: Cohort, people: np.ndarray) -> Cohort:
+def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
     """These people have the other label."""
     table = cohort.table
     table.loc[people, "label"] = 1 - table.loc[people, "label"]
@@ -40,7 +40,7 @@ def turned_round(cohort: Cohort, people: np.ndarray) -> Cohort:
 def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
     """These people have series of noise, the other label, and strange values in every column, the site included."""
     rng = np.random.default_rng([seed, 2])
-    series, table = cohort.series, turned_round(cohort, people).table
+    series, table = cohort.series, with_flipped_labels(cohort, people).table
     for i in people:
         series[i] = 10 * rng.normal(size=series[i].shape) ** 3
     for name in table.columns.drop(["subject", "label", "n_timepoints"]):

@@ -32,7 +32,7 @@ from brainroam.cli import (
     scale,
     study,
 )
-from brainroam.cli.verbosity import speaks, verbose
+from brainroam.cli.verbosity import verbose, with_verbosity
 from brainroam.errors import BrainroamError, UsageError, visible
 
 EPILOG = """[bold]Your own data in three commands[/bold]
@@ -133,7 +133,7 @@ PANELS = {
 }
 for _panel, _commands in PANELS.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel)(speaks(_command))
+        app.command(rich_help_panel=_panel)(with_verbosity(_command))
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ def audit(
     permutations: Annotated[
         int, typer.Option(help="Of the labels, for each method; 0 for none.", min=0, metavar="N")
     ] = 19,
-    seed: Annotated[int, typer.Option(help="All chance follows from it.", min=0, metavar="N")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0, metavar="N")] = 0,
     json: Json = False,
 ) -> None:
     """Search your data and methods for leaks and shortcuts.

@@ -14,7 +14,7 @@ from brainroam.errors import unknown
 if TYPE_CHECKING:
     from brainroam.data.atlas import Atlas
 
-DEMO_METHODS = ["champion", "core", "fc-ridge", "confounds"]
+DEMO_METHODS = ["ensemble", "core", "fc-ridge", "confounds"]
 
 
 @takes_data

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from brainroam.data.cohort import Cohort
-    from brainroam.methods.tuning import Selected
+    from brainroam.methods.tuning import TunedMethod
 
 Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
 
@@ -33,11 +33,11 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help="Which method, see brainroam methods: champion; core when --set is given; the first of a study file.",
+            help="Which method, see brainroam methods: ensemble; core when --set is given; the first of a study file.",
             metavar="NAME",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="All chance follows from it.", metavar="N")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", metavar="N")] = 0,
     tuning: Tuning = None,
     settings: Settings = None,
     memory: Memory = None,
@@ -45,7 +45,7 @@ def fit(
 ) -> None:
     """Fit a method on all sites of your data and save it.
 
-    With --memory, champion, core, fc-ridge, log-ridge or scaffold-ridge are fitted on a store (brainroam convert) that
+    With --memory, ensemble, core, fc-ridge, log-ridge or scaffold-ridge are fitted on a store (brainroam convert) that
     need not fit into memory. Stop it whenever you like: the same command goes on where it stopped, up to the training
     of a network, which starts again.
 
@@ -59,17 +59,17 @@ def fit(
     from brainroam.execution.out_of_core import StoredCohort, discard_work, write_edges
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
-    from brainroam.methods.tuning import Selected
+    from brainroam.methods.tuning import TunedMethod
     from brainroam.utils.model_files import membership_lines
 
     if method is None:
-        method = source.study.methods[0] if source.study else "core" if settings else "champion"
+        method = source.study.methods[0] if source.study else "core" if settings else "ensemble"
     name, fixed = parse_name(method)
     info = method_info(name)
     if info.in_distribution_only:
         raise UsageError(f"{method} cannot predict at a site it was not trained on, so a saved model of it has no use")
     fixed |= dict(parse_option(text, "--set") for text in settings or ())
-    selected = Selected(info, tuning or source.plan.tuning, **fixed)
+    selected = TunedMethod(info, tuning or source.plan.tuning, **fixed)
     show_excluded(cohort.excluded)
     start = perf_counter()
     if isinstance(cohort, StoredCohort):
@@ -203,7 +203,7 @@ def explain(
         typer.echo(f"{header['method']}: {method.model_.decision}")
 
 
-def _fitted(selected: "Selected", cohort: "Cohort", seed: int) -> "Selected":
+def _fitted(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
     """Kinds and sizes of settings are checked before; that some do not go together, only the method finds out."""
     try:
         return selected.fit(cohort, seed)

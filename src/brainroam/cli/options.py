@@ -187,14 +187,14 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
     own = list(inspect.signature(command).parameters.values())[1:]
     arguments = [parameter for parameter in own if _is_argument(parameter)]
     options = [parameter for parameter in own if not _is_argument(parameter)]
-    return dress(wrapper, command, (*arguments, shared[0], *options, *shared[1:]))  # as in: predict MODEL DATA
+    return with_signature(wrapper, command, (*arguments, shared[0], *options, *shared[1:]))  # as in: predict MODEL DATA
 
 
 def _is_argument(parameter: inspect.Parameter) -> bool:
     return any(isinstance(item, ArgumentInfo) for item in getattr(parameter.annotation, "__metadata__", ()))
 
 
-def dress(
+def with_signature(
     wrapper: Callable[..., None], command: Callable, parameters: Iterable[inspect.Parameter]
 ) -> Callable[..., None]:
     """Make a wrapper look like the command, with these parameters: typer reads signature and annotations."""

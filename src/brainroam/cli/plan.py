@@ -15,7 +15,7 @@ from brainroam.methods.naming import split_names
 if TYPE_CHECKING:
     from brainroam.evaluation.planning.plan import Plan
 
-STANDARD = "champion,fc-ridge"
+STANDARD = "ensemble,fc-ridge"
 
 
 @takes_data
@@ -34,7 +34,7 @@ def plan(
     draws: Annotated[
         int, typer.Option(help="Smaller studies for each number of sites.", min=2, max=1000, metavar="N")
     ] = 20,
-    seed: Annotated[int, typer.Option(help="All chance follows from it.", min=0, metavar="N")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0, metavar="N")] = 0,
     tuning: Tuning = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")] = Path("plan"),
@@ -45,7 +45,7 @@ def plan(
     DATA is read and smaller studies are drawn from it: fewer sites, fewer people at each. A folder of runs is
     enough for the last question alone. Writes plan.json, plan.md, plan.html and the learning curve (CSV, PNG, SVG).
 
-    [bold]Example:[/bold] brainroam plan study.yaml --methods champion,fc-ridge --more-sites 5 --out plan
+    [bold]Example:[/bold] brainroam plan study.yaml --methods ensemble,fc-ridge --more-sites 5 --out plan
     """
     from brainroam.cli.show import print_json
     from brainroam.evaluation.run_records import plain

@@ -18,7 +18,7 @@ def report(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="The method the report is about; else champion, core, or the first run.", metavar="NAME"),
+        typer.Option(help="The method the report is about; else ensemble, core, or the first run.", metavar="NAME"),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="What the study is called; else as its data or study folder.", metavar="TEXT")

@@ -13,7 +13,7 @@ import typer
 from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
-from brainroam.utils.files import expanded, refuse_existing, workshop
+from brainroam.utils.files import expanded, refuse_existing, working_dir
 from brainroam.utils.optional import installed
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def convert(
 
     out = expanded(out)
     refuse_existing(out)
-    with workshop(out) as (scratch, left_behind):
+    with working_dir(out) as (scratch, left_behind):
         if left_behind:
             typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
         cohort = source.load(everybody=True, require_label=False, spool=scratch)

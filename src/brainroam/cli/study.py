@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from brainroam.cli.options import DataSource, Json, dress, parse_option, takes_data
+from brainroam.cli.options import DataSource, Json, parse_option, takes_data, with_signature
 from brainroam.cli.scale import (
     Cluster,
     ClusterConfig,
@@ -131,7 +131,7 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
 
     source, *shared = list(inspect.signature(wrapper).parameters.values())[:-1]
     own = list(inspect.signature(command).parameters.values())[2:]
-    return takes_data(dress(wrapper, command, (source, *own, *shared)))
+    return takes_data(with_signature(wrapper, command, (source, *own, *shared)))
 
 
 def _setting(name: str, typed: Any, source: DataSource) -> Any:
@@ -193,7 +193,7 @@ def cv(
     options: dict[str, Any],
     methods: Methods = None,
     folds: Annotated[int, typer.Option(help="Parts the people are dealt into.", min=2, metavar="N")] = 5,
-    repeats: Annotated[int, typer.Option(help="How often they are dealt.", min=1, max=1000, metavar="N")] = 1,
+    repeats: Annotated[int, typer.Option(help="Number of repeats.", min=1, max=1000, metavar="N")] = 1,
 ) -> "Results":
     """In-distribution folds: some people of every site are held out, so every site is known.
 
@@ -241,7 +241,7 @@ def compare(
     runs: Studies = [Path("runs")],  # noqa: B006
     reference: Annotated[
         str | None,
-        typer.Option(help="Compare all others with this method (champion, core, or the first name).", metavar="METHOD"),
+        typer.Option(help="Compare all others with this method (ensemble, core, or the first name).", metavar="METHOD"),
     ] = None,
     all_pairs: Annotated[
         bool, typer.Option("--all-pairs", help="Compare every pair, which costs more under Holm's correction.")

@@ -13,7 +13,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show where an er
 _LEVEL = ContextVar("verbosity", default=0)  # of the command that runs, and of no other
 
 
-def speaks(command: Callable[..., None]) -> Callable[..., None]:
+def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command ``--quiet`` and ``--verbose``; it asks for them with `quiet` and `verbose`."""
 
     @wraps(command)

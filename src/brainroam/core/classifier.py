@@ -24,7 +24,7 @@ from brainroam.core.covariates import as_table
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.core.episodes import AnyEpisode, UnreadEpisode, predict_logits
 from brainroam.core.inference import Covariates, FrozenCore, Series, Times, refuse_empty
-from brainroam.core.pathways import Evidence, evidence_of, profiles_of
+from brainroam.core.pathways import SiteStatistics, profiles_of, site_statistics
 from brainroam.core.scaffold import distinct_thresholds
 from brainroam.core.site_folds import NOBODY, LeftOut, SiteFolds
 from brainroam.data.classes import two_classes
@@ -286,7 +286,9 @@ class CoreClassifier(FrozenCore):
         y, site = cohort.labels, cohort.table["site"].to_numpy().astype(str)
         pooled = self.deconfounding == "pooled"
         deconfounder = SiteDeconfounder(self.huber_k, self.huber_delta, pooled, self.fit_on, self.slopes)
-        evidence = evidence_of(cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust, self.contrast)
+        evidence = site_statistics(
+            cohort, covariates, deconfounder, self.kind, self.shrinkage, self.robust, self.contrast
+        )
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
             self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
@@ -379,7 +381,7 @@ class CoreClassifier(FrozenCore):
         if alone and folds.held_out_groups():
             self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
 
-    def _site_folds(self, evidence: Evidence, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
+    def _site_folds(self, evidence: SiteStatistics, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": self.zeta, "bootstrap": self.bootstrap}
         folds = SiteFolds(
             evidence,

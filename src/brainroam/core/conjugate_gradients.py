@@ -25,10 +25,10 @@ class Products(Protocol):
         """A times values (n, c)."""
 
 
-def solved(matrix: Products, target: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+def solve(matrix: Products, target: np.ndarray, penalties: np.ndarray) -> np.ndarray:
     """Solutions a (n, q, c) for q penalties (q, c) of each of c problems with targets (n, c).
 
-    >>> solved(np.diag([1.0, 3.0]), np.ones((2, 1)), np.array([[1.0], [2.0]]))[:, :, 0].round(3).tolist()
+    >>> solve(np.diag([1.0, 3.0]), np.ones((2, 1)), np.array([[1.0], [2.0]]))[:, :, 0].round(3).tolist()
     [[0.5, 0.333], [0.25, 0.2]]
     """
     base = penalties.min(axis=0)

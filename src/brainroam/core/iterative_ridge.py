@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from brainroam.core.conjugate_gradients import CACHED, solved
+from brainroam.core.conjugate_gradients import CACHED, solve
 
 Blocks = Iterable[tuple[slice, np.ndarray]]
 
@@ -52,7 +52,7 @@ def iterative_ridge(
     True
     """
     problems = _Problems(blocks, people, scales, nuisance)
-    return problems.weights(solved(problems, problems.centred(target[:, None]), penalties))
+    return problems.weights(solve(problems, problems.centred(target[:, None]), penalties))
 
 
 class _Problems:

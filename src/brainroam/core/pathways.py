@@ -1,8 +1,8 @@
 """What a set of training sites says about pathways, frozen: steps 1 to 5 of CORE as one object.
 
-`Evidence` is computed once from all training people: site-wise deconfounding and the contrast of every site. Any subset
-of the sites then has its own deconfounder, scaffold and line graph at almost no cost, because each site's fit and
-contrast depend on that site alone. The resulting `Pathways` turn any person into standardised node features:
+`SiteStatistics` is computed once from all training people: site-wise deconfounding and the contrast of every site. Any
+subset of the sites then has its own deconfounder, scaffold and line graph at almost no cost, because each site's fit
+and contrast depend on that site alone. The resulting `Pathways` turn any person into standardised node features:
 
     x_p  = o_p r_p / sd_p,   o_p = sgn(d_com_p)                         oriented static channel (o_p = 1: literal)
     x'_p = (log(s_p + eps) - mean_p) / sd_p,   likewise for f           volatility and flexibility
@@ -132,7 +132,7 @@ class Pathways:
         )
 
 
-class Evidence:
+class SiteStatistics:
     """Deconfounding and contrasts of every training site, from which any subset of sites is put together.
 
     Parameters
@@ -246,7 +246,7 @@ class Evidence:
         classes = {name: [(self.site == name) & (self.y == label) for label in (1, 0)] for name in self.sites}
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
-    def gathered(self, scaffolds: Sequence[Scaffold]) -> "Evidence":
+    def gathered(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
         """The same evidence, ready to read people on the edges of these scaffolds."""
         return self
 
@@ -272,7 +272,7 @@ class Evidence:
         """These people (a mask), as many at a time as memory allows: everybody."""
         return [people]
 
-    def shelf(self) -> MutableMapping[Any, Any]:
+    def fold_storage(self) -> MutableMapping[Any, Any]:
         """Where to keep what belongs to single folds."""
         return {}
 
@@ -347,7 +347,7 @@ def _names(sites: Iterable[str]) -> list[str]:
 
 
 @singledispatch
-def evidence_of(
+def site_statistics(
     cohort: Cohort,
     covariates: pd.DataFrame,
     deconfounder: SiteDeconfounder,
@@ -355,12 +355,12 @@ def evidence_of(
     shrinkage: float = 0.5,
     robust: bool = False,
     contrast: str = "huber",
-) -> Evidence:
+) -> SiteStatistics:
     """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
     site = cohort.table["site"].to_numpy().astype(str)
     edges = cohort_edges(cohort, kind, shrinkage, robust)
     group = group_codes(cohort.table)
-    return Evidence(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)
+    return SiteStatistics(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)
 
 
 def positions(people: np.ndarray) -> np.ndarray:

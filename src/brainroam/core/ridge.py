@@ -19,7 +19,7 @@ so inner leave-one-site-out costs little more than one fit.
 import numpy as np
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
-from brainroam.core.conjugate_gradients import CACHED, solved
+from brainroam.core.conjugate_gradients import CACHED, solve
 from brainroam.errors import UsageError
 
 EPS = 1e-8
@@ -109,7 +109,7 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.nd
     if min(x.shape) > LARGE and min(penalties) >= STRONG:
         size = max(float(np.vdot(x, x)) / len(x), EPS)
         wanted, scaled = x.T @ centred, size * np.array(penalties)
-        return solved(_FeatureProducts(x), wanted[:, None], scaled[:, None])[:, :, 0].mean(axis=1)
+        return solve(_FeatureProducts(x), wanted[:, None], scaled[:, None])[:, :, 0].mean(axis=1)
     if x.shape[1] < len(x):
         return ridge_of_products(x.T @ x, x.T @ centred, len(x), *penalties)
     return x.T @ ridge_of_products(x @ x.T, centred, len(x), *penalties)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import Tags
 
 from brainroam.data.cohort import missing_rois
-from brainroam.data.validation import refuse_no_series
+from brainroam.data.validation import check_is_series
 from brainroam.errors import DataError, listed
 
 
@@ -28,7 +28,7 @@ def without_signal(series: Sequence[np.ndarray]) -> np.ndarray:
     if not len(series):
         raise DataError("no people were given")
     for i, x in enumerate(series):
-        refuse_no_series(np.asarray(x), f"person {i}")
+        check_is_series(np.asarray(x), f"person {i}")
     widths = {np.shape(x)[1] for x in series}
     if len(widths) > 1:
         raise DataError(f"series of {listed(sorted(widths))} regions cannot be compared: all must come from one atlas")

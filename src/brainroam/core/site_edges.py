@@ -66,7 +66,7 @@ class SiteEdges:
         self.people = {name: np.flatnonzero(site == name) for name in self.sites}
 
     @property
-    def whom(self) -> list[np.ndarray]:
+    def cache_key(self) -> list[np.ndarray]:
         """Which people of which sites these are: with kind and centring, all that K follows from."""
         place = np.empty(len(self._rows), dtype=int)
         for number, people in enumerate(self.people.values()):
@@ -75,7 +75,7 @@ class SiteEdges:
 
     def gram(self) -> np.ndarray:
         """K (n, n) of everybody, in the order of the cohort."""
-        return self._cache.get(("gram", self.kind, self.centred), self.whom, self._gram)
+        return self._cache.get(("gram", self.kind, self.centred), self.cache_key, self._gram)
 
     def _gram(self) -> np.ndarray:
         pairs = [(first, second) for k, first in enumerate(self.sites) for second in self.sites[k:]]

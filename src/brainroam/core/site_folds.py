@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brainroam.core.episodes import AnyEpisode, Episode, UnreadEpisode
-from brainroam.core.pathways import Evidence, Pathways, Profiles
+from brainroam.core.pathways import Pathways, Profiles, SiteStatistics
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.data.site_groups import grouped
 from brainroam.errors import EmptyScaffoldError
@@ -31,7 +31,7 @@ class SiteFolds:
 
     Parameters
     ----------
-    evidence : Evidence
+    evidence : SiteStatistics
     thresholds : dict
         ``tau_percentile``, ``eta``, ``zeta``, ``bootstrap`` of the scaffold.
     residual : {"agnostic", "site"}
@@ -52,7 +52,7 @@ class SiteFolds:
 
     def __init__(
         self,
-        evidence: Evidence,
+        evidence: SiteStatistics,
         thresholds: dict,
         residual: str = "agnostic",
         orient: bool = True,
@@ -75,8 +75,8 @@ class SiteFolds:
                 except EmptyScaffoldError:
                     continue  # too little agreement without these sites: nobody is read there
         self.evidence = evidence.gathered(list(self._scaffolds.values()))
-        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.shelf()
-        self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = evidence.shelf()
+        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.fold_storage()
+        self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = evidence.fold_storage()
 
     @property
     def size(self) -> int:

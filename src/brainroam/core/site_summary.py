@@ -26,7 +26,7 @@ from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import RIDGE_PENALTIES, Evidence, Pathways, Profiles
+from brainroam.core.pathways import RIDGE_PENALTIES, Pathways, Profiles, SiteStatistics
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit
@@ -153,8 +153,8 @@ class SiteProducts:
         return SiteProducts(edges, self.factor[:, at], self.with_covariates[:, at], self.sums[:, at])
 
 
-class SummaryEvidence(Evidence):
-    """What `Evidence` says of the same people, from the summaries of their sites.
+class SummaryEvidence(SiteStatistics):
+    """What `SiteStatistics` says of the same people, from the summaries of their sites.
 
     Parameters
     ----------

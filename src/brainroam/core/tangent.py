@@ -46,13 +46,13 @@ class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
     @threadpool_limits.wrap(limits=1)  # the matrices are small: threads would wait for each other
     def fit(self, series: Sequence[np.ndarray], y: object = None) -> Self:
         """Learn the reference from training people."""
-        self.settle(NearMean.of(covariances(series)))
+        self.set_reference(NearMean.of(covariances(series)))
         return self
 
     @threadpool_limits.wrap(limits=1)
     def fit_transform(self, series: Sequence[np.ndarray], y: object = None) -> np.ndarray:
         """Learn the reference and return the edges of the training people, for the price of the reference."""
-        return edge_vectors(self.settle(NearMean.of(covariances(series))), without_signal(series))
+        return edge_vectors(self.set_reference(NearMean.of(covariances(series))), without_signal(series))
 
     def transform(self, series: Sequence[np.ndarray]) -> np.ndarray:
         """Edge values (n, M), each person on their own."""
@@ -62,7 +62,7 @@ class TangentEdges(TakesSeries, TransformerMixin, BaseEstimator):
         with threadpool_limits(1, "blas"):
             return edge_vectors((spectral(self.whitening_ @ c @ self.whitening_, np.log) for c in people), missing)
 
-    def settle(self, near: NearMean) -> np.ndarray:
+    def set_reference(self, near: NearMean) -> np.ndarray:
         """Take the mean of these participants as reference; their logarithms there."""
         self.reference_, logarithms, _ = near.at_mean(np.empty((0, *near.root.shape)))
         self.whitening_ = roots(self.reference_)[1]

@@ -106,7 +106,7 @@ class StoredArray(NDArrayOperatorsMixin):
         if 8 * len(rows) * width > MOST_BYTES:
             raise UsageError(
                 f"this reads {width} numbers of each of {len(rows)} people at once, which memory need not hold; "
-                "of a cohort on disk, use champion, core, fc-ridge, log-ridge or scaffold-ridge"
+                "of a cohort on disk, use ensemble, core, fc-ridge, log-ridge or scaffold-ridge"
             )
         ordered, place = np.unique(rows, return_inverse=True)  # Zarr reads ascending rows in whole chunks
         try:

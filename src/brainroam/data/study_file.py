@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from brainroam.utils.workers import Workers
 
 #: What a study runs that names no methods: ours, the strongest simple references, and a control.
-STANDARD_METHODS = ("champion", "core", "tangent-ridge", "fc-ridge", "confounds")
+STANDARD_METHODS = ("ensemble", "core", "tangent-ridge", "fc-ridge", "confounds")
 
 #: How much a study tunes unless it says otherwise: epochs and threshold from inner sites, settings as published.
 Tuning = Literal["full", "default", "fast"]

@@ -90,15 +90,15 @@ def frozen_series(x: np.ndarray, subject: str) -> np.ndarray:
             array = np.array(x, dtype=float, order="C")
         except (ValueError, TypeError) as error:
             raise DataError(f"subject {subject}: the series is not numeric ({error})") from error
-    refuse_no_series(array, f"subject {subject}")
+    check_is_series(array, f"subject {subject}")
     array.setflags(write=False)
     return array
 
 
-def refuse_no_series(x: np.ndarray, whose: str) -> None:
+def check_is_series(x: np.ndarray, whose: str) -> None:
     """Refuse what is no time series: another number of dimensions, too short, or a connectivity matrix.
 
-    >>> refuse_no_series(np.corrcoef(np.random.default_rng(0).normal(size=(4, 50))), "person 0")
+    >>> check_is_series(np.corrcoef(np.random.default_rng(0).normal(size=(4, 50))), "person 0")
     Traceback (most recent call last):
     brainroam.errors.DataError: person 0: a symmetric matrix of 4 x 4 is a connectivity matrix, no time series; ...
     """

@@ -26,7 +26,7 @@ CONTROLS = (0, 5, 10, 20, 40)
 N_DRAWS = 50
 LEAST_LEFT = 5
 KEY = ("method", "adaptation", "site", "seed")
-MEASURED = ("auc", "balanced_acc", "sensitivity", "specificity", "brier", "level_off")
+MEASURED = ("auc", "balanced_acc", "sensitivity", "specificity", "brier", "calibration_in_the_large")
 
 Record = tuple[RunSpec, Mapping[str, Any]]
 
@@ -50,9 +50,9 @@ def adapted(
     DataFrame
         One row per method, ``adaptation``, site and seed: ``n_used`` of the site, people scored, and of these
         ``auc``, ``balanced_acc``, ``sensitivity``, ``specificity``, ``brier`` (mean of both classes, so that their
-        share does not move it) and ``level_off``: by how much the mean probability, both classes counting alike, is off
-        one half. Probabilities are those for a prevalence of one half. The same with ``strict_`` before the name: the
-        same people at the threshold of the training sites.
+        share does not move it) and ``calibration_in_the_large``: by how much the mean probability, both classes
+        counting alike, is off one half. Probabilities are those for a prevalence of one half. The same with
+        ``strict_`` before the name: the same people at the threshold of the training sites.
 
     Examples
     --------
@@ -161,10 +161,10 @@ def balanced_metrics(label: np.ndarray, probability: np.ndarray, called: np.ndar
     """What does not move with the share of cases, both classes counting alike; NaN when a class is absent.
 
     ``balanced_acc``, ``sensitivity``, ``specificity`` of the people called cases (1) or not (0), and of probabilities
-    for a prevalence of one half ``brier`` and ``level_off``, by how much the mean probability is off one half.
+    for a prevalence of one half ``brier`` and ``calibration_in_the_large``, by how much the mean is off one half.
 
     >>> probability = np.array([0.2, 0.2, 0.8, 0.6])
-    >>> balanced_metrics(np.array([0, 0, 0, 1]), probability, probability >= 0.5)["level_off"]
+    >>> balanced_metrics(np.array([0, 0, 0, 1]), probability, probability >= 0.5)["calibration_in_the_large"]
     0.0
     """
     cases, controls = probability[label == 1], probability[label == 0]
@@ -176,5 +176,5 @@ def balanced_metrics(label: np.ndarray, probability: np.ndarray, called: np.ndar
         "sensitivity": sensitivity,
         "specificity": specificity,
         "brier": float(((1 - cases) ** 2).mean() + (controls**2).mean()) / 2,
-        "level_off": float(abs((cases.mean() + controls.mean()) / 2 - 0.5)),
+        "calibration_in_the_large": float(abs((cases.mean() + controls.mean()) / 2 - 0.5)),
     }

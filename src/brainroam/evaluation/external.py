@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def foretold(inner_sites: pd.DataFrame) -> dict[str, float]:
-    """What the AUCs of inner held-out sites (`Selected.inner_sites_`) say of a next site; nothing where they cannot.
+    """What the AUCs of inner held-out sites (`TunedMethod.inner_sites_`) say of a next site; nothing where they cannot.
 
     >>> sites = pd.DataFrame({"auc": [0.6, 0.7, 0.65, 0.8, 0.75], "n_cases": 20, "n_controls": 20})
     >>> {name: round(value, 2) for name, value in foretold(sites).items()}

@@ -1,7 +1,7 @@
 """What a run keeps besides its scores: the scaffold, the gates and an embedding of the held-out people.
 
 ``explanation`` in a run file is what `brainroam.methods.explanation` describes, for methods that select a scaffold; for
-the champion, which weighs every edge, only its ``people``: the edges that moved each of them most. For every method
+the ensemble, which weighs every edge, only its ``people``: the edges that moved each of them most. For every method
 that offers a representation
 
     embedding  (n, 16)  held-out people on the leading principal axes of the training people's representations

@@ -75,7 +75,7 @@ class RunSpec:
         content["budget"] = content.pop("tuning")  # the older word, so that older files keep their names
         return content_hash({name: value for name, value in content.items() if value != ""})[:24]
 
-    def redoes(self, other: "RunSpec") -> bool:
+    def is_rerun_of(self, other: "RunSpec") -> bool:
         """Whether this is the same run by other code."""
         same = replace(other, version=self.version, atlas=other.atlas or self.atlas)
         return self.hash != other.hash and self.hash == same.hash

@@ -31,7 +31,7 @@ from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, metrics_by_s
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.adapter import Judged
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
 from brainroam.utils.optional import versions
 
@@ -167,7 +167,7 @@ def evaluate(
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]
         kinds = {kind: None for task in todo for kind in task.info.make(**task.spec.parameters).edge_kinds}
         with (
-            engines.opened(engine, jobs) as where,
+            engines.open_engine(engine, jobs) as where,
             shared_edges(cohort, list(kinds), folder.path, jobs, where, progress),
             closing(engines.map(execute, todo, cohort, jobs, where)) as outcomes,
             show_progress(len(todo), progress) as advance,
@@ -242,7 +242,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     """Learn on the training people, score the held-out ones, and return the result as plain values."""
     start, spec = time.perf_counter(), task.spec
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
-    model = Selected(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
+    model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
     probability, threshold = model.calibration_(score), model.calibration_.threshold
     explanation = kept_explanation(model.model_, training, held_out.without_labels())

@@ -127,12 +127,14 @@ class RunsFolder:
         """Record what is asked for; two different runs cannot have one place in the tables."""
         specs = list(specs)
         known = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
-        self._supersede([known[spec.key] for spec in specs if spec.key in known and spec.redoes(known[spec.key])])
+        self._supersede([known[spec.key] for spec in specs if spec.key in known and spec.is_rerun_of(known[spec.key])])
         for spec in specs:
             other = known.get(spec.key, spec)
-            if other.hash != spec.hash and not spec.redoes(other):
+            if other.hash != spec.hash and not spec.is_rerun_of(other):
                 how = "other folds" if other.tuning == spec.tuning else f"--tuning {other.tuning}"
-                raise RunsError(f"{self.path} was begun with {how} ({other}); go on like that, or give another folder")
+                raise RunsError(
+                    f"{self.path} contains runs made with {how} ({other}); reuse those settings, or give another folder"
+                )
         command = command_line()
         content = {"command": command, "runs": [asdict(spec) for spec in specs]}
         file = self.path / "plans" / f"{content_hash(content)[:24]}.json"
@@ -176,7 +178,7 @@ class RunsFolder:
     def _forget_redone(self) -> None:
         """Of runs that were asked for from several versions, the one that was done, or any, is wanted."""
         wanted = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
-        self.planned = {spec.hash: spec for spec in self.planned.values() if not wanted[spec.key].redoes(spec)}
+        self.planned = {spec.hash: spec for spec in self.planned.values() if not wanted[spec.key].is_rerun_of(spec)}
 
     def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
         """Keep the outcome of a run; the tables are written again after every tenth part more of runs.

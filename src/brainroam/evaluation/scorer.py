@@ -54,7 +54,7 @@ class SiteScorer(BaseEstimator):
     >>> people = cohort.table
     >>> known = {"site": people["site"], "covariates": people[["age", "sex"]], "groups": people["site"]}
     >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     scores = cross_val_score(brainroam.ChampionClassifier(), cohort.series, people["label"], params=known,
+    ...     scores = cross_val_score(brainroam.EnsembleClassifier(), cohort.series, people["label"], params=known,
     ...                              cv=brainroam.LeaveOneSiteOut(), scoring=SiteScorer("balanced_accuracy"))
     >>> scores.shape
     (4,)

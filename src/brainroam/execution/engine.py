@@ -56,7 +56,7 @@ def map(
 
 
 @contextmanager
-def opened(engine: "str | Engine", jobs: int) -> "Iterator[str | Engine]":
+def open_engine(engine: "str | Engine", jobs: int) -> "Iterator[str | Engine]":
     """The engine for several calls of `map`: processes of this machine are then started once for all of them."""
     if engine != "local" or jobs == 1:
         yield engine

@@ -25,11 +25,11 @@ from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.features import EdgeFeatures
-from brainroam.methods.linear import EdgeReader
+from brainroam.methods.linear import EdgeModel
 from brainroam.methods.registry import register
 
 
-class CombatRidge(EdgeReader):
+class CombatRidge(EdgeModel):
     """Ridge on Pearson edges harmonised by ComBat; people of a new site are read on their edges as they are.
 
     Parameters

@@ -43,11 +43,11 @@ def in_words(use: str, methods: Sequence[str], names: Sequence[str]) -> str:
     'core removed age and sex from the edges'
     """
     if not names:
-        return f"{joined(methods)} used no covariates"
-    return USE.get(use, USE[""]).format(methods=joined(methods), names=joined(names))
+        return f"{join_names(methods)} used no covariates"
+    return USE.get(use, USE[""]).format(methods=join_names(methods), names=join_names(names))
 
 
-def joined(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names with commas and an 'and'."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

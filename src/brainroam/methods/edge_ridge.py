@@ -1,4 +1,4 @@
-"""Ridge on all edges: the simple readers that CORE has to beat, and that the champion adds up.
+"""Ridge on all edges: the simple readers that CORE has to beat, and that the ensemble adds up.
 
     score(x) = (x - b_bar)' w,      w = ridge on the training people's edges, see `brainroam.core.site_edges`
 
@@ -121,7 +121,7 @@ class EdgeRidge(Method):
         target, nuisance = self._target(cohort), nuisance_variables(cohort, self.covariates)
         place = cohort.table["site"].to_numpy().astype(str)
         people = np.column_stack([np.isin(place, sites) for sites in kept])
-        known_by = [*edges.whom, target, nuisance]
+        known_by = [*edges.cache_key, target, nuisance]
         if not self.soft and len(cohort) <= MOST_PEOPLE and cohort.has_memory(MATRICES * 8 * len(cohort) ** 2):
             return self._from_products(edges, cohort, people, target, nuisance)
         name = "iterative ridge", self.kind, self.centred, self.soft, self.penalties, self.strength
@@ -132,7 +132,7 @@ class EdgeRidge(Method):
         self, edges: SiteEdges, cohort: Cohort, people: np.ndarray, target: np.ndarray, nuisance: np.ndarray
     ) -> list[np.ndarray]:
         """From products of people, which do not depend on the fold: all folds of a study share them."""
-        gram, known_by = edges.gram(), [*edges.whom, nuisance]
+        gram, known_by = edges.gram(), [*edges.cache_key, nuisance]
         ridges = [
             cohort.cache.get(
                 ("ridge", self.kind, self.centred, penalty), known_by, partial(DualRidge, gram, penalty, nuisance)

@@ -28,7 +28,7 @@ def tangent_training(cohort: Cohort) -> TangentTraining:
     @threadpool_limits.wrap(limits=1)
     def learn() -> TangentTraining:
         near, space = NearMean.of(cohort_covariances(cohort)), TangentEdges()
-        edges = edge_vectors(space.settle(near), cohort.missing_rois)
+        edges = edge_vectors(space.set_reference(near), cohort.missing_rois)
         return TangentTraining(space, edges, near.without_values())
 
     return cohort.cache.get("tangent", [np.array(cohort.series_digests)], learn)

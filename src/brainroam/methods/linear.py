@@ -29,7 +29,7 @@ ROTATED = {
 }
 
 
-class EdgeReader(Method):
+class EdgeModel(Method):
     """What linear readers of edges share once they are fitted: ``score = w'(x - mean)``.
 
     The threshold is learned apart, so there is no intercept of a classifier, which would move with the share of cases.
@@ -65,7 +65,7 @@ class EdgeReader(Method):
         return self
 
 
-class LinearMethod(EdgeReader):
+class LinearMethod(EdgeModel):
     """An L2-penalised linear classifier on edges.
 
     Parameters

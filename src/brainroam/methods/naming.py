@@ -6,6 +6,7 @@ from typing import Any
 
 from brainroam.errors import UsageError
 
+ALIASES = {"champion": "ensemble"}  # earlier names of methods, which scripts may hold
 SEPARATOR = ": "  # between the name of a study and that of a method, where studies stand side by side
 
 
@@ -59,7 +60,7 @@ def parse_name(text: str) -> tuple[str, dict[str, Any]]:
         if not equals or not key.isidentifier() or key in parameters:
             raise UsageError(f"{part!r} in {text!r} is not one more NAME=VALUE; write it as core[budget=20]")
         parameters[key] = json_or_text(value)
-    return name.strip(), parameters
+    return ALIASES.get(name.strip(), name.strip()), parameters
 
 
 def full_name(method: str, parameters: Mapping[str, Any]) -> str:

@@ -10,14 +10,14 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.site_shift import STRICT, UNLABELLED, protocol_name
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 OTHER_SHARE = 0.1  # a stated prevalence that differs more from that of training does not go with adapt=unlabelled
 ONE_SIDED, LEAST_PEOPLE = 0.1, 10  # of at least so many people of a site at most this share is called case, or control
 
 
 def predictions(
-    method: Selected,
+    method: TunedMethod,
     cohort: Cohort,
     familiarity: Familiarity | None = None,
     controls: Collection[str] = (),
@@ -28,7 +28,7 @@ def predictions(
 
     Parameters
     ----------
-    method : Selected
+    method : TunedMethod
         Fitted.
     cohort : Cohort
     familiarity : Familiarity, optional
@@ -53,7 +53,7 @@ def predictions(
     >>> import brainroam
     >>> from brainroam.methods.registry import method_info
     >>> cohort = brainroam.make_cohort(n_sites=5, n_per_site=12, n_rois=10)
-    >>> method = Selected(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:4]))
+    >>> method = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:4]))
     >>> new = cohort.select(["S05"])
     >>> predictions(method, new, controls=new.table["subject"][:5])["protocol"].unique().tolist()
     ['controls-5']
@@ -102,7 +102,7 @@ def predictions(
     return table[~known].reset_index(drop=True)
 
 
-def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: Selected) -> None:
+def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> None:
     """Warn of each site where nearly all or nearly none are predicted cases, or whose scores lie far from others."""
     site = table["site"].to_numpy()
     for name in np.unique(site):

@@ -14,12 +14,13 @@ from importlib.metadata import EntryPoint, entry_points
 
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.base import MethodInfo
+from brainroam.methods.naming import ALIASES
 from brainroam.utils.optional import extra, installed
 
 GROUP = "brainroam.methods"
 _METHODS: dict[str, MethodInfo] = {}
 _plugged_in: set[EntryPoint] = set()
-_LIGHT = ("champion", "edge_ridge", "linear", "tangent_ridge", "scaffold_ridge", "combat", "controls", "core")
+_LIGHT = ("ensemble", "edge_ridge", "linear", "tangent_ridge", "scaffold_ridge", "combat", "controls", "core")
 _BASELINES = (  # in the order of the tables of the paper
     *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco", "brainnettf", "agmgc"),
     *("fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),
@@ -49,6 +50,7 @@ def is_ours(info: MethodInfo) -> bool:
 
 def method_info(name: str) -> MethodInfo:
     """Look a method up by name; torch is imported only if the name is none of those that can do without."""
+    name = ALIASES.get(name, name)
     _import(_LIGHT)
     if name not in _METHODS:
         _load()
@@ -66,7 +68,7 @@ def is_taken(name: str) -> bool:
     (True, True, False)
     """
     _import(_LIGHT)
-    return name in _METHODS or _is_baseline(name)
+    return name in _METHODS or name in ALIASES or _is_baseline(name)
 
 
 def _is_baseline(name: str) -> bool:

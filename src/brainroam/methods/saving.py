@@ -14,14 +14,14 @@ from brainroam.errors import DataError, ModelFileError, UsageError, visible
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.training_sketch import sketch
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
 
 KIND = "method"
 
 
 def save_method(
-    path: str | Path, method: Selected, cohort: Cohort, seed: int = 0, foretold: dict[str, float] | None = None
+    path: str | Path, method: TunedMethod, cohort: Cohort, seed: int = 0, foretold: dict[str, float] | None = None
 ) -> Path:
     """Write a method that was fitted on this cohort with this seed as a model folder.
 
@@ -29,7 +29,7 @@ def save_method(
 
     >>> import tempfile, brainroam
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8)
-    >>> fitted = Selected(method_info("fc-ridge"), "default").fit(cohort)
+    >>> fitted = TunedMethod(method_info("fc-ridge"), "default").fit(cohort)
     >>> folder = save_method(Path(tempfile.mkdtemp()) / "model", fitted, cohort)
     >>> again, header = load_method(folder, cohort)
     >>> header["training"]["n_people"], bool((again.probability(cohort) == fitted.probability(cohort)).all())
@@ -92,7 +92,7 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     return cohort
 
 
-def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, Any]]:
+def load_method(path: str | Path, cohort: Cohort) -> tuple[TunedMethod, dict[str, Any]]:
     """Read a model folder for use on this cohort: the method, and what the folder says about it."""
     header, arrays = load_model(path)
     if header.get("kind") != KIND:
@@ -102,7 +102,7 @@ def load_method(path: str | Path, cohort: Cohort) -> tuple[Selected, dict[str, A
     try:
         require_atlas(header, cohort.atlas.name, cohort.atlas.labels)
         tuning = header["tuning"] if "tuning" in header else header["budget"]  # its older name
-        method = Selected(method_info(header["method"]), tuning, **header["fixed"])
+        method = TunedMethod(method_info(header["method"]), tuning, **header["fixed"])
         method.configuration_ = header["configuration"]
         method.load_state(arrays)
         method.familiarity_ = familiarity_of(header, arrays)

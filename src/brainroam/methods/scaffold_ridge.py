@@ -17,7 +17,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
-from brainroam.core.pathways import Evidence, evidence_of
+from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.errors import EmptyScaffoldError
@@ -124,11 +124,11 @@ class ScaffoldRidge(Method):
     def _values(self, cohort: Cohort) -> np.ndarray:
         return cohort_edges(cohort, *self.kind)[:, self.reading_.edges]
 
-    def _evidence(self, cohort: Cohort) -> Evidence:
+    def _evidence(self, cohort: Cohort) -> SiteStatistics:
         deconfounder = SiteDeconfounder(slopes=self.slopes)
-        return evidence_of(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind, "mean")
+        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind, "mean")
 
-    def _reading(self, evidence: Evidence, sites: Sequence[str]) -> "_Reading":
+    def _reading(self, evidence: SiteStatistics, sites: Sequence[str]) -> "_Reading":
         """What the people of these sites give."""
         edges = evidence.scaffold(sites, *self.thresholds).edges
         here = np.flatnonzero(np.isin(evidence.site, sites))

@@ -44,7 +44,7 @@ TUNINGS = get_args(Tuning)
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
 
-class Selected(Method):
+class TunedMethod(Method):
     """A registered method tuned by the rule above.
 
     Attributes

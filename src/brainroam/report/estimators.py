@@ -11,8 +11,8 @@ from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import Method
-from brainroam.methods.champion import ChampionClassifier
 from brainroam.methods.core import Core
+from brainroam.methods.ensemble import EnsembleClassifier
 from brainroam.report.explanation import Explanation
 
 
@@ -29,7 +29,7 @@ def explain(
 
     Parameters
     ----------
-    estimator : CoreClassifier or ChampionClassifier
+    estimator : CoreClassifier or EnsembleClassifier
         Fitted.
     series, covariates, tr
         The people to read, as for its ``predict_proba``.
@@ -68,6 +68,6 @@ def _method(estimator: Any) -> tuple[Method, list[str]]:
         method = Core(tuple(names), **{k: v for k, v in estimator.get_params().items() if k != "random_state"})
         method.classifier_ = estimator
         return method, names
-    if isinstance(estimator, ChampionClassifier):
-        return estimator.champion_, list(estimator.champion_.covariates)
-    raise UsageError(f"a {type(estimator).__name__} cannot be explained; CoreClassifier and ChampionClassifier can")
+    if isinstance(estimator, EnsembleClassifier):
+        return estimator.ensemble_, list(estimator.ensemble_.covariates)
+    raise UsageError(f"a {type(estimator).__name__} cannot be explained; CoreClassifier and EnsembleClassifier can")

@@ -70,7 +70,7 @@ class Explanation:
         found = method.explanation(cohort, top)
         if found is None:
             raise UsageError(
-                f"the model is a {type(method).__name__}, which has no pathways; core, champion and linear methods have"
+                f"the model is a {type(method).__name__}, which has no pathways; core, ensemble and linear methods have"
             )
         return cls([found], [cohort.table[["subject", "site"]]])
 

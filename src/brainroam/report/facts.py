@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from brainroam.data.cohort import COVARIATES
 from brainroam.errors import BrainroamError, counted
-from brainroam.methods.covariate_use import covariates_used, in_words, joined
+from brainroam.methods.covariate_use import covariates_used, in_words, join_names
 from brainroam.methods.naming import bare_name, parse_name
 from brainroam.methods.registry import method_info
 from brainroam.report.data import ReportData
@@ -141,5 +141,5 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
         sentences.append(f"unknown values ({', '.join(some)} of {facts.people} people) stood at the training mean")
     nobody = [name for name, n in gaps.items() if n == facts.people]
     if nobody:
-        sentences.append(f"{joined(nobody)} {'was' if len(nobody) == 1 else 'were'} not known and so not used")
+        sentences.append(f"{join_names(nobody)} {'was' if len(nobody) == 1 else 'were'} not known and so not used")
     return sentences

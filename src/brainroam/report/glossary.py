@@ -33,7 +33,7 @@ MEANING = {
     "gap": "The last group minus the first, all sites together.",
     "kappa": "Sign consistency: the share of training sites whose contrast has the sign of d_com.",
     "limit": "Where the check would have been judged otherwise.",
-    "level_off": "By how much the mean probability, both classes counting alike, is off one half: 0 is perfect.",
+    "calibration_in_the_large": "How far the mean probability, classes counting alike, is off one half: 0 is perfect.",
     "low": "Where the true value lies in 95 of 100 such studies; a dash where sites or people are too few.",
     "male": "Share of men and boys among those whose sex is known.",
     "mean_fd_mean": "Mean framewise displacement, a measure of head motion, in mm.",

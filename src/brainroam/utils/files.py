@@ -147,7 +147,7 @@ def refuse_existing(path: Path) -> None:
 
 
 @contextmanager
-def workshop(path: Path) -> Iterator[tuple[Path, bool]]:
+def working_dir(path: Path) -> Iterator[tuple[Path, bool]]:
     """An empty hidden folder beside ``path`` for one process to make it in, gone afterwards.
 
     Yields it and whether a process that was killed had left one behind, which is cleared away; a process that is still

@@ -40,7 +40,7 @@ NOTICE = (
 #: What a likelihood-ratio attack finds out about who was in a model of so many people (benchmarks/membership.py): of
 #: two people, one of whom was, how often it names the right one; and whom it finds while accusing 1 % of the others.
 MEMBERSHIP = {
-    "champion": {100: (0.96, 0.49), 400: (0.80, 0.12), 1000: (0.66, 0.04)},
+    "ensemble": {100: (0.96, 0.49), 400: (0.80, 0.12), 1000: (0.66, 0.04)},
     "core": {100: (0.89, 0.24), 400: (0.70, 0.05), 1000: (0.58, 0.02)},
 }
 BLANK = "0" * 64  # stands for the checksum of model.json while that checksum is taken
@@ -125,7 +125,7 @@ def membership_lines(method: str, n_people: int) -> list[str]:
     >>> len(membership_lines("core", 300))
     2
     """
-    measured = MEMBERSHIP["core" if method.startswith("core") else "champion"]
+    measured = MEMBERSHIP["core" if method.startswith("core") else "ensemble"]
     size = max([size for size in measured if size <= n_people], default=min(measured))
     named, found = measured[size]
     return [
@@ -182,9 +182,9 @@ def _moved_into_place(path: Path) -> Iterator[Path]:
 
     Where the system can exchange two folders in one step, there is a whole model at ``path`` at any moment.
     """
-    workshop = part_beside(path)
-    new, old = workshop / "new", workshop / "old"
-    workshop.mkdir(0o700, parents=True)
+    working_dir = part_beside(path)
+    new, old = working_dir / "new", working_dir / "old"
+    working_dir.mkdir(0o700, parents=True)
     try:
         new.mkdir()
         yield new
@@ -201,7 +201,7 @@ def _moved_into_place(path: Path) -> Iterator[Path]:
     finally:
         if old.exists() and not path.exists():
             old.rename(path)
-        shutil.rmtree(workshop, ignore_errors=True)
+        shutil.rmtree(working_dir, ignore_errors=True)
 
 
 def _write(path: Path, content: bytes) -> None:

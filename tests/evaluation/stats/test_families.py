@@ -2,7 +2,7 @@ import pytest
 
 from brainroam.evaluation.stats.families import compared, families, subject
 
-STUDY = ["fc-ridge", "champion", "core", "majority", "core-tp", "core-no-cd", "core[budget=40]", "core[budget=20]"]
+STUDY = ["fc-ridge", "ensemble", "core", "majority", "core-tp", "core-no-cd", "core[budget=40]", "core[budget=20]"]
 
 
 def texts(*args, **kwargs):
@@ -11,13 +11,13 @@ def texts(*args, **kwargs):
 
 def test_one_reference_against_the_others_and_variants_apart():
     assert texts(STUDY) == [
-        "Holm over 3 comparisons: champion against each other method (loso); ablations and sweeps are corrected "
+        "Holm over 3 comparisons: ensemble against each other method (loso); ablations and sweeps are corrected "
         "separately.",
         "Holm over 2 comparisons: ablation of core (loso).",
         "Holm over 1 comparison: sweep over budget (loso).",
     ]
     main, ablation, sweep = families(STUDY)
-    assert main.pairs == [("fc-ridge", "champion"), ("core", "champion"), ("majority", "champion")]
+    assert main.pairs == [("fc-ridge", "ensemble"), ("core", "ensemble"), ("majority", "ensemble")]
     assert ablation.pairs == [("core-tp", "core"), ("core-no-cd", "core")]
     assert sweep.pairs == [("core[budget=40]", "core[budget=20]")]
 

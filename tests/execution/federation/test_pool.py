@@ -18,12 +18,12 @@ from brainroam.execution.federation.checks import suspicions
 from brainroam.execution.federation.files import SUMMARY, Message, Settings, read_message
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 
 @pytest.fixture(scope="module")
 def central(hospitals):
-    return Selected(method_info("core"), "default", epochs=0).fit(hospitals)
+    return TunedMethod(method_info("core"), "default", epochs=0).fit(hospitals)
 
 
 def model_of(folder, cohort):
@@ -62,7 +62,7 @@ def test_a_site_withdraws_and_joins_again(hospitals, done, tmp_path):
     pool.withdraw(gone)
     assert pool.advance().next_round == 3  # nobody has to send the second round again
     rest = hospitals.select([name for name in hospitals.sites if name != gone])
-    alone = Selected(method_info("core"), "default", epochs=0).fit(rest)
+    alone = TunedMethod(method_info("core"), "default", epochs=0).fit(rest)
     np.testing.assert_allclose(
         model_of(tmp_path / "files", hospitals).score(hospitals), alone.score(hospitals), atol=2e-6
     )

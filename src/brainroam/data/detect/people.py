@@ -10,7 +10,7 @@ from brainroam.data.classes import is_control
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.readers.encoding import head
-from brainroam.data.readers.joining import id_column, joined, same_id
+from brainroam.data.readers.joining import id_column, join_tables, same_id
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import USUAL, Columns, code_meaning
 from brainroam.data.readers.sex import sex_meaning, sexes
@@ -62,7 +62,7 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     if subject is None:
         return table
     others = paths[1:] or _tables_beside(path, table, subject, guess, files)
-    table = joined(table, subject, [path, *others])
+    table = join_tables(table, subject, [path, *others])
     guess.options["participants"] = [str(item) for item in (path, *others)] if others else str(path)
     for role in ("age", "sex", "site", "label"):
         _column(table, role, path, files, guess)

@@ -12,7 +12,7 @@ from brainroam.errors import ReaderError, listed
 MIN_SHARED = 0.5
 
 
-def joined(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.DataFrame:
+def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.DataFrame:
     """The first table with the columns of the others beside it; ``subject`` is the first table's column of ids."""
     for path in paths[1:]:
         other = read_table(path)

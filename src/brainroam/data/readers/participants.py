@@ -16,8 +16,8 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
+from brainroam.data.readers.parallel_read import read_in_parallel
 from brainroam.data.readers.scratch import Scratch
-from brainroam.data.readers.side_by_side import side_by_side
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import is_empty
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
@@ -131,7 +131,7 @@ class Participants:
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
         series, absent = [], {}
-        for subject, one in side_by_side(read, self.table["subject"].tolist(), workers):
+        for subject, one in read_in_parallel(read, self.table["subject"].tolist(), workers):
             if isinstance(one, NotInFile):
                 absent[subject] = str(one)
             elif isinstance(one, ReaderError):

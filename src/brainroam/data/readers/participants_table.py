@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from brainroam.data.classes import is_control
-from brainroam.data.readers.joining import joined
+from brainroam.data.readers.joining import join_tables
 from brainroam.data.readers.sex import sex_meaning, sexes
 from brainroam.data.readers.tables import nearest, read_table
 from brainroam.data.readers.values import ages, codes, folded, is_empty, labels, numbers, one_spelling
@@ -90,7 +90,7 @@ def read_participants(
     if raw.empty:
         raise ReaderError(f"{path} has no rows; a table of people needs a header and one row per person")
     subject = str(_find(raw, "subject", columns.subject_col, True, path))
-    raw = joined(raw, subject, paths)
+    raw = join_tables(raw, subject, paths)
     needed = {"subject"} | ({"site", "label"} if require_label else set())
     needed -= {"site"} if site_known else set()
     named = {role: _find(raw, role, getattr(columns, f"{role}_col", None), role in needed, path) for role in USUAL}

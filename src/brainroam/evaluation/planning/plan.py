@@ -20,7 +20,7 @@ from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.naming import parse_name
 from brainroam.methods.registry import method_info
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 
 FARTHEST = 2  # times as many sites or people as there are: beyond, a curve says nothing
 NEAR_CHANCE = 0.55
@@ -81,7 +81,7 @@ class Plan:
 
 def make_plan(
     cohort: Cohort,
-    methods: Sequence[str] = ("champion", "fc-ridge"),
+    methods: Sequence[str] = ("ensemble", "fc-ridge"),
     *,
     more_sites: int = 5,
     difference: float = 0.02,
@@ -206,7 +206,7 @@ def _measured(
 
 def _scored(cohort: Cohort, task: _Task) -> pd.DataFrame:
     draw, (name, fixed) = task.draw, parse_name(task.method)
-    model = Selected(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
+    model = TunedMethod(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
     people = cohort.subset(draw.test)
     known = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
     rows = people_of(people.table.assign(score=model.score(people)))[["site", "subject", "label", "score"]]

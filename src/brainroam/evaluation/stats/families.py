@@ -19,7 +19,7 @@ from brainroam.methods.naming import bare_name, parse_name, study_of
 #: by default), without prior guidance, without gating.
 ABLATION = ("core", "core-no-cd", "core-tp", "core-no-pg", "core-no-sg")
 BUDGET, WINDOW = ("budget",), ("window", "stride")
-OURS = ("champion", "core")
+OURS = ("ensemble", "core")
 CONTROLS = ("majority", "confounds", "site-only")
 APART = "; ablations and sweeps are corrected separately"
 
@@ -34,8 +34,8 @@ class Family(NamedTuple):
     def text(self, title: str) -> str:
         """The rule in a sentence; ``title`` names the protocol.
 
-        >>> Family("champion against each other method", [("core", "champion")]).text("leave-one-site-out")
-        'Holm over 1 comparison: champion against each other method (leave-one-site-out).'
+        >>> Family("ensemble against each other method", [("core", "ensemble")]).text("leave-one-site-out")
+        'Holm over 1 comparison: ensemble against each other method (leave-one-site-out).'
         """
         n = len(self.pairs)
         return f"Holm over {n} comparison{'s' * (n != 1)}: {self.what} ({title}){self.aside}."

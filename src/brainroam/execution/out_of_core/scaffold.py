@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
-from brainroam.core.pathways import Evidence, evidence_of
+from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.scaffold import Scaffold
 from brainroam.data.stored_cohort import StoredCohort
 from brainroam.execution import engine as engines
@@ -46,7 +46,7 @@ def find_scaffold(
     jobs: int = 1,
     engine: "str | engines.Engine" = "local",
     progress: bool = False,
-) -> tuple[Evidence, Scaffold]:
+) -> tuple[SiteStatistics, Scaffold]:
     """The evidence of all sites, and the scaffold they agree on.
 
     >>> import brainroam, tempfile
@@ -61,11 +61,13 @@ def find_scaffold(
     deconfounder = SiteDeconfounder(
         settings.huber_k, settings.huber_delta, settings.deconfounding == "pooled", settings.fit_on, settings.slopes
     )
-    evidence = evidence_of(cohort, cohort.covariates(covariates), deconfounder, *kind, settings.contrast)
+    evidence = site_statistics(cohort, cohort.covariates(covariates), deconfounder, *kind, settings.contrast)
     return evidence, evidence.scaffold(cohort.sites, settings.tau_percentile, settings.eta, settings.zeta)
 
 
-def save_scaffold(out: Path, cohort: StoredCohort, evidence: Evidence, scaffold: Scaffold, settings: Settings) -> Path:
+def save_scaffold(
+    out: Path, cohort: StoredCohort, evidence: SiteStatistics, scaffold: Scaffold, settings: Settings
+) -> Path:
     """Write ``scaffold.csv``, ``excluded.csv`` and the arrays in a folder ``evidence``; returns the table's path."""
     pairs, regions = evidence.pairs[scaffold.edges], np.array(cohort.atlas.labels)
     columns = ("consensus", "sign_consistency", "stability")

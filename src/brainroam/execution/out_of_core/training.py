@@ -17,7 +17,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import Evidence, Profiles, evidence_of, positions, profiles_of
+from brainroam.core.pathways import Profiles, SiteStatistics, positions, profiles_of, site_statistics
 from brainroam.core.ridge import LARGE
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.data import stored_cohort
@@ -31,8 +31,8 @@ AT_A_TIME = 128  # people read together; each time the slopes of their sites are
 STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
 
 
-class StoredEvidence(Evidence):
-    """Evidence whose people are read from disk, in training on the edges of the scaffolds alone."""
+class StoredEvidence(SiteStatistics):
+    """SiteStatistics whose people are read from disk, in training on the edges of the scaffolds alone."""
 
     on_disk = True
 
@@ -73,9 +73,9 @@ class StoredEvidence(Evidence):
         places = positions(people)
         return [places[start : start + AT_A_TIME] for start in range(0, len(places), AT_A_TIME)]
 
-    def shelf(self) -> dict:
+    def fold_storage(self) -> dict:
         """A dictionary on disk."""
-        return Shelf(self._cohort.folder)
+        return FoldStorage(self._cohort.folder)
 
     def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
         """Its averages only: the regressions of all sites would be kept for every fold."""
@@ -124,20 +124,20 @@ class StoredProfiles(Profiles):
         return self.values.read(places, both).reshape(len(places), -1, 2)
 
 
-class Shelf(dict):
+class FoldStorage(dict):
     """A dictionary whose values lie on disk, for this process alone.
 
     They are pickled, which nothing that comes from outside ever is: this process wrote them, in a folder that only its
     user may open.
 
-    >>> shelf = Shelf(Path(tempfile.mkdtemp()))
-    >>> shelf["fold"] = [1, 2]
-    >>> shelf["fold"]
+    >>> fold_storage = FoldStorage(Path(tempfile.mkdtemp()))
+    >>> fold_storage["fold"] = [1, 2]
+    >>> fold_storage["fold"]
     [1, 2]
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = tempfile.TemporaryDirectory(dir=folder, prefix="shelf-")
+        self._folder = tempfile.TemporaryDirectory(dir=folder, prefix="fold_storage-")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         path = Path(self._folder.name) / f"{len(self)}"
@@ -148,7 +148,7 @@ class Shelf(dict):
         return pickle.loads(super().__getitem__(key).read_bytes())
 
 
-@evidence_of.register
+@site_statistics.register
 def _(
     cohort: StoredCohort,
     covariates: pd.DataFrame,
@@ -157,7 +157,7 @@ def _(
     shrinkage: float = 0.5,
     robust: bool = False,
     contrast: str = "huber",
-) -> Evidence:
+) -> SiteStatistics:
     edges: Any = cohort_edges(cohort, kind, shrinkage, robust)
     return StoredEvidence(cohort, edges, covariates, deconfounder, contrast)
 

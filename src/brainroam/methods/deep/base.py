@@ -111,7 +111,7 @@ class DeepMethod(Method):
             self.loss(network, people.take(index), epoch).backward()
             optimiser.step()
 
-    def settle(self, network: Any, people: People) -> None:
+    def set_up(self, network: Any, people: People) -> None:
         """Called before scoring, for what a network must remember of its training people; nothing as a rule."""
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
@@ -132,7 +132,7 @@ class DeepMethod(Method):
                 network.train()
                 self.train_epoch(network, optimiser, people, epoch)
                 if held_out is not None or epoch == self.epochs - 1:
-                    self.settle(network, people)
+                    self.set_up(network, people)
                 if held_out is not None:
                     path.append(_evaluate(network, _scores, held_out)["score"])
         self.validation_path_ = None if held_out is None else np.stack(path)

@@ -25,9 +25,9 @@ from torch.nn import functional as F
 
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.deep.base import People, Shape, cross_entropy
+from brainroam.methods.deep.graph_baselines import EdgeMethod, SiteBalanced, site_risks
 from brainroam.methods.deep.gsat import AttentionNetwork
 from brainroam.methods.deep.layers import Head, concrete, reverse_gradient
-from brainroam.methods.deep.shells import EdgeMethod, SiteBalanced, site_risks
 from brainroam.methods.registry import register
 
 

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.deep.base import People, Shape, cross_entropy
+from brainroam.methods.deep.graph_baselines import EdgeMethod
 from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.layers import EdgeScorer, Head, Network, NodeNorm, with_loops
-from brainroam.methods.deep.shells import EdgeMethod
 from brainroam.methods.registry import register
 
 

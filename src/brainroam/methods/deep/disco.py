@@ -32,9 +32,9 @@ from torch.nn import functional as F
 
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.deep.base import People, Shape
+from brainroam.methods.deep.graph_baselines import EdgeMethod
 from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.layers import EdgeScorer, GINConv, Network, NodeNorm, concrete, stacked, straight_through
-from brainroam.methods.deep.shells import EdgeMethod
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import Share
 

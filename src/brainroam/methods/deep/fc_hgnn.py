@@ -193,7 +193,7 @@ class FCHGNN(DeepMethod):
         """Everybody at once."""
         yield torch.arange(len(people.y))
 
-    def settle(self, network: Any, people: People) -> None:
+    def set_up(self, network: Any, people: People) -> None:
         """Remember the training people."""
         network.eval().remember(*people.inputs)
 

@@ -16,8 +16,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.methods.base import MethodInfo
+from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
 from brainroam.methods.deep.layers import GATConv, GraphClassifier, GraphEncoder
-from brainroam.methods.deep.shells import READOUTS, GraphMethod
 from brainroam.methods.registry import register
 
 

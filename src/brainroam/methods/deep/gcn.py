@@ -14,8 +14,8 @@ predictions.
 from dataclasses import dataclass
 
 from brainroam.methods.base import MethodInfo
+from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
 from brainroam.methods.deep.layers import GCNConv, GraphEncoder, stacked
-from brainroam.methods.deep.shells import READOUTS, GraphMethod
 from brainroam.methods.registry import register
 
 

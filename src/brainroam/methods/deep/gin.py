@@ -12,8 +12,8 @@ The benchmark's variants are not reproduced: its residual connection needs as ma
 from dataclasses import dataclass
 
 from brainroam.methods.base import MethodInfo
+from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
 from brainroam.methods.deep.layers import GINConv, GraphEncoder, stacked
-from brainroam.methods.deep.shells import READOUTS, GraphMethod
 from brainroam.methods.registry import register
 
 

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.deep.base import People, Shape, cross_entropy
+from brainroam.methods.deep.graph_baselines import EdgeMethod
 from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.layers import Head, Network, concrete
-from brainroam.methods.deep.shells import EdgeMethod
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import Share
 

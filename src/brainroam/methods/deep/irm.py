@@ -22,7 +22,7 @@ from torch import Tensor
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.deep.base import People
 from brainroam.methods.deep.gin import GIN
-from brainroam.methods.deep.shells import SiteBalanced, by_site, site_risks
+from brainroam.methods.deep.graph_baselines import SiteBalanced, by_site, site_risks
 from brainroam.methods.registry import register
 
 

@@ -35,9 +35,9 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.deep.base import DeepMethod, People, Shape, mixed_up
+from brainroam.methods.deep.graph_baselines import by_site, site_risks
 from brainroam.methods.deep.graphs import connectivity_matrices, standardised_series
 from brainroam.methods.deep.layers import Network, NodeNorm, SelfAttention
-from brainroam.methods.deep.shells import by_site, site_risks
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import Share
 
@@ -175,7 +175,7 @@ class XGGNN(DeepMethod):
         sites = sites[torch.randperm(len(sites))]
         batches = [self._some_of(people, site) for site in sites]
         half = len(sites) // 2
-        return joined(batches[:half] or batches), joined(batches[half:])
+        return join_people(batches[:half] or batches), join_people(batches[half:])
 
     def _some_of(self, people: People, site: Tensor) -> People:
         here = torch.nonzero(people.site == site).flatten()
@@ -223,7 +223,7 @@ def disagreement(delta: Tensor) -> Tensor:
     return (1 - dice[first, second]).sum() / max(1, len(first))
 
 
-def joined(parts: list[People]) -> People:
+def join_people(parts: list[People]) -> People:
     """Several batches as one."""
     inputs = tuple(torch.cat(tensors) for tensors in zip(*(part.inputs for part in parts), strict=True))
     return People(inputs, torch.cat([part.y for part in parts]), torch.cat([part.site for part in parts]))

@@ -14,7 +14,7 @@ from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
 from brainroam.report.page import missing, render
 from brainroam.report.section import Drawing, Section
 
-BESIDE = ("brainood", "brainnettf", "gcn", "champion", "tangent-ridge")
+BESIDE = ("brainood", "brainnettf", "gcn", "ensemble", "tangent-ridge")
 NEIGHBOURS = 10
 ITERATIONS = 500  # of t-SNE: a thousand people change little afterwards, and a report waits for it
 MARKERS = "osD^vP*X"
@@ -27,7 +27,7 @@ def embedding_section(data: ReportData) -> Section:
     shown = dict(islice(found, 2))
     if not shown:
         what = "Whether people group by diagnosis or by site"
-        return missing("embedding", "Embedding", what, data.command("loso", "--methods core,champion"))
+        return missing("embedding", "Embedding", what, data.command("loso", "--methods core,ensemble"))
     maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
     caption = (
         "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that "

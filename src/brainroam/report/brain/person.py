@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
-from brainroam.methods.tuning import Selected
+from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.glass import glass_brain
 from brainroam.report.explanation import Explanation
 from brainroam.report.figures import inline
@@ -28,7 +28,7 @@ MEANINGS = {
 READ, SHOWN = 200, 10  # pathways looked at, and shown in each direction
 
 
-def write_person(method: Selected, header: dict[str, Any], cohort: Cohort, subject: str, folder: Path) -> Path:
+def write_person(method: TunedMethod, header: dict[str, Any], cohort: Cohort, subject: str, folder: Path) -> Path:
     """Write the page of one person of a cohort, as a fitted method (and what its folder says of it) reads them."""
     subjects = cohort.table["subject"].tolist()
     if subject not in subjects:

@@ -30,7 +30,7 @@ class AdaptationDisplay:
     >>> from brainroam.report import AdaptationDisplay
     >>> row = {"adaptation": "controls-20", "n_sites": 9, "balanced_acc": 0.70, "strict_balanced_acc": 0.68}
     >>> rows = pd.DataFrame([row | {"gain": 0.02, "gain_low": -0.01, "gain_high": 0.05}])
-    >>> AdaptationDisplay(rows, "champion").plot().ax_.get_yticklabels()[0].get_text()
+    >>> AdaptationDisplay(rows, "ensemble").plot().ax_.get_yticklabels()[0].get_text()
     '20 controls (9 sites)'
     """
 

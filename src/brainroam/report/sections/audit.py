@@ -53,7 +53,7 @@ def _checks(checks: list[dict]):
         }
         for check in checks
     )
-    headings = {"name": "Check", "result": "Result", "evidence": "Evidence", "method": "Method", "value": "Value",
+    headings = {"name": "Check", "result": "Result", "evidence": "SiteStatistics", "method": "Method", "value": "Value",
                 "limit": "Limit"}  # fmt: skip
     return table(
         frame, [Column(key, heading) for key, heading in headings.items()], "audit", "Every check and its evidence"

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
+from brainroam.report.concerns import findings
 from brainroam.report.data import ReportData
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.tables import Column, table
-from brainroam.report.worries import findings
 
 
 def check_section(data: ReportData) -> Section:

@@ -2,6 +2,7 @@
 
 import math
 
+from brainroam.report.concerns import MOST, concerns
 from brainroam.report.data import CONFOUNDS, PLAIN, ReportData
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.site_forest import SiteForestDisplay
@@ -9,7 +10,6 @@ from brainroam.report.figures import inline
 from brainroam.report.page import render
 from brainroam.report.section import Missing, Section
 from brainroam.report.sections.verdict import judgement
-from brainroam.report.worries import MOST, worries
 
 PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
 
@@ -24,7 +24,7 @@ def first_section(data: ReportData) -> Section:
         SiteForestDisplay.from_results(data),
         narrow=PHONE,
     )
-    found = worries(data)
+    found = concerns(data)
     gaps = []
     if data.check is None:
         gaps.append(Missing("Duplicates, short scans, dead regions", data.command("check", out=_beside(data, "check"))))
@@ -35,7 +35,7 @@ def first_section(data: ReportData) -> Section:
         sentences=list(plain_sentences(data)),
         judgement=judgement(data),
         figure=inline(picture),
-        worries=found[:MOST],
+        concerns=found[:MOST],
         more=max(len(found) - MOST, 0),
         looked=[name for name in ("check", "audit") if getattr(data, name) is not None],
         unfinished=len(data.study["missing"]) + len(data.study["failed"]),

@@ -11,12 +11,12 @@ MANY = 64  # people; fewer are read before a process could start
 AT_A_TIME = 8
 
 
-def side_by_side(
+def read_in_parallel(
     read: Callable[[str], Any], subjects: Sequence[str], workers: Workers | None
 ) -> Iterator[tuple[str, Any]]:
     """Each person, in this order, with what ``read`` gives, or with the `ReaderError` it raises.
 
-    >>> [(subject, str(found)) for subject, found in side_by_side(str.upper, ["a", "b"], None)]
+    >>> [(subject, str(found)) for subject, found in read_in_parallel(str.upper, ["a", "b"], None)]
     [('a', 'A'), ('b', 'B')]
     """
     if workers is None or len(subjects) < MANY:

@@ -1,4 +1,4 @@
-"""The champion: three readers of all edges, added up.
+"""The ensemble: three readers of all edges, added up.
 
 Each reader is a ridge on edges without their site means (`edge_ridge`), from which what moves with head motion within
 site and class is projected out:
@@ -42,7 +42,7 @@ from brainroam.utils.model_files import part
 from brainroam.utils.threads import one_thread
 
 SOFT = 0.25
-READERS: dict[str, dict[str, Any]] = {
+MEMBERS: dict[str, dict[str, Any]] = {
     "pearson": {"kind": "pearson"},
     "log": {"kind": "log", "shrinkage": 0.7, "robust": True, "soft": SOFT},
     "cofluctuation": {"kind": "cofluctuation", "shrinkage": 0.7, "soft": SOFT},
@@ -51,7 +51,7 @@ SHARES = np.array([1.0, 2.0, 2.0])
 AT_A_TIME = 64  # people: with a large atlas each copy of everybody's edges takes half a gigabyte
 
 
-class Champion(Method):
+class Ensemble(Method):
     """A weighted sum of readers of all edges.
 
     Parameters
@@ -61,10 +61,10 @@ class Champion(Method):
 
     Attributes
     ----------
-    readers_ : dict of str to EdgeRidge
+    members_ : dict of str to EdgeRidge
         Fitted on all training people.
     weights_ : ndarray
-        Of each reader's score, in the order of ``READERS``.
+        Of each reader's score, in the order of ``MEMBERS``.
     inner_scores_ : ndarray
         Score of each training person by a fit without their site; NaN where their site could not be held out.
     """
@@ -73,34 +73,34 @@ class Champion(Method):
 
     def __init__(self, covariates: Sequence[str] = ("mean_fd",)) -> None:
         self.covariates = covariates
-        self.edge_kinds = tuple(reader.kind for reader in self._readers().values())
+        self.edge_kinds = tuple(reader.kind for reader in self._members().values())
 
     @one_thread()  # the same bytes on any number of cores
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Scale the readers on inner held-out sites, then fit them on everybody."""
         folds = list(inner_folds(cohort, "full", seed, groups=GROUPS))
-        inner = np.column_stack([_out_of_site(reader, cohort, folds) for reader in self._readers().values()])
+        inner = np.column_stack([_out_of_site(reader, cohort, folds) for reader in self._members().values()])
         self.weights_ = SHARES / SHARES.sum() / spread_within_sites(inner, cohort.table["site"].to_numpy())
         self.inner_scores_ = inner @ self.weights_
-        self.readers_ = {name: reader.fit(cohort) for name, reader in self._readers().items()}
+        self.members_ = {name: reader.fit(cohort) for name, reader in self._members().items()}
         return self
 
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of all readers."""
-        return np.column_stack([reader.score(cohort) for reader in self.readers_.values()]) @ self.weights_
+        return np.column_stack([reader.score(cohort) for reader in self.members_.values()]) @ self.weights_
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
         """What each edge adds to each person's score (n, M), all readers together."""
-        moved = np.empty((len(cohort), len(self.readers_["pearson"].coef_)))
+        moved = np.empty((len(cohort), len(self.members_["pearson"].coef_)))
         for people in np.array_split(np.arange(len(cohort)), -(-len(cohort) // AT_A_TIME)):
-            some, readers = cohort.subset(people), zip(self.weights_, self.readers_.values(), strict=True)
+            some, readers = cohort.subset(people), zip(self.weights_, self.members_.values(), strict=True)
             moved[people] = sum(weight * reader.contributions(some) for weight, reader in readers)
         return moved
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weight of each edge in each kind of edge values, and what it adds to whom."""
-        readers = zip(self.weights_, self.readers_.items(), strict=True)
+        readers = zip(self.weights_, self.members_.items(), strict=True)
         weights = {f"weight_{name}": weight * reader.coef_ for weight, (name, reader) in readers}
         return linear_explanation(cohort.atlas, weights, self.contributions(cohort), sum(weights.values()), top)
 
@@ -110,28 +110,28 @@ class Champion(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         """Weights and readers."""
-        readers = {f"{name}.{key}": v for name, reader in self.readers_.items() for key, v in reader.state().items()}
+        readers = {f"{name}.{key}": v for name, reader in self.members_.items() for key, v in reader.state().items()}
         return {"weights": self.weights_, **readers}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.weights_ = state["weights"]
-        self.readers_ = {name: reader.load_state(part(state, name)) for name, reader in self._readers().items()}
+        self.members_ = {name: reader.load_state(part(state, name)) for name, reader in self._members().items()}
         return self
 
-    def _readers(self) -> dict[str, EdgeRidge]:
-        return {name: EdgeRidge(**settings, covariates=self.covariates) for name, settings in READERS.items()}
+    def _members(self) -> dict[str, EdgeRidge]:
+        return {name: EdgeRidge(**settings, covariates=self.covariates) for name, settings in MEMBERS.items()}
 
 
-class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
-    """The champion as a scikit-learn classifier: the model to start with, and the default of ``brainroam fit``.
+class EnsembleClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
+    """The ensemble as a scikit-learn classifier: the model to start with, and the default of ``brainroam fit``.
 
     Use it to predict at sites never seen; use `CoreClassifier` to see which pathways are reproducible across sites.
 
     Attributes
     ----------
     classes_ : ndarray
-    champion_ : Champion
+    ensemble_ : Ensemble
     calibration_ : Calibration
         Decision and probability, learned on inner held-out sites.
 
@@ -140,7 +140,7 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
     >>> people = cohort.table
-    >>> clf = ChampionClassifier()
+    >>> clf = EnsembleClassifier()
     >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["mean_fd"]])
     >>> clf.predict_proba(cohort.series[:1]).shape
     (1, 2)
@@ -166,19 +166,19 @@ class ChampionClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstim
         ``covariates`` are nuisance variables, such as ``mean_fd``: what moves with them is taken out of the edges.
         """
         if site is None:
-            raise DataError("ChampionClassifier.fit needs the site of every person: fit(series, y, site=...)")
+            raise DataError("EnsembleClassifier.fit needs the site of every person: fit(series, y, site=...)")
         self.classes_, labels = two_classes(y, positive)
         table = as_table(covariates, len(series))
         cohort = without_rare_edges(anonymous_cohort(series, labels, site).with_columns(table))[0]
         warn_of_the_condition(table.assign(label=labels, site=cohort.table["site"]), table)
-        self.champion_ = Champion(tuple(table.columns)).fit(cohort)
-        self.calibration_ = calibrate(self.champion_.inner_scores_, labels, cohort.table["site"].to_numpy())
+        self.ensemble_ = Ensemble(tuple(table.columns)).fit(cohort)
+        self.calibration_ = calibrate(self.ensemble_.inner_scores_, labels, cohort.table["site"].to_numpy())
         return self
 
     def decision_function(self, series: Sequence[np.ndarray], *, covariates: object = None) -> np.ndarray:
         """The score of each person, each on their own; covariates are not needed."""
         check_is_fitted(self)
-        return self.champion_.score(anonymous_cohort(series))
+        return self.ensemble_.score(anonymous_cohort(series))
 
     def predict_proba(
         self, series: Sequence[np.ndarray], *, covariates: object = None, prevalence: float | None = None
@@ -219,8 +219,8 @@ def _out_of_site(reader: EdgeRidge, cohort: Cohort, folds: Folds) -> np.ndarray:
 
 register(
     MethodInfo(
-        "champion",
-        Champion,
+        "ensemble",
+        Ensemble,
         "sum of three readers of all edges: Pearson, logarithm, co-fluctuation",
         "brainroam",
         needs=("site",),

@@ -82,7 +82,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Worry:
+class Concern:
     """One reason for doubt: its code (of `ORDER`), what it is, the evidence, and where on the page that is."""
 
     code: str
@@ -91,13 +91,13 @@ class Worry:
     link: str
 
 
-def worries(data: ReportData) -> list[Worry]:
+def concerns(data: ReportData) -> list[Concern]:
     """All reasons for doubt, the gravest first."""
     found = chain(_from_audit(data), _from_check(data), _from_runs(data))
     return sorted((replace(worry, text=_sentence(worry.text)) for worry in found), key=_gravity)
 
 
-def _gravity(worry: Worry) -> tuple[int, int]:
+def _gravity(worry: Concern) -> tuple[int, int]:
     """The place of a worry in `ORDER`, and within a group that of its own code."""
     group, _, code = worry.code.partition("/")
     return ORDER.index(group), ORDER.index(code) if code in ORDER else len(ORDER)
@@ -119,16 +119,16 @@ def findings(data: ReportData) -> list[dict]:
     return [vars(finding) for rule in rules for finding in rule(table)]
 
 
-def _from_audit(data: ReportData) -> Iterator[Worry]:
+def _from_audit(data: ReportData) -> Iterator[Concern]:
     for check in (data.audit or {"checks": []})["checks"]:
         name, method, text = (str(check.get(key) or "") for key in ("name", "method", "evidence"))
         if check.get("passed") is False:
-            yield Worry("audit", f"The audit failed: {name}" + (f" of {method}" if method else ""), text, "audit")
+            yield Concern("audit", f"The audit failed: {name}" + (f" of {method}" if method else ""), text, "audit")
         elif check.get("passed") is None and name == "site-decodability":
-            yield Worry("sites-apart", "Sites can be told apart", text, "audit")
+            yield Concern("sites-apart", "Sites can be told apart", text, "audit")
 
 
-def _from_check(data: ReportData) -> Iterator[Worry]:
+def _from_check(data: ReportData) -> Iterator[Concern]:
     """One worry per kind of finding; those about the whole cohort before those about single sites."""
     kinds: dict[str, list[dict]] = defaultdict(list)
     for finding in findings(data):
@@ -142,11 +142,11 @@ def _from_check(data: ReportData) -> Iterator[Worry]:
         if whole or code in WHEREVER:
             also = f" (also at {listed(places)})" if whole and places else ""
             more = also or (f" ({len(found) - 1} more)" if len(found) > 1 else "")
-            yield Worry(_of_cohort(code), title, f"{first.get('message')}{more}", "check")
+            yield Concern(_of_cohort(code), title, f"{first.get('message')}{more}", "check")
         else:
             where = places[0] if len(places) == 1 else f"{len(places)} sites ({listed(places)})"
             of = "" if len(places) == 1 else f"at {first['site']} "
-            yield Worry(f"at-sites/{code}", f"{title} at {where}", f"{of}{first.get('message')}", "check")
+            yield Concern(f"at-sites/{code}", f"{title} at {where}", f"{of}{first.get('message')}", "check")
 
 
 def _of_cohort(code: str) -> str:
@@ -154,7 +154,7 @@ def _of_cohort(code: str) -> str:
     return code if code in ORDER else f"label-by/{code}" if code.startswith("label-by-") else f"other/{code}"
 
 
-def _from_runs(data: ReportData) -> Iterator[Worry]:
+def _from_runs(data: ReportData) -> Iterator[Concern]:
     yield from _covariates_alone(data)
     yield from _motion(data)
     sites = data.site_aucs
@@ -167,7 +167,7 @@ def _from_runs(data: ReportData) -> Iterator[Worry]:
             worst = large.iloc[-1]
             text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
         code = "guessing" if len(lost) < len(sites) / 2 else "guessing-at-most"
-        yield Worry(code, title, text, "sites")
+        yield Concern(code, title, text, "sites")
     below = sites[sites["high"] < 0.5]
     if len(below) and data.summary.mean >= WORKS:
         worst = below.iloc[-1]
@@ -175,29 +175,29 @@ def _from_runs(data: ReportData) -> Iterator[Worry]:
             f"AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])}) where the mean is {data.summary.mean:.2f}: "
             "look whether the codes of cases and controls are swapped there"
         )
-        yield Worry("reversed", f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
+        yield Concern("reversed", f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
     if data.references and data.summary.mean < data.references[PLAIN] + SAME:
         text = f"mean AUC {data.summary.mean:.3f} against {data.references[PLAIN]:.3f} of plain ridge"
-        yield Worry("plain", "No better than plain ridge on connectivity", text, "comparison")
+        yield Concern("plain", "No better than plain ridge on connectivity", text, "comparison")
 
 
-def _covariates_alone(data: ReportData) -> Iterator[Worry]:
+def _covariates_alone(data: ReportData) -> Iterator[Concern]:
     """The control that reads age, sex, motion and other covariates of the study, and no brain."""
     against = data.against(CONFOUNDS)
     if against in ("", BETTER):
         return
     title = "Cannot be told from covariates alone" if against == UNTOLD else "Covariates alone are better"
-    yield Worry("confounds", title, f"{data.sentence_on(CONFOUNDS)}; confounds sees no brain", "controls")
+    yield Concern("confounds", title, f"{data.sentence_on(CONFOUNDS)}; confounds sees no brain", "controls")
 
 
-def _motion(data: ReportData) -> Iterator[Worry]:
+def _motion(data: ReportData) -> Iterator[Concern]:
     people = data.participants
     if len(people) and not (people["mean_fd"] > 0).any():
         text = (
             "motion changes connectivity and often differs between cases and controls, so nobody can say whether the "
             "scores follow it: add a column mean_fd (mean framewise displacement in mm)"
         )
-        yield Worry("motion-unknown", "Head motion is not known for anybody", text, "confounding")
+        yield Concern("motion-unknown", "Head motion is not known for anybody", text, "confounding")
     if data.confounding.empty:
         return
     mean = confounding_means(data.confounding).set_index("method")
@@ -213,4 +213,4 @@ def _motion(data: ReportData) -> Iterator[Worry]:
             f"is {mine['auc_without_motion']:.2f} instead of {mine['auc']:.2f}"
         )
         code = "lost-to-motion" if drop >= LOST_TO_MOTION else "follows-motion"
-        yield Worry(code, "The scores follow head motion", text, "confounding")
+        yield Concern(code, "The scores follow head motion", text, "confounding")
