@@ -67,7 +67,7 @@ def _adaptation_table(means: "pd.DataFrame") -> Table:
         low, high = 100 * row["gain_low"], 100 * row["gain_high"]
         gain = f"{100 * row['gain']:+.1f}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
         points = [f"{100 * row[name]:.1f}" for name in ("auc", "strict_balanced_acc", "balanced_acc")]
-        off = [f"{row[name]:.3f}" for name in ("strict_level_off", "calibration_in_the_large")]
+        off = [f"{row[name]:.3f}" for name in ("strict_calibration_in_the_large", "calibration_in_the_large")]
         table.add_row(row["adaptation"], str(row["n_sites"]), *points, gain, *off)
     return table
 

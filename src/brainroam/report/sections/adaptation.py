@@ -38,7 +38,7 @@ def adaptation_section(data: ReportData) -> Section:
         Column("strict_balanced_acc", "Balanced accuracy without", fixed(3)),
         Column("balanced_acc", "Balanced accuracy with", fixed(3)),
         Column("gain_low", "95 % interval of the difference", interval("gain_low", "gain_high", 3), of_row=True),
-        Column("strict_level_off", "Level off without", fixed(3)),
+        Column("strict_calibration_in_the_large", "Level off without", fixed(3)),
         Column("calibration_in_the_large", "Level off with", fixed(3)),
     ]
     html = render(
