@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 ABIDE = ROOT.parent / "shared" / "data" / "abide10"
+LONGEST = 300.0  # seconds of one test on a machine that does other things as well
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,6 +60,33 @@ def _claims(items: list[pytest.Item], ledger: Path) -> Iterator[pytest.Item]:
                 return
             file.write(b".")
         yield item
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _bounded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _bounded(item):
+        return (yield)
+
+
+@contextmanager
+def _bounded(item: pytest.Item) -> Iterator[None]:
+    """A test that waits for ever fails by name, and the others go on."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"{item.nodeid}: not done within {LONGEST:.0f} s"))
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

@@ -39,8 +39,14 @@ CLUSTERS = {
 }
 # A worker that is merely asked to pause, with its cohort in memory, would wait for ever; one that is ended is noticed.
 MEMORY = {f"distributed.worker.memory.{step}": False for step in ("target", "spill", "pause")}
-# The scheduler's own retries would count against every task a dead worker had been given; ours know the culprit.
-SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "60s", **MEMORY}
+SETTINGS = {
+    # The scheduler's own retries would count against every task a dead worker had been given; ours know the culprit.
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.comm.timeouts.connect": "60s",
+    # A worker process that takes longer to start again is given up for good, which on a busy machine left none at all.
+    "distributed.deploy.lost-worker-timeout": "1h",
+    **MEMORY,
+}
 LOOKING, PATIENCE = 10.0, 60.0  # seconds: how often to look for workers, and how long to wait without a word
 LOOPBACK = "127.0.0.1"  # whoever reaches a scheduler or its page can run code as its user, and is asked for no password
 PROLOGUE = [
@@ -263,13 +269,18 @@ def _outcomes(
 
 
 def _next_done(client: Any, completed: Any) -> Any:
-    """The next future that is done; where there is no worker at all, it is said once what is waited for."""
+    """The next future that is done. Without any worker: an error on this machine, elsewhere a warning, once."""
     while not completed.has_ready():
         if _any_workers(client):
             _wait(completed, LOOKING)
             continue
         _wait(completed, PATIENCE)
         if not completed.has_ready() and not _any_workers(client):
+            if isinstance(client.cluster, extra("dask", "distributed").LocalCluster):
+                raise BrainroamError(
+                    f"Dask's worker processes ended and did not start again within {PATIENCE:.0f} seconds; finished "
+                    "work is kept: start the command again, with fewer jobs"
+                )
             warnings.warn(
                 f"no Dask worker has been there for {PATIENCE:.0f} seconds; waiting for one. Finished work is kept: if "
                 "none comes, stop with Ctrl-C, see to the workers, and start the command again",
