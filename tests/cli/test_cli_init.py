@@ -265,3 +265,69 @@ def test_a_column_of_institutions_is_found_and_read(tmp_path):
     assert result.exit_code == 0 and "3 sites are of 2 institutions" in result.output
     table = read_study(tmp_path / "study.yaml").load().table
     assert table.groupby("institution")["site"].nunique().to_dict() == {"N": 1, "S": 2}
+
+
+def foreign(root, columns, codes, encoding, delimiter=","):
+    """Three sites in the names of files, one of them with regions x time, and a table in another language."""
+    rng = np.random.default_rng(0)
+    (root / "ts").mkdir(parents=True)
+    rows = [delimiter.join(columns)]
+    for k in range(18):
+        city = ("PKU6", "HMU", "SWU1")[k // 6]
+        x = rng.normal(size=(40 + k, 7))
+        np.save(root / "ts" / f"{city}_sub-{100 + k}_rest.npy", x.T if city == "HMU" else x)
+        rows.append(delimiter.join([str(100 + k), codes[k % 2], str(20 + k), codes[2 + k // 2 % 2], f"0.{k + 10}"]))
+    (root / "table.csv").write_bytes("\n".join(rows).encode(encoding))
+
+
+@pytest.mark.parametrize(
+    ("columns", "codes", "encoding"),
+    [
+        (["编号", "诊断", "年龄", "性别", "平均头动"], ["患者", "健康对照", "男", "女"], "gbk"),
+        (["被験者", "診断", "年齢", "性別", "頭部運動"], ["うつ病", "健常者", "男性", "女性"], "cp932"),
+        (["번호", "진단", "나이", "성별", "머리 움직임"], ["환자", "대조군", "남", "여"], "euc-kr"),
+        (
+            ["Proband", "Diagnose", "Alter", "Geschlecht", "Bewegung"],
+            ["MDD", "Kontrolle", "männlich", "weiblich"],
+            "latin-1",
+        ),
+        (["Sujet", "Diagnostic", "Âge", "Sexe", "Mouvement"], ["patient", "témoin", "homme", "femme"], "utf-16"),
+        (
+            ["Participante", "Diagnóstico", "Edad", "Sexo", "Movimiento"],
+            ["paciente", "sano", "hombre", "mujer"],
+            "utf-8",
+        ),
+    ],
+)
+def test_tables_in_other_languages_and_sites_in_file_names(tmp_path, monkeypatch, columns, codes, encoding):
+    foreign(tmp_path / "data", columns, codes, encoding)
+    monkeypatch.chdir(tmp_path)
+    asked = run("init", "data")
+    assert asked.exit_code == 2 and "HMU (6 people)" in asked.stderr
+    done = run("init", "data", "--template", "ts/{site}_{participant_id}_rest.npy")
+    assert done.exit_code == 0, done.output
+    assert "sites: HMU, PKU6, SWU1" in done.output and "6 of 6 at HMU" in done.stderr
+    cohort = read_study("study.yaml").load()
+    assert cohort.n_rois == 7 and cohort.labels.sum() == 9
+    assert cohort.table["age"].tolist() == list(range(20, 38)) and cohort.table["sex"].sum() == 10
+    assert cohort.table["mean_fd"].iloc[3] == 0.13
+    assert f"mean_fd_col: {columns[-1]}" in (tmp_path / "study.yaml").read_text(encoding="utf-8")
+
+
+def test_mistakes_are_answered_before_the_data_are_read(tmp_path, monkeypatch):
+    (tmp_path / "study.yml").write_text("data: nowhere\nmethods: [tangent-rigde]\n")
+    monkeypatch.chdir(tmp_path)
+    assert "did you mean study.yml?" in run("check", "study.yaml").stderr
+    for command in (["run", "study.yml"], ["loso", "study.yml"], ["loso", "nowhere", "--methods", "tangent-rigde"]):
+        assert "tangent-ridge" in run(*command).stderr
+
+
+def test_names_of_sites_are_never_broken(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "Universitätsklinikum Hamburg-Eppendorf"
+    from brainroam.data.cohort import Cohort
+
+    made = make_cohort(n_sites=3, n_per_site=8, n_rois=8)
+    table = made.table.assign(site=made.table["site"].replace({made.sites[0]: name}))
+    Cohort(made.series, table, made.atlas).save(tmp_path / "cohort.npz")
+    assert name in run("check", str(tmp_path / "cohort.npz")).output

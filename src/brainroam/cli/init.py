@@ -1,6 +1,7 @@
 """``brainroam init``: look at a folder, ask what cannot be seen, write a study file with comments."""
 
 import os
+import shlex
 import string
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ def init(
     age: Annotated[str | None, typer.Option(help="Its column of ages.", **COLUMN)] = None,
     sex: Annotated[str | None, typer.Option(help="Its column of sexes.", **COLUMN)] = None,
     sex_codes: Annotated[str | None, typer.Option(help="What sexes mean: 1=male,2=female.", **CODE)] = None,
+    motion: Annotated[str | None, typer.Option(help="Its column of mean framewise displacement, mm.", **COLUMN)] = None,
     family: Annotated[str | None, typer.Option(help="Its column of families, never split.", **COLUMN)] = None,
     institution: Annotated[str | None, typer.Option(help="Its column of institutions of sites.", **COLUMN)] = None,
     case: Annotated[str | None, typer.Option(help="The diagnosis that is the condition.", **CODE)] = None,
@@ -89,9 +91,13 @@ def init(
         raise UsageError(f"{out} exists already; edit it, or replace it with --force")
     from brainroam.data.study_file import read_study
 
-    columns = {"subject_col": subject, "site_col": site, "label_col": label, "age_col": age, "sex_col": sex}
     given = {
-        **columns,
+        "subject_col": subject,
+        "site_col": site,
+        "label_col": label,
+        "age_col": age,
+        "sex_col": sex,
+        "mean_fd_col": motion,
         "participants": [str(file) for file in table] if table and len(table) > 1 else str(table[0]) if table else None,
         "sheet": sheet,
         "sex_codes": sex_codes,
@@ -132,7 +138,11 @@ def init(
     if {"case", "control"} & set(guess.options):
         column = f" (column {guess.options['label_col']!r})" if "label_col" in guess.options else ""
         typer.echo(f"condition: {_codes(guess, 'case')}, controls: {_codes(guess, 'control')}{column}")
-    typer.echo(f"covariates: {', '.join(known) or 'none'}")
+    columns = {name: guess.options.get(f"{name}_col") for name in known}
+    told = [name if column in (None, name) else f"{name} (column {column!r})" for name, column in columns.items()]
+    typer.echo(f"covariates: {', '.join(told) or 'none'}")
+    if "participants" in guess.remarks:
+        typer.echo(guess.remarks["participants"])
     labelled = cohort.table["label"].notna().any()
     typer.echo(f"Wrote {out}: look through it, then: brainroam {'run' if labelled else 'predict MODEL'} {out}")
 
@@ -140,7 +150,8 @@ def init(
 def _source_of_sites(guess: "Guess") -> str:
     if "site_col" in guess.options:
         return f"column {guess.options['site_col']!r}"
-    return "the names of folders" if "{site}" in str(guess.options.get("template")) else "as the layout says"
+    template = str(guess.options.get("template"))
+    return f"as in the paths {template}" if "{site}" in template else "as the layout says"
 
 
 def _codes(guess: "Guess", role: str) -> str:
@@ -162,8 +173,10 @@ def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
 
 
 def _flag(question: "Question") -> str:
-    name = {"participants": "table"}.get(question.option, question.option.removesuffix("_col").replace("_", "-"))
-    choices = "|".join(f"'{choice}'" if " " in choice else choice for choice in question.choices[:8])
+    name = {"participants": "table", "mean_fd_col": "motion"}.get(
+        question.option, question.option.removesuffix("_col").replace("_", "-")
+    )
+    choices = "|".join(map(shlex.quote, question.choices[:8]))
     return f"--{name} {choices or 'VALUE'}"
 
 
@@ -209,6 +222,7 @@ def study_text(
         "# A brainroam study. Paths are relative to this file; brainroam run study.yaml does all of it.",
         "# Change what you like: nothing that is finished and still asked for is done again.",
         "",
+        _entry("name", guess.data.resolve().name, "the title of the report"),
         _entry("data", _relative(guess.data, home), "the folder of the data"),
         _entry("reader", guess.reader, "its layout"),
         _entry(
@@ -248,6 +262,7 @@ ABOUT = {
     "site_col": "where somebody was scanned",
     "label_col": "who has the condition",
     "age_col": "in years",
+    "mean_fd_col": "motion: mean framewise displacement, mm",
     "sex_codes": "what they mean: male, female or missing",
     "group_col": "families, which no split takes apart",
     "institution_col": "whose sites count together",

@@ -55,7 +55,9 @@ def run(
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
     from brainroam.evaluation.runner import compare
+    from brainroam.methods.registry import check_names
 
+    check_names(plan.methods)  # a typo is answered before the data are read
     with Stages() as stages:
         with stages.stage("check") as done:
             source = source_of(str(study), {"exclude": parse_exclude(exclude)})

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from brainroam.data.check import CheckReport, Finding
 
+MAX_WIDTH = 1000
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -50,7 +51,9 @@ def show_check(report: "CheckReport") -> None:
     console.print(_covariates(cohort), highlight=False, markup=False)
     for step in cohort["prepared"]:
         console.print(visible(step), markup=False)
-    console.print(_sites(report.sites))
+    sites = _sites(report.sites)
+    widest = console.measure(sites, options=console.options.update(max_width=MAX_WIDTH)).maximum
+    Console(highlight=False, width=max(widest, console.width)).print(sites)  # a narrow terminal breaks no names
     for section in (_exclusions(report.excluded), _findings(report.findings)):
         if section.row_count:
             console.print()
@@ -99,7 +102,7 @@ def _count(n: int, noun: str) -> str:
 
 def _sites(sites: "pd.DataFrame") -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("site", overflow="fold")
+    table.add_column("site", no_wrap=True)
     for heading in ("people", "cases", "controls", "age", "M", "F", "volumes", "TR", "lacking*"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in sites.itertuples():

@@ -95,6 +95,9 @@ def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
         names = [name.strip() for name in (held_out or "").split(",") if name.strip()]
         if "methods" in own:
             own["methods"] = split_names(own["methods"]) if own["methods"] else _setting("methods", None, source)
+            from brainroam.methods.registry import check_names
+
+            check_names(own["methods"])  # a typo is answered before the data are read
         if "protocol" in own:
             own |= {name: _setting(name, own[name], source) for name in ("protocol", "repeats")}
         if out is None:

@@ -8,32 +8,17 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.names import canonical
+from brainroam.data.vocabulary import CONTROL_WORDS, plain
 from brainroam.errors import DataError, listed
-
-CONTROL_WORDS = {
-    *(
-        "control",
-        "controls",
-        "healthy",
-        "healthycontrol",
-        "healthycontrols",
-        "healthyvolunteer",
-        "typical",
-        "comparison",
-    ),
-    *("typicallydeveloping", "typicallydevelopingcontrol", "neurotypical", "normal", "normalcontrol", "unaffected"),
-    *("cognitivelynormal", "nonpatient", "negative", "none", "hc", "hcs", "td", "tc", "tdc", "nc", "cn", "hv", "nt"),
-    *("ctrl", "ctl", "con", "cont"),
-}
 
 
 def is_control(label: object) -> bool:
-    """Whether a label is one of the usual words for controls, in any case.
+    """Whether a label is one of the usual words for controls, in any case and in the languages of `vocabulary`.
 
-    >>> [is_control(word) for word in ("TD", "healthy control", "Controls", "ASD", 2)]
-    [True, True, True, False, False]
+    >>> [is_control(word) for word in ("TD", "healthy control", "Kontrolle", "témoin", "健康对照", "ASD", 2)]
+    [True, True, True, True, True, False, False]
     """
-    return "".join(canonical(label)) in CONTROL_WORDS
+    return plain("".join(canonical(label))) in CONTROL_WORDS
 
 
 def two_classes(y: Sequence | np.ndarray, positive: Any = None) -> tuple[np.ndarray, np.ndarray]:

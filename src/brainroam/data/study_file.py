@@ -180,7 +180,9 @@ def read_study(path: str | Path) -> Study:
     if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
         if os.path.isdir(path):
             raise UsageError(f"{path} is a folder, not a study file; write one with: brainroam init {path}")
-        raise UsageError(f"{path} does not exist; brainroam init FOLDER writes one")
+        there = [file for file in (path.with_suffix(suffix) for suffix in SUFFIXES) if os.path.isfile(file)]
+        hint = f"did you mean {there[0]}?" if there else "brainroam init FOLDER writes one"
+        raise UsageError(f"{path} does not exist; {hint}")
     if not is_study(path):
         raise UsageError(f"{path} is no study file (study.yaml); write one with: brainroam init {path.parent}")
     content, lines = read_yaml(path, "lines of 'key: value', beginning with data: FOLDER")

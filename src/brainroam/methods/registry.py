@@ -8,13 +8,13 @@ or several in a list::
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.base import MethodInfo
-from brainroam.methods.naming import ALIASES
+from brainroam.methods.naming import ALIASES, parse_name
 from brainroam.utils.optional import extra, installed
 
 GROUP = "brainroam.methods"
@@ -59,6 +59,16 @@ def method_info(name: str) -> MethodInfo:
     if name not in _METHODS:
         raise unknown("method", name, _METHODS)
     return _METHODS[name]
+
+
+def check_names(names: Iterable[str]) -> None:
+    """An error for a name, or a name with parameters in brackets, that is no method; files of code are not opened.
+
+    >>> check_names(["core[budget=20]", "my_methods.py:pipeline"])
+    """
+    for name in names:
+        if ".py:" not in name:
+            method_info(parse_name(name)[0])
 
 
 def is_taken(name: str) -> bool:

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from brainroam.data.study_file import is_study, read_study
+from brainroam.errors import UsageError
+
 READING = ("--reader", "--atlas", "--sites", "--preset", "--max-missing-rois", "--option")
 READERS_OF_DATA = ("loso", "cv", "ablate", "sweep", "run", "audit", "check")
 
@@ -31,7 +34,7 @@ def data_words(commands: Sequence[str]) -> list[str]:
 
 
 def study_name(commands: Sequence[str]) -> str:
-    """A short name: of the data, or of the folder that a study file is in; empty where no command tells.
+    """The name that the study file gives, else of the data or of the file's folder; empty where no command tells.
 
     >>> study_name(["brainroam loso data/ABIDE_pcp --atlas aal"]), study_name(["brainroam run autism/study.yaml"])
     ('ABIDE_pcp', 'autism')
@@ -40,6 +43,11 @@ def study_name(commands: Sequence[str]) -> str:
     if not words:
         return ""
     path = Path(words[0])
-    if path.suffix.lower() in (".yaml", ".yml"):
+    if is_study(path):
+        try:
+            if name := read_study(path).name:
+                return name
+        except UsageError:
+            pass  # it is no longer there, or was changed since
         return path.absolute().parent.name if path.stem == "study" else path.stem
     return path.stem if path.suffix else path.name

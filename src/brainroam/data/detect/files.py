@@ -1,7 +1,7 @@
 """Where the series of the people are, how many regions they have, and whether time runs down or across."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from brainroam.data.atlas import SHIPPED
 from brainroam.data.classes import is_control
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.names import canonical
+from brainroam.data.readers.axes import region_count
 from brainroam.data.readers.locate import ID, SITE, match_template, unpadded
 from brainroam.data.readers.repeats import starred
 from brainroam.data.readers.series import read_series, suffix_of
@@ -32,7 +33,8 @@ def series_files(folder: Path) -> list[Path]:
 
 def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess) -> None:
     """Add ``template``, ``transpose`` and the atlas to a guess; ``sites`` are of the ids, where a column tells them."""
-    if "template" not in guess.options:
+    guessed = "template" not in guess.options
+    if guessed:
         given = guess.options["participants"]
         tables = {Path(table).resolve() for table in ([given] if isinstance(given, str) else given)}
         others = [file for file in series_files(folder) if file.resolve() not in tables]
@@ -47,8 +49,10 @@ def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess)
         guess.options["template"] = _telling_sites(folder, template, ids, sites) or template
     scans = match_template(folder, str(guess.options["template"]), ids)
     found = [scans[name][0].path for name in ids if name in scans]
-    _look_for_sites([path.relative_to(folder).parts for path in found], guess)
-    series = [read_series(file, guess.options.get("mat_key")) for file in found[:LOOKED_AT]]
+    if guessed:
+        _look_for_sites([path.relative_to(folder).parts for path in found], guess)
+    some = found[:: -(-len(found) // LOOKED_AT)] if found else []  # all over the table, which may be sorted by site
+    series = [read_series(file, guess.options.get("mat_key")) for file in some]
     named = any(person.names is not None for person in series)
     _look_at_shapes([person.values.shape for person in series], named, guess)
 
@@ -75,7 +79,10 @@ def _telling_sites(folder: Path, template: str, ids: list[str], sites: list[str]
 def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
     """Where no column tells the site: a level of folders of which each holds several people."""
     open_ = [question for question in guess.questions if question.option == "site_col"]
-    if not open_ or not str(guess.options["template"]).startswith("**/"):
+    if not open_:
+        return
+    if not str(guess.options["template"]).startswith("**/"):
+        _ask_about_prefixes([parts[-1] for parts in places], guess, open_[0])
         return
     levels = _levels(places)
     sites = [k for k, names in enumerate(levels) if 1 < len(set(names)) <= len(names) / 2]
@@ -83,6 +90,20 @@ def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
         guess.options["template"] = _with_site_at(levels, sites[0]) + str(guess.options["template"]).removeprefix("**/")
         guess.remarks["template"] = f"the folder's name is the site: {listed(names)}"
         guess.questions.remove(open_[0])
+
+
+def _ask_about_prefixes(names: list[str], guess: Guess, open_: Question) -> None:
+    """Ask whether the beginning of the files' names is the site, where it puts several people together."""
+    template = str(guess.options["template"])
+    for mark in "_-":
+        prefixes = Counter(name.partition(mark)[0] for name in names)
+        candidate = template.replace(f"*{ID}", f"{SITE}{mark}{ID}", 1)
+        grouped = len(prefixes) > 1 and min(prefixes.values()) > 1 and not _no_places(sorted(prefixes))
+        if candidate != template and grouped and all(mark in name for name in names):
+            told = listed(f"{name} ({n} people)" for name, n in sorted(prefixes.items()))
+            text = f"Are the sites what file names begin with: {told}? Then the first of these, and no column is needed"
+            guess.questions.insert(guess.questions.index(open_), Question("template", text, (candidate, template)))
+            return
 
 
 def _levels(places: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -111,16 +132,17 @@ def _no_places(names: list[str]) -> bool:
 
 def _look_at_shapes(shapes: list[tuple[int, ...]], named: bool, guess: Guess) -> None:
     """Regions are what everybody has the same number of, or as many as a known atlas."""
-    rows, columns = ({shape[axis] for shape in shapes} for axis in (0, 1))
-    known = set(SHIPPED.values())
-    across = len(rows) == 1 and (len(columns) > 1 or (rows <= known and not columns <= known))
-    if "transpose" not in guess.options and across:
+    if not shapes:
+        return
+    n_rois, turned = region_count(shapes)
+    if "transpose" not in guess.options and turned.all():
         guess.options["transpose"] = True
         guess.remarks["transpose"] = "the files have a row for each region, not for each volume"
-    regions = rows if guess.options.get("transpose") else columns
+    elif "transpose" not in guess.options and turned.any():
+        guess.remarks["transpose"] = "some files have a row for each region and are turned as they are read"
+    regions = {height if flip else width for (height, width), flip in zip(shapes, turned, strict=True)}
     if guess.atlas is not None or len(regions) != 1:
         return
-    (n_rois,) = regions
     fitting = [name for name, size in SHIPPED.items() if size == n_rois]
     if fitting == ["aal"] and not named:
         guess.atlas, guess.remarks["atlas"] = "aal", "116 regions"

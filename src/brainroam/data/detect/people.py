@@ -3,30 +3,30 @@
 import re
 from collections import Counter
 from pathlib import Path
+from unicodedata import normalize
 
 import pandas as pd
 
 from brainroam.data.classes import is_control
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.readers.encoding import head
+from brainroam.data.readers.encoding import head, language_of
 from brainroam.data.readers.joining import id_column, join_tables, same_id
-from brainroam.data.readers.locate import unpadded
-from brainroam.data.readers.participants_table import USUAL, Columns, code_meaning
+from brainroam.data.readers.locate import SITE, unpadded
+from brainroam.data.readers.participants_table import USUAL, Columns, code_meaning, is_motion
 from brainroam.data.readers.sex import sex_meaning, sexes
 from brainroam.data.readers.tables import is_table, read_table, read_workbook
 from brainroam.data.readers.values import codes, is_empty, one_spelling
+from brainroam.data.vocabulary import names_role, words_in
 from brainroam.errors import ReaderError, UsageError, counted
 
-WORDS = {
-    "subject": {"participant", "subject", "subj", "sub", "id", "code", "pseudonym", "record", "proband"},
-    "age": {"age", "years", "alter"},
-    "sex": {"sex", "gender", "geschlecht", "sexe"},
-    "site": {"site", "center", "centre", "scanner", "location", "hospital", "institution", "institute", "clinic"},
-    "label": {"diagnosis", "dx", "diag", "label", "group", "grp", "patient", "status", "case", "condition", "disorder"},
-}
-WORDS["site"] |= {"zentrum", "standort", "klinik", "recruited", "recruitment", "city", "university", "facility"}
-WORDS["label"] |= {"diagnose", "gruppe", "groupe"}
+ROLES = ("subject", "age", "sex", "mean_fd", "site", "label")
+NEEDED = ("subject", "site", "label")
+CALLED = {"mean_fd": "motion (mean framewise displacement)"}
+ONSET = re.compile(
+    "onset|beginn|debut|inicio|esordio|发病|首发|發病|発症|발병", re.IGNORECASE
+)  # an age, but not of the scan
+MOST_FD = 5.0  # mm: what most people of a cohort moved less than
 HOUSE = {
     "institution",
     "institute",
@@ -64,7 +64,10 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     others = paths[1:] or _tables_beside(path, table, subject, guess, files)
     table = join_tables(table, subject, [path, *others])
     guess.options["participants"] = [str(item) for item in (path, *others)] if others else str(path)
-    for role in ("age", "sex", "site", "label"):
+    languages = [f"{item.name} read as {told}" for item in (path, *others) if (told := _language(item))]
+    if languages:
+        guess.remarks["participants"] = f"{'; '.join(languages)}: save as UTF-8 if names look wrong"
+    for role in ROLES[1:]:
         _column(table, role, path, files, guess)
     _look_at_institutions(table, guess)
     if guess.options.get("label_col") in table:
@@ -74,21 +77,25 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     return table
 
 
+def _language(path: Path) -> str | None:
+    return None if path.suffix.lower() == ".xlsx" else language_of(path)
+
+
 def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess: Guess) -> str | None:
     """The column of a role, as given or as it seems; a question where none does and one is needed."""
     option = f"{role}_col"
     if option in guess.options:
         return guess.options[option] if guess.options[option] in table else None
-    taken = {guess.options.get(f"{other}_col") for other in WORDS}
+    taken = {guess.options.get(f"{other}_col") for other in ROLES}
     fitting = [name for name in _fitting(table, role, files) if name not in taken]
     if fitting:
         guess.options[option] = fitting[0]
         if len(fitting) > 1:
             guess.remarks[option] = f"or is it {' or '.join(map(repr, fitting[1:]))}?"
         return fitting[0]
-    if role in ("age", "sex"):
-        guess.remarks[option] = f"no column of {path.name} looks like {role}"
-    else:
+    if role not in NEEDED:
+        guess.remarks[option] = f"no column of {path.name} looks like {CALLED.get(role, role)}"
+    elif role != "site" or SITE not in str(guess.options.get("template")):
         free = tuple(name for name in map(str, table.columns) if name not in taken)
         guess.questions.append(Question(option, f"Which column of {path.name} holds the {role}?", free))
     return None
@@ -112,7 +119,7 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
 
 def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess, files: list[str]) -> list[Path]:
     """Tables in the same folder that tell of the same people what this one does not."""
-    wanted = {role for role in WORDS if f"{role}_col" not in guess.options and not _fitting(table, role, files)}
+    wanted = {role for role in ROLES if f"{role}_col" not in guess.options and not _fitting(table, role, files)}
     ids, found = set(table[subject].map(same_id)), []
     for other in _tables(path.parent):
         if other == path or not wanted:
@@ -141,8 +148,7 @@ def _begins_like_a_table(path: Path) -> bool:
     except OSError:
         return False
     return any(
-        sum(any(_words(name) & words for name in re.split("[\t,;]", line)) for words in WORDS.values()) >= 2
-        for line in lines
+        sum(any(names_role(name, role) for name in re.split("[\t,;]", line)) for role in ROLES) >= 2 for line in lines
     )
 
 
@@ -166,16 +172,19 @@ def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
     usual = {name: rank for rank, name in enumerate(USUAL[role])}
     scored = []
     for place, name in enumerate(map(str, table.columns)):
-        named = bool(_words(name) & WORDS[role])
+        named = names_role(name, role) or (role == "mean_fd" and is_motion(name))
+        if role == "age" and ONSET.search(name):
+            continue
         share = _share_with_file(table[name], files) if role == "subject" else 0.0
         if (named or share > 0.5) and (_holds(table[name], role) or (role == "subject" and _ids_of_sites(table, name))):
-            scored.append((-round(share, 2), usual.get(name.lower(), len(usual)), not named, place, name))
+            rank = usual.get(name.lower(), len(usual) + (role == "mean_fd" and not is_motion(name)))
+            scored.append((-round(share, 2), rank, not named, place, name))
     return [name for *_, name in sorted(scored)]
 
 
 def _ids_of_sites(table: pd.DataFrame, name: str) -> bool:
     """Whether a column holds ids that begin anew at every site: with a column of sites it tells people apart."""
-    sites = [str(other) for other in table.columns if other != name and _words(str(other)) & WORDS["site"]]
+    sites = [str(other) for other in table.columns if other != name and names_role(str(other), "site")]
     return any(
         _holds(table[site], "site") and len(table[[site, name]].drop_duplicates()) > UNIQUE * len(table)
         for site in sites
@@ -191,19 +200,12 @@ def _holds(values: pd.Series, role: str) -> bool:
     if role == "age":
         plain = known.str.removesuffix("+").str.replace(",", ".")
         return len(known) > 0 and pd.to_numeric(plain, errors="coerce").notna().mean() > 0.9
+    if role == "mean_fd":
+        moved = pd.to_numeric(known.str.replace(",", "."), errors="coerce")
+        return len(known) > 0 and moved.notna().mean() > 0.9 and moved.min() >= 0 and moved.median() < MOST_FD
     if role == "sex":
         return 1 <= distinct <= 6
     return 1 <= distinct <= max(2, len(known) // 2)
-
-
-def _words(name: str) -> set[str]:
-    """The words of a column name, as in ``SubID``, ``sub_id`` and ``Sub ID``.
-
-    >>> sorted(_words("DxGroup (1=patient)"))
-    ['1', 'dx', 'group', 'patient']
-    """
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    return {word.lower() for word in re.findall(r"[A-Za-z]+|\d+", spaced)}
 
 
 def _share_with_file(ids: pd.Series, files: list[str]) -> float:
@@ -218,7 +220,7 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
     known = one_spelling(values)[~is_empty(values)]
     present = sorted(known.unique())
     if "case" not in guess.options and "control" not in guess.options:
-        for code, word in re.findall(r"(\w+)\s*[=:]\s*([A-Za-z]\w*)", str(values.name)):
+        for code, word in re.findall(r"(\w+)\s*[=:]\s*([^\W\d]\w*)", normalize("NFKC", str(values.name))):
             if code in present:
                 role = "control" if is_control(word) else "case"
                 guess.options.setdefault(role, code)
@@ -248,7 +250,7 @@ def _look_at_institutions(table: pd.DataFrame, guess: Guess) -> None:
         return
     taken = set(guess.options.values()) if all(isinstance(v, str) for v in guess.options.values()) else {site}
     for name in map(str, table.columns):
-        if name in taken or not _words(name) & HOUSE or not _holds(table[name], "site"):
+        if name in taken or not words_in(name) & HOUSE or not _holds(table[name], "site"):
             continue
         pairs = table.loc[~is_empty(table[site]), [site, name]].drop_duplicates()
         if pairs[site].is_unique and 1 < pairs[name].nunique() < len(pairs):

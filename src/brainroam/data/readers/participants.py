@@ -16,6 +16,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
+from brainroam.data.readers.axes import turn_to_time_first
 from brainroam.data.readers.parallel_read import read_in_parallel
 from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.text import Series
@@ -116,9 +117,13 @@ class Participants:
         series = self._read(read, None if one_by_one else self.request.workers)
         for note, n in Counter(note for person in series for note in person.notes).items():
             warnings.warn(f"{n} of {len(series)} series: {note}", stacklevel=2)
-        self._check_names(series)
         if check_axes:
-            _check_axes(series, self.table["subject"], known_atlas(self.request, roi_set))
+            atlas = known_atlas(self.request, roi_set)
+            keep = self.request.spool.keep if self.request.spool else None
+            series, turned = turn_to_time_first(series, self.table, None if atlas is None else len(atlas), keep)
+            if turned:
+                warnings.warn(turned, stacklevel=2)
+        self._check_names(series)
         example = next((person for person in series if person.names), series[0])
         atlas = name_regions(self.request, roi_set, example, hint)
         table = self.table.drop(columns="unlabelled")
@@ -253,22 +258,3 @@ def name_regions(request: Request, roi_set: str | None, series: Series, hint: st
     unnamed = all(label.isdigit() for label in series.names or ())
     fitting = [name for name, size in SHIPPED.items() if size == n_rois and (name == "aal" or name in hint.lower())]
     return load_atlas(fitting[0]) if fitting and unnamed else regions
-
-
-def _check_axes(series: list[Series], subjects: pd.Series, atlas: Atlas | None) -> None:
-    """Stop when rows look like regions: they match the atlas, or are alike where the columns differ."""
-    rows, columns = np.array([person.values.shape for person in series]).T
-    if atlas is not None:
-        n_rois = len(atlas)
-    elif len(set(rows)) == 1 and (len(set(columns)) > 1 or rows[0] == SHIPPED["aal"]):
-        n_rois = int(rows[0])
-    else:
-        n_rois = Counter(columns.tolist()).most_common(1)[0][0]
-    swapped = (rows == n_rois) & (columns != n_rois)
-    if swapped.any():
-        first = int(np.flatnonzero(swapped)[0])
-        raise DataError(
-            f"subject {subjects[first]}: the series of {rows[first]} rows x {columns[first]} columns looks transposed "
-            f"(rows should be volumes, columns {n_rois} regions; {int(swapped.sum())} people are like this); "
-            "pass transpose=True (--option transpose=true), or transpose=False if it is right as it is"
-        )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -9,16 +10,16 @@ from pathlib import Path
 
 import pandas as pd
 
+from brainroam.data import vocabulary
 from brainroam.data.readers.values import SENTINELS, codes, folded, is_empty
+from brainroam.data.vocabulary import plain
 from brainroam.errors import ReaderError, UsageError, counted
 
 MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
-MALE_WORDS = "male man men boy mann männlich maennlich homme masculin hombre masculino uomo maschio mannelijk"
-FEMALE_WORDS = "female woman women girl frau weiblich femme feminin féminin mujer femenino feminino donna femmina"
-MISSING_WORDS = "missing unknown unspecified unbekannt"
+MISSING_WORDS = "missing unknown unspecified unbekannt inconnu desconocido desconhecido sconosciuto 不详 未知 不明 미상"
 WORDS = {
-    **dict.fromkeys(MALE_WORDS.split(), MALE),
-    **dict.fromkeys(f"{FEMALE_WORDS} vrouw vrouwelijk".split(), FEMALE),
+    **dict.fromkeys(map(plain, vocabulary.MALE.split()), MALE),
+    **dict.fromkeys(map(plain, vocabulary.FEMALE.split()), FEMALE),
     **dict.fromkeys([*MISSING_WORDS.split(), "not reported", *map(str, SENTINELS)], MISSING),
 }
 # One letter means something only beside the other: M is man in M/F, M/W and mujer in H/M.
@@ -35,9 +36,11 @@ def sexes(
 
     >>> sexes(pd.Series(["M", "w", "", "männlich"]), "table").tolist()
     [1.0, 0.0, nan, 1.0]
+    >>> sexes(pd.Series(["男", "女", "여성", "Féminin"]), "table").tolist()
+    [1.0, 0.0, 0.0, 0.0]
     """
-    words = codes(values).map(folded)
-    known = {**WORDS, **_letters(set(words)), **{folded(code): value for code, value in (meaning or {}).items()}}
+    words = codes(values).map(_word)
+    known = {**WORDS, **_letters(set(words)), **{_word(code): value for code, value in (meaning or {}).items()}}
     strange = words[~words.isin(known) & ~is_empty(words)]
     if len(strange):
         found = sorted(Counter(values[strange.index]).items())
@@ -46,9 +49,13 @@ def sexes(
     return words.map(known).astype(float)
 
 
+def _word(text: object) -> str:
+    return plain(folded(str(text)))
+
+
 def _letters(present: set[str]) -> dict[str, float]:
     """What single letters mean; H or V beside M is Spanish or Dutch, where M may be either."""
-    single = {word for word in present if len(word) == 1 and word.isalpha()}
+    single = {word for word in present if len(word) == 1 and word.isascii() and word.isalpha()}
     for male, female in LETTERS:
         if single <= {male, female} and single != {"h"}:
             return {male: MALE, female: FEMALE}
@@ -60,13 +67,10 @@ def sex_meaning(values: pd.Series, given: object, table: pd.DataFrame, path: Pat
     if given is not None:
         return parse_sex_codes(given)
     name = str(values.name)
-    told = {folded(code): WORDS.get(folded(word)) for code, word in re.findall(r"(\w+)\s*[=:]\s*(\w+)", name)}
+    pairs = re.findall(r"(\w+)\s*[=:]\s*(\w+)", unicodedata.normalize("NFKC", name))
+    told = {_word(code): WORDS.get(_word(word)) for code, word in pairs}
     short = {"m": MALE, "f": FEMALE, "w": FEMALE}
-    told |= {
-        folded(code): short[folded(word)]
-        for code, word in re.findall(r"(\w+)\s*[=:]\s*(\w+)", name)
-        if folded(word) in short
-    }
+    told |= {_word(code): short[_word(word)] for code, word in pairs if _word(word) in short}
     words = set(re.findall(r"[a-z]+", name.lower()))
     if "female" in words and "male" not in words:
         told |= {"1": FEMALE, "0": MALE}
@@ -96,10 +100,10 @@ def parse_sex_codes(given: object) -> dict[str, float]:
     )
     meaning = {}
     for code, word in pairs:
-        value = WORDS.get(folded(str(word)))
+        value = WORDS.get(_word(word))
         if value is None:
             raise UsageError(f"sex_codes: {code}={word} should name male, female or missing, as in 1=male,2=female")
-        meaning[folded(str(code))] = value
+        meaning[_word(code)] = value
     return meaning
 
 
@@ -107,6 +111,6 @@ def _sidecar(path: Path, name: str) -> dict[str, float | None]:
     """``Levels`` of the column in the JSON file beside a BIDS table."""
     try:
         levels = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))[name]["Levels"]
-        return {folded(str(code)): WORDS.get(folded(str(word))) for code, word in levels.items()}
+        return {_word(code): WORDS.get(_word(word)) for code, word in levels.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
