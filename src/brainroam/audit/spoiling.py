@@ -27,14 +27,15 @@ def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
     ids = np.random.default_rng([seed, 4, draw]).choice(10**8, len(table), replace=False)
     table["subject"] = [f"person-{number:08d}" for number in ids]
     table["site"] = table["site"].map(new)
-    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
+    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names, target=cohort.target)
 
 
 def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
-    """These people have the other label."""
+    """These people have the other label; a number or class is mirrored between the smallest and the largest."""
     table = cohort.table
-    table.loc[people, "label"] = 1 - table.loc[people, "label"]
-    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names)
+    label = table["label"]
+    table.loc[people, "label"] = label.min() + label.max() - label[people]
+    return Cohort(cohort.series, table, cohort.atlas, covariates=cohort.covariate_names, target=cohort.target)
 
 
 def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
@@ -45,7 +46,7 @@ def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
         series[i] = 10 * rng.normal(size=series[i].shape) ** 3
     for name in table.columns.drop(["subject", "label", "n_timepoints"]):
         table[name] = _with_strange(table[name], people, STRANGE.get(str(name)))
-    return Cohort(series, table, cohort.atlas, covariates=cohort.covariate_names)
+    return Cohort(series, table, cohort.atlas, covariates=cohort.covariate_names, target=cohort.target)
 
 
 def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
@@ -56,7 +57,7 @@ def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
         length = longest + 1 if k % 2 else max(shortest - 1, 2)
         # The scan again and again, a little louder all the time: exact copies of volumes would be dropped.
         series[i] = np.resize(series[i], (length, cohort.n_rois)) * np.linspace(1, 1.1, length)[:, None]
-    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names)
+    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names, target=cohort.target)
 
 
 def without_regions(cohort: Cohort, people: np.ndarray) -> Cohort:
@@ -66,7 +67,7 @@ def without_regions(cohort: Cohort, people: np.ndarray) -> Cohort:
     for region, i in zip(present[: len(present) // 4 + 1], people, strict=False):
         series[i] = series[i].copy()
         series[i][:, region] = 0.0
-    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names)
+    return Cohort(series, cohort.table, cohort.atlas, covariates=cohort.covariate_names, target=cohort.target)
 
 
 def _with_strange(column: pd.Series, people: np.ndarray, value: float | None) -> pd.Series:

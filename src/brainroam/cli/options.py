@@ -76,6 +76,14 @@ Covariates = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="Predict this column instead of the diagnosis: FIQ, age:log, severity:ordered, DSM:classes.",
+        metavar="COLUMN",
+        rich_help_panel=PANEL,
+    ),
+]
 Option = Annotated[
     list[str] | None,
     typer.Option(help="An option of the reader; may be repeated.", metavar="KEY=VALUE", rich_help_panel=PANEL),
@@ -121,9 +129,10 @@ class DataSource:
         require_label: bool = True,
         spool: Path | None = None,
         workers: "Workers | None" = None,
+        apply_target: bool = True,
     ) -> "Cohort":
         """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
-        return self.plan.load(everybody, require_label, spool, workers)
+        return self.plan.load(everybody, require_label, spool, workers, apply_target)
 
     def require_unprepared(self) -> None:
         """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""
@@ -166,6 +175,7 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
         exclude: Exclude = None,
         max_fd: MaxFd = None,
         covariates: Covariates = None,
+        target: Target = None,
         option: Option = None,
         **own: Any,
     ) -> None:
@@ -179,6 +189,7 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
             "exclude": parse_exclude(exclude),
             "max_fd": max_fd,
             "covariates": None if covariates is None else parse_covariates(covariates),
+            "target": target,
             "options": dict(parse_option(text) for text in option or ()),
         }
         command(source_of(data, typed), **own)

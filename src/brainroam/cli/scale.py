@@ -113,7 +113,7 @@ def convert(
     with working_dir(out) as (scratch, left_behind):
         if left_behind:
             typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
-        cohort = source.load(everybody=True, require_label=False, spool=scratch)
+        cohort = source.load(everybody=True, require_label=False, spool=scratch, apply_target=False)
         path = write_store(
             scratch / out.name,
             cohort.table,
@@ -215,7 +215,12 @@ def cohort_on_disk(
     limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
     _require_store(source)
     sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
-    cohort = StoredCohort(source.data, work, limit, sites, require_label, share)
+    asked = source.plan.target
+    cohort = StoredCohort(source.data, work, limit, sites, require_label and asked is None, share)
+    if asked is not None:
+        from brainroam.data.target_column import with_target
+
+        cohort = with_target(cohort, asked, require_label)  # type: ignore[assignment]
     if source.covariates is None:
         return cohort
     from brainroam.data.prepare import with_covariates

@@ -18,6 +18,7 @@ from brainroam.data.condition_columns import of_the_condition
 from brainroam.data.features import FeatureFolder
 from brainroam.data.groups import people_and_scans, people_of, persons
 from brainroam.data.names import site_names
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.data.validation import common_width, frozen_series, validated_table, without_empty_volumes
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.cache import Cache
@@ -82,6 +83,8 @@ class Cohort:
         The columns that methods use as covariates, unless they are told others; see `brainroam.data.prepare`.
     prepared : sequence of str
         What was done to the series before, in words for a methods section.
+    target : Target
+        What ``label`` holds; by default 1 for the condition and 0 for controls.
 
     Examples
     --------
@@ -103,8 +106,9 @@ class Cohort:
         truth: Any = None,
         covariates: Sequence[str] = COVARIATES,
         prepared: Sequence[str] = (),
+        target: Target = TWO_CLASSES,
     ) -> None:
-        self._table = validated_table(table, len(series))
+        self._table = validated_table(table, len(series), target)
         subjects = self._table["subject"]
         frozen = (frozen_series(x, subject) for x, subject in zip(series, subjects, strict=True))
         kept = [without_empty_volumes(x) for x in frozen]
@@ -120,6 +124,7 @@ class Cohort:
             )
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
         self._truth, self._covariates, self._prepared = truth, tuple(covariates), tuple(prepared)
+        self._target = target
         self._origin: tuple[Cohort, np.ndarray] | None = None
         self._features: dict[str, np.ndarray] | FeatureFolder = {}
         self._cache = Cache()
@@ -128,19 +133,21 @@ class Cohort:
         return len(self._series)
 
     def __repr__(self) -> str:
-        cases = int((people_of(self._table, ())["label"] == 1).sum())
         return (
-            f"Cohort({self.counted}, {len(self.sites)} sites, {cases} with the condition, "
+            f"Cohort({self.counted}, {len(self.sites)} sites, {self.target_counted}, "
             f"{self.n_rois} regions of {self.atlas.name!r})"
         )
 
     def _repr_html_(self) -> str:
         """For notebooks: people per site."""
         sites = people_of(self._table).groupby("site")
-        columns = {
-            "people": sites.size(),
+        classes = {
             "cases": sites["label"].apply(lambda y: int((y == 1).sum())),
             "controls": sites["label"].apply(lambda y: int((y == 0).sum())),
+        }
+        columns = {
+            "people": sites.size(),
+            **(classes if self.target.is_two_classes else {self.target.name: sites["label"].mean()}),
             "age": sites["age"].mean(),
             "share male": sites["sex"].mean(),
             "mean FD": sites["mean_fd"].mean(),
@@ -198,9 +205,37 @@ class Cohort:
         """The site names, sorted."""
         return sorted(self._table["site"].unique())
 
+    _target: Target = TWO_CLASSES  # of a cohort on disk, unless it is given another
+
+    @property
+    def target(self) -> Target:
+        """What is predicted, see `brainroam.data.target`."""
+        return self._target
+
+    @property
+    def target_counted(self) -> str:
+        """The target in a few words: "40 with the condition", "age 7 to 64", "DSM_IV_TR of 4 classes"."""
+        label = people_of(self._table, ())["label"]
+        if self.target.is_two_classes:
+            return f"{int((label == 1).sum())} with the condition"
+        if self.target.classes:
+            return f"{self.target.name} of {len(self.target.classes)} classes"
+        return f"{self.target.name} {label.min():.4g} to {label.max():.4g}"
+
     @property
     def labels(self) -> np.ndarray:
-        """0/1 labels as integers; an error when some are unknown, or hidden (`without_labels`)."""
+        """0/1 labels as integers; an error when some are unknown or hidden (`without_labels`), or no two classes."""
+        if not self.target.is_two_classes:
+            raise DataError(f"this needs two classes, and the target {self.target.name!r} is: {self.target.kind}")
+        return self._known_labels.astype(int)
+
+    @property
+    def targets(self) -> np.ndarray:
+        """What is learned, as floats: 0 and 1, codes of classes, or a number on the scale of its transform."""
+        return self.target.forward(self._known_labels)
+
+    @property
+    def _known_labels(self) -> np.ndarray:
         if self.labels_hidden:
             raise DataError(
                 f"labels of held-out people are not available while scoring ({counted(len(self), 'person', 'people')} "
@@ -211,7 +246,7 @@ class Cohort:
             people = listed(self._table.loc[unlabelled, "subject"])
             have_none = counted(int(unlabelled.sum()), "person has", "people have")
             raise DataError(f"{have_none} no label: {people}; training and scoring need one")
-        return self._table["label"].to_numpy(dtype=int)
+        return self._table["label"].to_numpy(dtype=float)
 
     @property
     def covariate_names(self) -> tuple[str, ...]:
@@ -231,6 +266,8 @@ class Cohort:
                 raise unknown("covariate", name, [name for name in self._table if name not in NO_COVARIATES])
             if name in NO_COVARIATES:
                 raise UsageError(f"{name!r} cannot be a covariate: {NO_COVARIATES[name]}; name others")
+            if name == self.target.name and self.target != TWO_CLASSES:
+                raise UsageError(f"{name!r} cannot be a covariate: it is the target; name others")
         return self._table[names].copy()
 
     @property
@@ -377,6 +414,8 @@ class Cohort:
             return self
         whole, rows = self.origin
         blank = dict.fromkeys(["label", *(name for name in whole._telling if name not in self._covariates)], np.nan)
+        if self.target.name in whole._table:  # of a cohort on disk, whose store keeps the column of the target
+            blank[self.target.name] = np.nan
         hidden = self._blanked(blank)
         if self is not whole:
             hidden._origin = whole._blanked(blank), rows
@@ -392,7 +431,8 @@ class Cohort:
     @cached_property
     def _telling(self) -> list[str]:
         """Columns from which the diagnosis can be told."""
-        return list(of_the_condition(self._table, [name for name in self._table if name not in NO_COVARIATES]))
+        names = [name for name in self._table if name not in NO_COVARIATES]
+        return list(of_the_condition(self._table, names, self.target))
 
     def noting(self, step: str) -> "Cohort":
         """The same people, with one more sentence on what was done to their series."""
@@ -403,12 +443,20 @@ class Cohort:
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].array for name in columns})
-        same_series = Cohort(
-            self._series, table, self._atlas, self._excluded, self._truth, self._covariates, self._prepared
-        )
+        known = self._atlas, self._excluded, self._truth, self._covariates, self._prepared, self._target
+        same_series = Cohort(self._series, table, *known)
         same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
         same_series.labels_hidden = self.labels_hidden
         return same_series
+
+    def predicting(self, target: Target, table: pd.DataFrame) -> "Cohort":
+        """The same people with another target, whose values are the ``label`` of this table; no covariate any more."""
+        covariates = [name for name in self._covariates if name != target.name]
+        known = self._atlas, self._excluded, None, covariates, self._prepared, target
+        same = Cohort(self._series, table, *known)
+        if self._origin is None:
+            same._features, same._cache = self._features, self._cache
+        return same
 
     def concat(self, other: "Cohort") -> "Cohort":
         """This cohort and another of the same atlas, as one."""
@@ -420,7 +468,8 @@ class Cohort:
         table = pd.concat([self._table, other._table], ignore_index=True)
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
         series = self._series + other._series
-        return Cohort(series, table, self.atlas, excluded, covariates=self._covariates, prepared=self._prepared)
+        known = {"covariates": self._covariates, "prepared": self._prepared, "target": self._target}
+        return Cohort(series, table, self.atlas, excluded, **known)
 
     def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
         """A cohort of these people that shares its arrays with this one and is not validated again."""
@@ -429,6 +478,7 @@ class Cohort:
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
         part._covariates, part._prepared, part.labels_hidden = self._covariates, self._prepared, self.labels_hidden
+        part._target = self._target
         whole, rows = self.origin
         part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
         return part
@@ -445,6 +495,7 @@ class Cohort:
             "manifest_hash": self.manifest_hash,
             "covariates": self._covariates,
             "prepared": self._prepared,
+            "target": self._target.described(),
         }
         coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
         data = np.concatenate(self._series)
@@ -470,6 +521,7 @@ class Cohort:
                 pd.DataFrame(header["excluded"], columns=["subject", "reason"]),
                 covariates=header.get("covariates", COVARIATES),
                 prepared=header.get("prepared", ()),
+                target=Target.of_description(header.get("target")),
             )
         except (
             OSError,
@@ -526,8 +578,13 @@ def refuse_one_series(cohort: Cohort) -> None:
 def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:
     """SHA-256 over subject ids, labels, sites and the digests of their series, in any order."""
     rows = zip(table["subject"], table["label"], table["site"], digests, strict=True)
-    people = sorted([subject, None if pd.isna(label) else int(label), site, d] for subject, label, site, d in rows)
+    people = sorted([subject, _plain(label), site, d] for subject, label, site, d in rows)
     return hashlib.sha256(json.dumps(people).encode()).hexdigest()
+
+
+def _plain(label: float) -> float | int | None:
+    """A label as JSON has it: whole numbers without a point."""
+    return None if pd.isna(label) else int(label) if float(label).is_integer() else float(label)
 
 
 def series_digest(x: np.ndarray) -> str:

@@ -5,7 +5,8 @@ tells cases from controls of the same site,
 
     AUC = sum over sites s of U_s / sum over sites s of n_s,cases n_s,controls,   U_s of Mann and Whitney,
 
-or by being known for one class only, as symptom scores often are.
+or by being known for one class only, as symptom scores often are. Beside a number it is known by its correlation within
+sites, beside several classes by how well it tells the first of them from the others.
 """
 
 import warnings
@@ -14,6 +15,8 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 import pandas as pd
 from scipy import stats
+
+from brainroam.data.target import TWO_CLASSES, Target
 
 USUAL = ("age", "sex", "mean_fd", "n_timepoints", "tr")  # can differ between classes and still be confounds
 TELLS = 0.85  # AUC; the IQ of a psychotic disorder, a large difference, has about .76
@@ -25,13 +28,17 @@ REMEDY = (
 )
 
 
-def of_the_condition(table: pd.DataFrame, covariates: Sequence[str]) -> dict[str, str]:
+def of_the_condition(table: pd.DataFrame, covariates: Sequence[str], target: Target = TWO_CLASSES) -> dict[str, str]:
     """Covariates that seem to measure the condition, each with the reason in words.
 
     >>> table = pd.DataFrame({"site": ["A"] * 40, "label": [0.0, 1.0] * 20, "hamd": [2, 20, 4, 18] * 10})
     >>> of_the_condition(table, ["hamd"])
     {'hamd': "'hamd' tells cases from controls of the same site (AUC 1.00)"}
     """
+    if target.is_number:
+        return {name: reason for name in covariates if (reason := _nearly(table, name, target))}
+    if target.classes and not target.is_two_classes:
+        table = table.assign(label=(table["label"] > 0).astype(float).where(table["label"].notna()))
     label = table["label"]
     if min((label == 1).sum(), (label == 0).sum()) < FEWEST:
         return {}
@@ -39,9 +46,9 @@ def of_the_condition(table: pd.DataFrame, covariates: Sequence[str]) -> dict[str
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def warn_of_the_condition(table: pd.DataFrame, covariates: Iterable[Hashable]) -> None:
+def warn_of_the_condition(table: pd.DataFrame, covariates: Iterable[Hashable], target: Target = TWO_CLASSES) -> None:
     """A warning for each of these covariates that seems to measure the condition."""
-    for reason in of_the_condition(table, [str(name) for name in covariates]).values():
+    for reason in of_the_condition(table, [str(name) for name in covariates], target).values():
         warnings.warn(f"covariate {reason}; {REMEDY}", stacklevel=3)
 
 
@@ -52,6 +59,23 @@ def _reason(table: pd.DataFrame, name: str) -> str:
         return f"{name!r} is known for {cases:.0%} of the cases and {controls:.0%} of the controls"
     auc = within_sites(table.loc[known, "label"], _numbers(table[known], name), table.loc[known, "site"])
     return f"{name!r} tells cases from controls of the same site (AUC {auc:.2f})" if auc >= TELLS else ""
+
+
+def _nearly(table: pd.DataFrame, name: str, target: Target) -> str:
+    """That a numeric column is nearly the target: correlated with it within sites as strongly as two halves of a test."""
+    if name in USUAL or not pd.api.types.is_numeric_dtype(table[name]):
+        return ""
+    known = table[[name, "label", "site"]].dropna()
+    if len(known) < 2 * FEWEST:
+        return ""
+    centred = known[[name, "label"]] - known.groupby("site")[[name, "label"]].transform("mean")
+    spread = centred.std()
+    if not (spread > 0).all():
+        return ""
+    r = float((centred[name] * centred["label"]).mean() / (spread[name] * spread["label"]))
+    return (
+        f"{name!r} is nearly the target {target.name!r} (correlation {r:.2f} within sites)" if abs(r) >= TELLS else ""
+    )
 
 
 def _numbers(table: pd.DataFrame, name: str) -> pd.Series:

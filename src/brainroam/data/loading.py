@@ -23,6 +23,7 @@ def load_cohort(
     exclude: str | Path | Sequence[str] | None = None,
     max_fd: float | None = None,
     covariates: Sequence[str] | Mapping[str, str] | None = None,
+    target: str | Mapping[str, str] | None = None,
     spool: str | Path | None = None,
     jobs: int = 1,
     **options: Any,
@@ -52,6 +53,9 @@ def load_cohort(
         Leave out people with more than this share of regions without signal (0.2).
     crop, exclude, max_fd, covariates
         What is done before any method sees the data, see `brainroam.data.prepare.Preparation`.
+    target : str or mapping, optional
+        The column to predict instead of the diagnosis: ``"FIQ"``, ``"age:log"``, ``"severity:ordered"``, or a mapping
+        with ``column``, ``kind`` and ``transform``, see `brainroam.data.target`. Whoever has no value is left out.
     spool : str or Path, optional
         A folder for series that memory cannot hold: each person's goes to a scratch file there as it is read, and
         must stay there as long as the cohort is used.
@@ -89,6 +93,7 @@ def load_cohort(
         "exclude": exclude,
         "max_fd": max_fd,
         "covariates": covariates,
+        "target": target,
         "options": options,
     }
     plan = plan_of(path, given)

@@ -20,6 +20,7 @@ from brainroam.data.covariate_columns import as_text
 from brainroam.data.readers.locate import bare_id, unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
+from brainroam.data.target import TWO_CLASSES
 from brainroam.data.validation import MIN_VOLUMES
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
@@ -126,8 +127,8 @@ def cut_where_longer(cohort: Cohort, crop: str) -> Cohort:
 
 
 def _with_series(cohort: Cohort, series: Sequence[np.ndarray], step: str) -> Cohort:
-    prepared = (*cohort.prepared, step)
-    return Cohort(series, cohort.table, cohort.atlas, cohort.excluded, cohort.truth, cohort.covariate_names, prepared)
+    known = cohort.excluded, cohort.truth, cohort.covariate_names, (*cohort.prepared, step), cohort.target
+    return Cohort(series, cohort.table, cohort.atlas, *known)
 
 
 def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, list[str]]:
@@ -164,7 +165,7 @@ def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, lis
         left = taken.any(axis=1)
         return cohort.exclude(left, ["has edges that hardly anybody else has"] * int(left.sum())), [note]
     series = [np.where(gone, 0.0, x) if gone.any() else x for x, gone in zip(cohort.series, taken, strict=True)]
-    known = cohort.excluded, cohort.truth, cohort.covariate_names, cohort.prepared
+    known = cohort.excluded, cohort.truth, cohort.covariate_names, cohort.prepared, cohort.target
     return Cohort(series, cohort.table, cohort.atlas, *known), [note]
 
 
@@ -204,6 +205,9 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
     ('age', 'mean_fd')
     """
     kinds = dict(covariates) if isinstance(covariates, Mapping) else dict.fromkeys(map(str, covariates), "")
+    if cohort.target.name in kinds and cohort.target != TWO_CLASSES:
+        warnings.warn(f"{cohort.target.name} is what is predicted, so it is no covariate of this study", stacklevel=2)
+        kinds.pop(cohort.target.name)
     columns: dict[str, pd.Series] = {}
     for name, kind in kinds.items():
         if kind and kind not in KINDS:
@@ -211,7 +215,7 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
         columns[name] = _column(cohort, name, kind)
     converted = pd.DataFrame(columns)
     prepared = (cohort.with_columns(converted) if columns else cohort).using(kinds)
-    warn_of_the_condition(prepared.table, prepared.covariate_names)
+    warn_of_the_condition(prepared.table, prepared.covariate_names, prepared.target)
     return prepared
 
 

@@ -17,6 +17,8 @@ import pandas as pd
 from brainroam.data.cohort import Cohort, missing_rois
 from brainroam.data.store import CohortStore
 from brainroam.data.stored_array import COLUMNS, StoredArray
+from brainroam.data.target import Target
+from brainroam.data.validation import validated_table
 from brainroam.errors import UsageError
 from brainroam.utils.cache import DiskCache
 
@@ -178,6 +180,14 @@ class StoredCohort(Cohort):
         assert isinstance(part, StoredCohort)
         part.store, part.memory, part.folder = self.store, self.memory, self.folder
         return part
+
+    def predicting(self, target: Target, table: pd.DataFrame) -> "StoredCohort":
+        """The same people with another target, whose values are the ``label`` of this table; no covariate any more."""
+        same = self._with(np.arange(len(self)), self._excluded)
+        same._table, same._target = validated_table(table, len(self), target), target
+        same._table["n_timepoints"] = self._table["n_timepoints"]
+        same._covariates = tuple(name for name in self._covariates if name != target.name)
+        return same
 
     def with_columns(self, columns: pd.DataFrame) -> "StoredCohort":
         """The same people with these columns added to the table or replacing its own."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from brainroam.data.target import TargetRequest
 from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded
 
@@ -32,7 +33,7 @@ STANDARD_TUNING: Tuning = "default"
 SUFFIXES = (".yaml", ".yml")
 SYNTHETIC = "synthetic"
 PREPARING = ("crop", "exclude", "max_fd", "covariates")
-RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool", *PREPARING})
+RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool", "target", *PREPARING})
 OPENING = (
     yaml.BlockMappingStartToken,
     yaml.BlockSequenceStartToken,
@@ -53,7 +54,7 @@ class Study(BaseModel):
         A file or folder of any known layout, or ``synthetic``.
     name : str, optional
         What the study is called in its report.
-    reader, atlas, sites, preset, max_missing_rois, crop, exclude, max_fd, covariates, options
+    reader, atlas, sites, preset, max_missing_rois, crop, exclude, max_fd, covariates, target, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     methods : list of str
         Names with parameters to fix in brackets: ``core[budget=20]``.
@@ -85,6 +86,7 @@ class Study(BaseModel):
     exclude: str | list[str] | None = None
     max_fd: Annotated[float, Field(gt=0)] | None = None
     covariates: list[str] | dict[str, Literal["number", "category"]] | None = None
+    target: str | dict[str, str] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] = list(STANDARD_METHODS)
     protocol: Literal["loso", "halves"] = "loso"
@@ -107,11 +109,19 @@ class Study(BaseModel):
         require_label: bool = True,
         spool: "str | Path | None" = None,
         workers: "Workers | None" = None,
+        apply_target: bool = True,
     ) -> "Cohort":
-        """Read and prepare the data; ``everybody`` keeps those who lack signal in too many regions."""
+        """Read and prepare the data; ``everybody`` keeps those who lack signal in too many regions.
+
+        Without ``apply_target`` its column is only kept in the table, as a store keeps it.
+        """
         for name in RESERVED.intersection(self.options):
             raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
         cohort = self._make() if self.data == SYNTHETIC else self._read(require_label, spool, workers)
+        if self.target is not None and apply_target:
+            from brainroam.data.target_column import with_target
+
+            cohort = with_target(cohort, self.target, require_label)
         return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
 
     def _read(self, require_label: bool, spool: "str | Path | None", workers: "Workers | None") -> "Cohort":
@@ -125,6 +135,7 @@ class Study(BaseModel):
             preset=self.preset,
             spool=spool,
             workers=workers,
+            target=None if self.target is None else TargetRequest.of(self.target).column,
             **{"require_label": require_label, **self.options},
         )
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from brainroam.data.groups import validated_groups, validated_persons
 from brainroam.data.names import refuse_aliases
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import CONTROL, DataError, listed
 
 COLUMNS = ("subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoints")
@@ -16,7 +17,7 @@ MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
 
 
-def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
+def validated_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLASSES) -> pd.DataFrame:
     """A clean copy: text ids and sites, numeric covariates, known labels only, columns in the promised order."""
     absent = [name for name in ("subject", "site", "label") if name not in table]
     if absent:
@@ -47,13 +48,16 @@ def validated_table(table: pd.DataFrame, n_series: int) -> pd.DataFrame:
     refuse_aliases(table["site"], "site")
     for name in NUMERIC:
         table[name] = _numbers(table, name)
-    strange = ~(table["label"].isin([0, 1]) | table["label"].isna())
-    if strange.any():
+    strange = ~(table["label"].isin(range(len(target.classes))) | table["label"].isna())
+    if strange.any() and target.is_two_classes:
         people = listed(table.loc[strange, "subject"])
         raise DataError(
-            f"labels must be 1 (condition) or 0 (control); {people} have {listed(table.loc[strange, 'label'].unique())}"
+            f"labels must be 1 (condition) or 0 (control); {people} have {listed(table.loc[strange, 'label'].unique())}; "
+            "to predict a number or several classes, name the column as the target"
         )
-    if not table["label"].isna().any():
+    if strange.any() and target.classes:
+        raise DataError(f"labels must be codes of the {len(target.classes)} classes of {target.name!r}")
+    if target.classes and not table["label"].isna().any():
         table["label"] = table["label"].astype(int)
     if "institution" in table:
         named = table["institution"].astype(object).where(table["institution"].notna(), "").astype(str).str.strip()

@@ -105,6 +105,8 @@ def table_hash(cohort: Cohort) -> str:
     table = cohort.table.sort_values("subject").to_csv(index=False, lineterminator="\n")
     if cohort.covariate_names != COVARIATES:
         table += ",".join(f"{name}:{kind_of(cohort.table[name])}" for name in cohort.covariate_names)
+    if not cohort.target.is_two_classes:
+        table += content_hash(cohort.target.described())
     return hashlib.sha256(table.encode()).hexdigest()
 
 

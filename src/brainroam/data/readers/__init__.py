@@ -55,6 +55,7 @@ def read_cohort(
     require_label: bool = True,
     spool: str | Path | None = None,
     workers: Workers | None = None,
+    target: str | None = None,
     **options: Any,
 ) -> Cohort:
     """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
@@ -67,7 +68,7 @@ def read_cohort(
     _known(name)
     chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
     kept_in = None if spool is None else Scratch(Path(spool))
-    request = Request(atlas, chosen, require_label=require_label, spool=kept_in, workers=workers)
+    request = Request(atlas, chosen, require_label=require_label, spool=kept_in, workers=workers, target=target)
     if preset is not None:
         published = _preset(preset, name)
         given = {**published.options, **given}

@@ -59,7 +59,7 @@ def read(
     if request.atlas is None and canonical(roi_set) is None and described.is_file():
         request = replace(request, atlas=described)
     sources = find_participants(roots[0], participants, levels=3)
-    table = read_participants(sources, columns, request.require_label)
+    table = read_participants(sources, columns, request.require_label, target=request.target)
     on_disk = {unpadded(name): name for name in found}
     table["subject"] = [name and on_disk.get(unpadded(name), f"sub-{bare_id(name)}") for name in table["subject"]]
     chosen = choose(found, repeats)

@@ -61,7 +61,7 @@ def read(
         table, sources = _people_without_a_table(path, files), [path]
     else:
         sources = find_participants(path, participants)
-        table = read_participants(sources, columns, request.require_label, files.tells_site)
+        table = read_participants(sources, columns, request.require_label, files.tells_site, request.target)
     if not files.tells_site:
         refuse_numbered_by_site(table, sources[0])
     found = files.find(path, set(table["subject"]), [source for source in sources if source.is_file()])

@@ -20,7 +20,7 @@ from brainroam.data.readers.axes import turn_to_time_first
 from brainroam.data.readers.parallel_read import read_in_parallel
 from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.values import is_empty
+from brainroam.data.readers.values import folded, is_empty
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.workers import Workers
 
@@ -31,7 +31,8 @@ class Request:
 
     ``sites`` are the sites to keep (None: all); with ``all_sites`` each of them must exist, without it those that do
     not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`. With a ``spool``
-    series are kept on disk as they are read. ``workers`` read files side by side.
+    series are kept on disk as they are read. ``workers`` read files side by side. ``target`` is the column that is
+    predicted instead of the diagnosis; nobody is then left out for want of one.
     """
 
     atlas: str | Path | Atlas | None = None
@@ -40,6 +41,12 @@ class Request:
     require_label: bool = True
     spool: Scratch | None = None
     workers: Workers | None = None
+    target: str | None = None
+
+    def target_column(self, raw: pd.DataFrame) -> dict[str, pd.Series]:
+        """The column of the target under its own name; nothing where none is asked for or the table has no such."""
+        found = [str(name) for name in raw.columns if self.target and folded(str(name)) == folded(self.target)]
+        return {name: raw[name] for name in found[:1]}
 
     @property
     def roi_set(self) -> str | None:
@@ -111,7 +118,7 @@ class Participants:
         looks for swapped axes, for series that users made themselves; ``from_files`` says that ``read`` opens a file,
         which other processes can do as well.
         """
-        if self.request.require_label:
+        if self.request.require_label and self.request.target is None:
             self.exclude(self.table["label"].isna(), self.table["unlabelled"])
         one_by_one = self.request.spool is not None or not from_files
         series = self._read(read, None if one_by_one else self.request.workers)

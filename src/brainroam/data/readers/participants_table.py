@@ -29,6 +29,7 @@ USUAL = {
 }
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 NO_COLUMN = "none"
+MANY = 10  # different numbers from which on a column holds no codes of a diagnosis
 UNKNOWN_SITE = "unknown"
 
 
@@ -79,11 +80,16 @@ def find_participants(folder: Path, given: Any, levels: int = 0) -> list[Path]:
 
 
 def read_participants(
-    paths: Sequence[Path], columns: Columns, require_label: bool = True, site_known: bool = False
+    paths: Sequence[Path],
+    columns: Columns,
+    require_label: bool = True,
+    site_known: bool = False,
+    target: str | None = None,
 ) -> pd.DataFrame:
     """The table of people as `Participants` needs it, with every further column kept as text.
 
-    People whose label is not required need no site either; with ``site_known`` it comes from elsewhere.
+    People whose label is not required need no site either; with ``site_known`` it comes from elsewhere. With a
+    ``target`` the column of diagnoses may be absent or of any codes, and the target keeps its column whatever its role.
     """
     path = paths[0]
     raw = read_table(path, columns.sheet)
@@ -92,7 +98,7 @@ def read_participants(
     subject = str(_find(raw, "subject", columns.subject_col, True, path))
     raw = join_tables(raw, subject, paths)
     needed = {"subject"} | ({"site", "label"} if require_label else set())
-    needed -= {"site"} if site_known else set()
+    needed -= ({"site"} if site_known else set()) | ({"label"} if target else set())
     named = {role: _find(raw, role, getattr(columns, f"{role}_col", None), role in needed, path) for role in USUAL}
     if named["group"] == named["label"]:
         named["group"] = None
@@ -101,7 +107,13 @@ def read_participants(
     if named["label"] is None:
         table = table.assign(label=float("nan"), unlabelled="")
     else:
-        table = table.assign(**labels(raw[named["label"]], code_meaning(raw[named["label"]], columns, path)))
+        try:
+            meaning = code_meaning(raw[named["label"]], columns, path)
+        except UsageError:
+            if target is None:
+                raise
+            meaning = {}  # three diagnoses, or a score: the target says what is predicted
+        table = table.assign(**labels(raw[named["label"]], meaning))
     for role, convert in {"age": ages, "mean_fd": numbers, "tr": numbers}.items():
         if named[role] is not None:
             table[role] = convert(raw[named[role]], path)
@@ -115,7 +127,8 @@ def read_participants(
         table["institution"] = codes(raw[named["institution"]])
     if named["session"] is not None:
         table["session"] = raw[named["session"]]
-    rest = raw.drop(columns=[name for name in named.values() if name is not None])
+    kept = {name for name in raw.columns if target is not None and folded(str(name)) == folded(target)}
+    rest = raw.drop(columns=[name for name in named.values() if name is not None and name not in kept])
     return table.join(rest[[name for name in rest.columns if name not in table]])
 
 
@@ -173,6 +186,16 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, i
         control = others
     elif not case and (control or present == ["1"]) and len(others) == 1:
         case = others
+    if (
+        not case
+        and not control
+        and len(present) > MANY
+        and pd.to_numeric(pd.Series(present), errors="coerce").notna().all()
+    ):
+        raise UsageError(
+            f"column {values.name!r} of {path} holds {len(present)} different numbers, so it is no diagnosis; to predict "
+            f"that number, name it as the target: target: {values.name} in the study file, or --target {values.name}"
+        )
     if set(case) & set(control) or (set(present) - {*case, *control} and not (case and control)):
         raise UsageError(
             f"column {values.name!r} of {path} holds {listed(present, limit=10)}; say which is the condition and which "

@@ -37,6 +37,6 @@ def read(path: Path, request: Request) -> Cohort:
     if request.roi_set not in (None, cohort.atlas.name):
         raise UsageError(f"{path} holds regions of {cohort.atlas.name!r}, not of {request.roi_set!r}")
     unlabelled = cohort.table["label"].isna().to_numpy()
-    if request.require_label and unlabelled.any():
+    if request.require_label and request.target is None and unlabelled.any():
         cohort = cohort.exclude(unlabelled, ["no label"] * int(unlabelled.sum()))
     return cohort

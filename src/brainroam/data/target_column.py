@@ -1,0 +1,180 @@
+"""A column of the table as the target: its kind, its values, and who has none.
+
+Whoever has no value is left out with the reason. Codes such as -9999 stand for unknown where they lie beyond all other
+values. The column itself leaves the table, so that no method reads it as a covariate; the diagnosis stays in a column
+of that name.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.classes import is_control, two_classes
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers.values import SENTINELS, folded, is_empty, one_spelling
+from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO, Target, TargetRequest
+from brainroam.errors import DataError, UsageError, counted, listed, unknown
+
+FEW = 10  # different numbers up to which a column may as well hold classes or steps of an order
+MOST_CLASSES = 20
+PROMISED = ("age", "sex", "mean_fd", "tr")  # columns that every table of people has
+
+
+def guess_kind(values: pd.Series) -> str:
+    """What the values of a column are, as text; nothing where numbers are so few that only people can know.
+
+    >>> guess_kind(pd.Series(["1.5", "2", *map(str, range(20))])), guess_kind(pd.Series(["ASD", "TD", "", "ADHD"]))
+    ('number', 'classes')
+    >>> guess_kind(pd.Series(["1", "2", "3"]))
+    ''
+    """
+    known = one_spelling(values)[~is_empty(values)]
+    numbers = pd.to_numeric(known, errors="coerce")
+    if numbers.notna().all():
+        distinct = set(numbers) - set(map(float, SENTINELS))
+        return TWO if len(distinct) == 2 else NUMBER if len(distinct) > FEW else ""
+    return TWO if known.nunique() == 2 else CLASSES
+
+
+def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, require_label: bool = True) -> Cohort:
+    """The cohort with a column of its table as what is predicted.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    asked : str, mapping or TargetRequest
+        The column, and where the values do not show it the kind: see `TargetRequest.of`.
+    require_label : bool
+        Leave out who has no value; False keeps them, for prediction.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = with_target(brainroam.make_cohort(n_sites=2, n_per_site=30, n_rois=8), "age:log")
+    >>> cohort.target, cohort.covariate_names, cohort.targets.shape
+    (Target(name='age', kind='number', classes=(), transform='log'), ('sex',), (60,))
+    """
+    request = TargetRequest.of(asked)
+    table = cohort.table
+    column = _find(table, request.column)
+    if column is None and not require_label:
+        table["label"] = np.nan
+        return cohort.predicting(Target(request.column, request.kind or NUMBER, (), request.transform), table)
+    if column is None:
+        offered = [name for name in table if name not in ("subject", "site", "label", "n_timepoints")]
+        raise unknown("column to predict", request.column, offered)
+    text = _as_text(table[column])
+    kind = request.kind or guess_kind(text)
+    if not kind:
+        distinct = sorted(set(one_spelling(text)[~is_empty(text)]))
+        raise UsageError(
+            f"the target {column!r} holds {len(distinct)} different numbers ({listed(distinct, FEW)}): say whether it "
+            f"is a number, ordered or classes, as in --target {column}:number"
+        )
+    target, label, reason = _read(Target(column, kind, (), request.transform), text, table, request.case)
+    same = _same_columns(table, column, label)
+    target = replace(target, name=next((name for name in PROMISED if name in same), column))
+    for name in set(same) & set(cohort.covariate_names):
+        warnings.warn(f"{name} is what is predicted, so it is no covariate of this study", stacklevel=2)
+    table = table.assign(label=label).drop(columns=[name for name in same if name not in PROMISED])
+    table = table.assign(**{name: np.nan for name in same if name in PROMISED})
+    if column != "label" and "diagnosis" not in table:
+        table["diagnosis"] = cohort.table["label"]
+    predicting = cohort.predicting(target, table)
+    unknown_value = label.isna().to_numpy()
+    if require_label and unknown_value.any():
+        predicting = predicting.exclude(unknown_value, reason[unknown_value].tolist())
+    if len(np.unique(predicting.table["label"].dropna())) < 2 and require_label:
+        raise DataError(f"the target {column!r} is the same for everybody; there is nothing to predict")
+    return predicting
+
+
+def _find(table: pd.DataFrame, asked: str) -> str | None:
+    by_word = {folded(str(name)): str(name) for name in reversed(table.columns)}
+    found = asked if asked in table else by_word.get(folded(asked))
+    if found in ("subject", "site", "n_timepoints", "person", "group"):
+        raise UsageError(f"{found!r} cannot be the target: it is no property of a person that edges could tell")
+    return found
+
+
+def _same_columns(table: pd.DataFrame, column: str, label: pd.Series) -> list[str]:
+    """The column itself, and others with the same numbers, as ``age`` beside ``AGE_AT_SCAN``."""
+    known = label.notna()
+    others = [
+        str(name)
+        for name in table.select_dtypes("number")
+        if name not in ("label", "n_timepoints", column)
+        and known.any()
+        and np.allclose(table[name][known], label[known])
+    ]
+    return [name for name in (column, *others) if name != "label"]
+
+
+def _as_text(values: pd.Series) -> pd.Series:
+    """Cells as people write them, empty where nothing is known."""
+    return values.astype(object).where(values.notna(), "").astype(str).str.strip()
+
+
+def _read(target: Target, text: pd.Series, table: pd.DataFrame, case: str) -> tuple[Target, pd.Series, pd.Series]:
+    """The target with its classes, the label of each person (NaN where unknown), and why it is unknown."""
+    empty = is_empty(text)
+    reason = pd.Series(f"no value of the target {target.name}", index=text.index)
+    if target.kind == NUMBER:
+        label = pd.to_numeric(text.where(~empty), errors="coerce").astype(float)
+        strange = label.isna() & ~empty
+        if strange.any():
+            raise DataError(
+                f"the target {target.name!r} is no number for {listed(table.loc[strange, 'subject'])}: "
+                f"{listed(text[strange].unique())}; correct it, leave it empty, or say --target {target.name}:classes"
+            )
+        code = _codes_of_unknown(label)
+        reason = reason.where(~code, f"the target {target.name} is " + text + ", a code for unknown")
+        label = label.mask(code)
+        if target.transform == "log" and (label <= 0).any():
+            who = listed(table.loc[label <= 0, "subject"])
+            raise DataError(f"the target {target.name!r} has no logarithm for {who}: it must be larger than 0")
+        return target, label, reason
+    words = one_spelling(text)
+    words = words.where(~_codes_of_unknown(pd.to_numeric(words, errors="coerce")), "")
+    empty = is_empty(words)
+    if target.is_two_classes:
+        try:
+            order, coded = two_classes(words[~empty].to_numpy(), case or None)
+        except DataError as error:
+            values = listed(sorted(set(words[~empty])))
+            raise UsageError(
+                f"the target {target.name!r} holds {values}: say which is the condition, as in "
+                f"--target {target.name}:case={words[~empty].iloc[0]}"
+            ) from error
+        label = pd.Series(np.nan, index=text.index)
+        label[~empty] = coded
+        return replace(target, classes=tuple(map(str, order))), label, reason
+    names = _class_names(words[~empty], target)
+    return replace(target, classes=names), words.map({name: float(k) for k, name in enumerate(names)}), reason
+
+
+def _class_names(words: pd.Series, target: Target) -> tuple[str, ...]:
+    """The classes: ordered as numbers or by name, controls first."""
+    present = sorted(words.unique())
+    numbers = pd.to_numeric(pd.Series(present), errors="coerce")
+    if len(present) < 3 or len(present) > MOST_CLASSES:
+        raise DataError(f"the target {target.name!r} has {counted(len(present), 'class', 'classes')}: 3 to 20 can be")
+    if numbers.notna().all():
+        return tuple(name for _, name in sorted(zip(numbers, present, strict=True)))
+    if target.kind == ORDERED:
+        raise DataError(f"the target {target.name!r} holds words ({listed(present)}), whose order cannot be known")
+    return tuple(sorted(present, key=lambda name: (not is_control(name), name)))
+
+
+def _codes_of_unknown(values: pd.Series) -> pd.Series:
+    """Which numbers are codes such as -9999: they lie beyond all values that are none, by more than these span."""
+    code = values.isin(SENTINELS)
+    others = values[~code].dropna()
+    if not code.any() or others.empty:
+        return code
+    low, high = others.min(), others.max()
+    span = max(high - low, 1e-12)
+    return code & ((values < low - span) | (values > high + span))

@@ -1,0 +1,89 @@
+"""Any column as the target: its kind, who has none, and that nothing tells it to a method that scores."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import brainroam
+from brainroam.data.target import Target, TargetRequest
+from brainroam.data.target_column import guess_kind, with_target
+from brainroam.errors import DataError, UsageError
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    made = brainroam.make_cohort(n_sites=3, n_per_site=20, n_rois=8)
+    rng = np.random.default_rng(0)
+    iq = rng.normal(100, 15, 60).round()
+    iq[3] = -9999
+    columns = {"iq": iq, "viq": iq + rng.normal(0, 3, 60), "stage": rng.integers(0, 4, 60), "note": "x"}
+    group = np.array(["HC", "MDD", "SCZ"])[rng.integers(0, 3, 60)]
+    return made.with_columns(pd.DataFrame({**columns, "group_name": group}))
+
+
+def test_a_number_leaves_the_table_and_codes_for_unknown_are_left_out_with_the_reason(cohort):
+    found = with_target(cohort, "IQ")
+    assert found.target == Target("iq", "number", ())
+    assert "iq" not in found.table and len(found) == 59
+    assert "-9999" in found.excluded["reason"].iloc[0]
+    assert (found.targets == found.table["label"]).all()
+
+
+def test_age_as_the_target_is_no_covariate_and_says_so(cohort):
+    with pytest.warns(UserWarning, match="age"):
+        found = with_target(cohort, "age:log")
+    assert found.covariate_names == ("sex",)
+    assert np.allclose(np.exp(found.targets), cohort.table["age"])
+    with pytest.raises(UsageError, match="target"):
+        found.covariates(["age"])
+
+
+def test_hiding_labels_hides_the_target_and_what_is_nearly_the_target(cohort):
+    hidden = with_target(cohort, "iq").without_labels()
+    assert hidden.table[["label", "viq"]].isna().all(axis=None)
+    assert hidden.table["age"].notna().all()
+
+
+def test_few_numbers_have_to_be_named_and_words_are_classes(cohort):
+    with pytest.raises(UsageError, match="stage"):
+        with_target(cohort, "stage")
+    assert with_target(cohort, "stage:ordered").target.classes == ("0", "1", "2", "3")
+    assert with_target(cohort, "group_name").target == Target("group_name", "classes", ("HC", "MDD", "SCZ"))
+    assert guess_kind(pd.Series(["0", "1", "1"])) == "two classes"
+
+
+def test_what_cannot_be_a_target_is_refused(cohort):
+    with pytest.raises(UsageError, match="column"):
+        with_target(cohort, "iqq")
+    with pytest.raises(DataError, match="logarithm"):
+        with_target(cohort.with_columns(pd.DataFrame({"iq": np.arange(60) - 5.0})), "iq:log")
+    with pytest.raises(UsageError, match="transform"):
+        TargetRequest.of({"column": "stage", "kind": "classes", "transform": "log"})
+    with pytest.raises(DataError, match="everybody"):
+        with_target(cohort.with_columns(pd.DataFrame({"iq": np.full(60, 7.5)})), "iq:number")
+
+
+def test_a_method_for_two_classes_is_refused_in_one_sentence(cohort):
+    with pytest.raises(DataError, match="iq"):
+        _ = with_target(cohort, "iq").labels
+
+
+def test_a_cohort_keeps_its_target_on_disk_and_in_subsets(cohort, tmp_path):
+    found = with_target(cohort, "iq")
+    again = brainroam.load_cohort(found.save(tmp_path / "c.npz"))
+    assert again.target == found.target and again.manifest_hash == found.manifest_hash
+    assert found.subset([1, 2]).target == found.target
+    assert found.manifest_hash != cohort.manifest_hash
+
+
+def test_a_score_named_as_the_diagnosis_says_how_to_predict_it(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = ["participant_id\tsite\tFIQ\tdx"]
+    for i in range(30):
+        rows.append(f"p{i:02d}\t{'AB'[i % 2]}\t{80 + i}\t{('HC', 'MDD', 'BD')[i % 3]}")
+        np.save(tmp_path / f"p{i:02d}.npy", rng.normal(size=(20, 4)))
+    (tmp_path / "participants.tsv").write_text("\n".join(rows))
+    with pytest.raises(UsageError, match="--target FIQ"):
+        brainroam.load_cohort(tmp_path, label_col="FIQ")
+    assert brainroam.load_cohort(tmp_path, target="FIQ").target.kind == "number"
+    assert brainroam.load_cohort(tmp_path, target="dx").target.classes == ("HC", "BD", "MDD")
