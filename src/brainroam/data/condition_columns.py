@@ -62,7 +62,7 @@ def _reason(table: pd.DataFrame, name: str) -> str:
 
 
 def _nearly(table: pd.DataFrame, name: str, target: Target) -> str:
-    """That a numeric column is nearly the target: correlated with it within sites as strongly as two halves of a test."""
+    """That a numeric column is nearly the target: within sites they correlate like two halves of a test."""
     if name in USUAL or not pd.api.types.is_numeric_dtype(table[name]):
         return ""
     known = table[[name, "label", "site"]].dropna()

@@ -53,7 +53,8 @@ def validated_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLA
         people = listed(table.loc[strange, "subject"])
         raise DataError(
             f"labels must be 1 (condition) or 0 (control); {people} have "
-            f"{listed(table.loc[strange, 'label'].unique())}; to predict a number or several classes, name the column as the target"
+            f"{listed(table.loc[strange, 'label'].unique())}; "
+            "to predict a number or several classes, name the column as the target"
         )
     if strange.any() and target.classes:
         raise DataError(f"labels must be codes of the {len(target.classes)} classes of {target.name!r}")
