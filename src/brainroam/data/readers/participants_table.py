@@ -194,7 +194,7 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, i
     ):
         raise UsageError(
             f"column {values.name!r} of {path} holds {len(present)} different numbers, so it is no diagnosis; to "
-            f"predict that number, name it as the target: target: {values.name} in the study file, or --target {values.name}"
+            f"predict it, write target: {values.name} into the study file, or --target {values.name}"
         )
     if set(case) & set(control) or (set(present) - {*case, *control} and not (case and control)):
         raise UsageError(
