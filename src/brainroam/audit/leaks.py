@@ -71,8 +71,8 @@ class _Leaks:
         rng = np.random.default_rng([self.seed, 1])
         alone = rng.choice(len(self.test), min(N_ALONE, len(self.test)), replace=False)
         groups = [self.test, *(self.test[[i]] for i in alone)]
-        given = {"covariates": self.cohort.covariate_names, "target": self.cohort.target}
-        same = Cohort(self.cohort.series, self.cohort.table, self.cohort.atlas, **given)
+        whole = self.cohort
+        same = Cohort(whole.series, whole.table, whole.atlas, covariates=whole.covariate_names, target=whole.target)
         first, again = self.run(in_turn, same, [(self.train, groups)] * 2, self.seed)
         yield self._reproducible(first, again)
         yield self._single_subject(first, alone)

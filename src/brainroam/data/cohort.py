@@ -468,8 +468,8 @@ class Cohort:
         table = pd.concat([self._table, other._table], ignore_index=True)
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
         series = self._series + other._series
-        known = {"covariates": self._covariates, "prepared": self._prepared, "target": self._target}
-        return Cohort(series, table, self.atlas, excluded, **known)
+        known = self._covariates, self._prepared, self._target
+        return Cohort(series, table, self.atlas, excluded, None, *known)
 
     def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
         """A cohort of these people that shares its arrays with this one and is not validated again."""
