@@ -124,3 +124,29 @@ def test_an_image_of_more_voxels_than_any_brain_is_refused_before_it_is_unpacked
     monkeypatch.setattr("nibabel.arrayproxy.ArrayProxy.__getitem__", None)
     result = CliRunner().invoke(app, ["atlas", str(labels)])
     assert result.exit_code == 1 and "voxels" in result.output
+
+
+def test_atlases_are_told_by_the_names_of_their_regions():
+    from brainroam.data.atlas.families import DESIKAN_LOBES, GORDON_NETWORKS
+    from brainroam.data.atlas.known import recognised
+
+    gordon = [f"{k + 1}_{'LR'[k > 160]}_{GORDON_NETWORKS[k % 13]}" for k in range(333)]
+    deep = [f"{name}_{side}" for name in "ACCUMBENS AMYGDALA CAUDATE CEREBELLUM".split() for side in ("LEFT", "RIGHT")]
+    assert recognised(gordon).name == "gordon333"
+    whole = recognised([*gordon, *deep, "BRAIN_STEM"])
+    assert (whole.name, whole.networks[1], whole.networks[-1]) == ("gordon333+9", "SMhand", "subcortical")
+    assert recognised(gordon[:300]) is None
+    assert recognised([f"{side}_a{k}_ROI" for side in "LR" for k in range(180)]).name == "glasser360"
+    desikan = recognised([f"{name}_{side}" for name in DESIKAN_LOBES for side in ("left", "right")])
+    assert desikan.name == "desikan68" and parts_of(desikan).kind == "lobe"
+
+
+def test_a_table_as_gordon_distributes_it(tmp_path):
+    rows = [
+        {"ParcelID": 1, "Hem": "L", "Centroid (MNI)": "-11.2 -52.4 36.5", "Community": "Default"},
+        {"ParcelID": 2, "Hem": "L", "Centroid (MNI)": "-18.8 -48.7 65", "Community": "SMhand"},
+    ]
+    pd.DataFrame(rows).to_excel(tmp_path / "Parcels.xlsx", index=False)
+    atlas = load_atlas(tmp_path / "Parcels.xlsx")
+    assert atlas.labels == ("1", "2") and atlas.networks == ("Default", "SMhand")
+    assert atlas.coords.tolist() == [[-11.2, -52.4, 36.5], [-18.8, -48.7, 65]]

@@ -26,6 +26,8 @@ CITATIONS = {
     "cc200": "Craddock et al. (2012) Human Brain Mapping 33:1914-1928",
 }
 SHIPPED = {"aal": 116, "cc200": 200}
+#: Columns of the tables that atlases are distributed with, and what they are here.
+ALSO_CALLED = {"label": "name", "ParcelID": "name", "network_label": "network", "Community": "network"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +92,10 @@ def anonymous_atlas(n_rois: int, labels: Sequence[str] | None = None) -> Atlas:
 def load_atlas(source: str | Path | Atlas) -> Atlas:
     """Load a known atlas by name or a user's table by path.
 
-    A user's table is a CSV or TSV with one row per region in column order: a ``name`` column and, optionally,
-    ``x``, ``y``, ``z`` in MNI millimetres and ``network``. `brainroam atlas` makes one of a label image.
+    A user's table is a CSV, TSV or xlsx with one row per region in column order: a ``name`` column and, optionally,
+    ``x``, ``y``, ``z`` in MNI millimetres and ``network``. `brainroam atlas` makes one of a label image. The tables of
+    Gordon's parcels (``ParcelID``, ``Community``, ``Centroid (MNI)``) and of XCP-D (``label``, ``network_label``) are
+    read as they are.
 
     >>> aal = load_atlas("aal")
     >>> len(aal), aal.labels[0]
@@ -113,20 +117,32 @@ def load_atlas(source: str | Path | Atlas) -> Atlas:
         raise UsageError(
             f"atlas {str(source)!r} is neither known ({', '.join(SHIPPED)}, schaefer100 to schaefer1000, "
             "schaefer100-17 to schaefer1000-17, power264, dosenbach160, seitzman300) nor a file; "
-            "give the path of a CSV or TSV with a 'name' column and optionally x, y, z and network"
+            "give the path of a CSV, TSV or xlsx with a 'name' column and optionally x, y, z and network (Gordon, "
+            "Glasser, Brainnetome, Destrieux and Desikan regions are known by such names, also in the headers of files)"
         )
     return _read_table(path, path.stem.removesuffix("_dseg").removeprefix("atlas-"), "")
 
 
+def _cells(path: Path) -> pd.DataFrame:
+    if path.suffix.lower() == ".xlsx":
+        return pd.read_excel(path, dtype={"name": str}, keep_default_na=False)
+    separator = "\t" if path.suffix == ".tsv" else ","
+    return pd.read_csv(path, sep=separator, dtype={"name": str}, keep_default_na=False)  # "NA" names a region
+
+
 def _read_table(path: Path, name: str, citation: str) -> Atlas:
+    from brainroam.data.atlas.families import family_of
+
     try:
-        separator = "\t" if path.suffix == ".tsv" else ","
-        table = pd.read_csv(path, sep=separator, dtype={"name": str}, keep_default_na=False)  # "NA" names a region
+        table = _cells(path)
     except (ValueError, OSError) as error:
         raise DataError(f"atlas table {path} cannot be read: {error}") from error
+    table = table.rename(columns={old: new for old, new in ALSO_CALLED.items() if old in table and new not in table})
     if "name" not in table or table["name"].eq("").any():
         raise DataError(f"atlas table {path} needs a 'name' column without gaps; it has {', '.join(table.columns)}")
     coords = None
+    if "Centroid (MNI)" in table:
+        table[["x", "y", "z"]] = table["Centroid (MNI)"].str.split(expand=True)
     if {"x", "y", "z"} <= set(table.columns):
         try:
             coords = table[["x", "y", "z"]].to_numpy(dtype=float)
@@ -134,4 +150,8 @@ def _read_table(path: Path, name: str, citation: str) -> Atlas:
             raise DataError(f"atlas table {path} has non-numeric coordinates: {error}") from error
         coords.setflags(write=False)
     networks = tuple(table["network"].astype(str)) if "network" in table else None
-    return Atlas(name, tuple(table["name"]), coords, citation, networks)
+    labels = tuple(table["name"].astype(str))
+    family = None if citation else family_of(labels)
+    if family is not None:
+        return Atlas(family.name, labels, coords, family.citation, networks or family.networks)
+    return Atlas(name, labels, coords, citation, networks)

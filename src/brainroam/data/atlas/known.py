@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import SHIPPED, Atlas, load_atlas
+from brainroam.data.atlas.families import family_of
 
 SCHAEFER = "Schaefer et al. (2018) Cerebral Cortex 28:3095-3114"
 SPHERES = {
@@ -74,7 +75,8 @@ def known(name: str) -> Atlas:
 def recognised(labels: Sequence[str]) -> Atlas | None:
     """The known atlas whose regions a header names, all of them in any order; the atlas comes back in that order.
 
-    A part of AAL, such as its 90 regions without the cerebellum, is recognised too.
+    A part of AAL, such as its 90 regions without the cerebellum, is recognised too, and so are the atlases of
+    `families`, without centres.
 
     >>> recognised(["LH_Vis_1", "ROI_2"]) is None
     True
@@ -87,7 +89,7 @@ def recognised(labels: Sequence[str]) -> Atlas | None:
         place = {_plain(label): k for k, label in enumerate(atlas.labels)}
         if len(set(wanted)) == len(wanted) > 1 and set(wanted) <= set(place):
             return _in_order(atlas, [place[label] for label in wanted])
-    return None
+    return family_of(labels)
 
 
 def _plain(label: str) -> str:

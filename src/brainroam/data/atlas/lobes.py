@@ -43,7 +43,8 @@ def parts_of(atlas: Atlas) -> Parts | None:
     ('Vis', 'SomMot', 'DorsAttn', 'SalVentAttn', 'Limbic', 'Cont', 'Default')
     """
     if atlas.networks is not None:
-        return Parts("network", tuple(dict.fromkeys(atlas.networks)), list(atlas.networks))
+        names = tuple(dict.fromkeys(atlas.networks))
+        return Parts("lobe" if set(names) <= set(LOBES) else "network", names, list(atlas.networks))
     lobes = lobes_of(atlas)
     return None if lobes is None else Parts("lobe", LOBES, lobes)
 
