@@ -131,7 +131,9 @@ def test_atlases_are_told_by_the_names_of_their_regions():
     from brainroam.data.atlas.known import recognised
 
     gordon = [f"{k + 1}_{'LR'[k > 160]}_{GORDON_NETWORKS[k % 13]}" for k in range(333)]
-    deep = [f"{name}_{side}" for name in "ACCUMBENS AMYGDALA CAUDATE CEREBELLUM".split() for side in ("LEFT", "RIGHT")]
+    deep = [
+        f"{name}_{side}" for name in ["ACCUMBENS", "AMYGDALA", "CAUDATE", "CEREBELLUM"] for side in ("LEFT", "RIGHT")
+    ]
     assert recognised(gordon).name == "gordon333"
     whole = recognised([*gordon, *deep, "BRAIN_STEM"])
     assert (whole.name, whole.networks[1], whole.networks[-1]) == ("gordon333+9", "SMhand", "subcortical")

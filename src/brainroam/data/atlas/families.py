@@ -11,10 +11,21 @@ from dataclasses import dataclass
 
 from brainroam.data.atlas import Atlas
 
-GORDON_NETWORKS = (
-    "Default SMhand SMmouth Visual FrontoParietal Auditory None CinguloParietal RetrosplenialTemporal CinguloOperc "
-    "VentralAttn Salience DorsalAttn"
-).split()
+GORDON_NETWORKS = [
+    "Default",
+    "SMhand",
+    "SMmouth",
+    "Visual",
+    "FrontoParietal",
+    "Auditory",
+    "None",
+    "CinguloParietal",
+    "RetrosplenialTemporal",
+    "CinguloOperc",
+    "VentralAttn",
+    "Salience",
+    "DorsalAttn",
+]
 SUBCORTICAL = re.compile(
     r"accumbens|amygdala|brain.?stem|caudate|cerebellum|diencephalon|ventraldc|hippocampus|pallidum|putamen|thalamus"
 )
@@ -28,19 +39,40 @@ BRAINNETOME_LOBES = {
 }
 DESIKAN_LOBES = {
     **dict.fromkeys(
-        "superiorfrontal rostralmiddlefrontal caudalmiddlefrontal parsopercularis parstriangularis parsorbitalis "
-        "lateralorbitofrontal medialorbitofrontal precentral paracentral frontalpole".split(),
+        [
+            "superiorfrontal",
+            "rostralmiddlefrontal",
+            "caudalmiddlefrontal",
+            "parsopercularis",
+            "parstriangularis",
+            "parsorbitalis",
+            "lateralorbitofrontal",
+            "medialorbitofrontal",
+            "precentral",
+            "paracentral",
+            "frontalpole",
+        ],
         "frontal",
     ),
-    **dict.fromkeys("superiorparietal inferiorparietal supramarginal postcentral precuneus".split(), "parietal"),
+    **dict.fromkeys(["superiorparietal", "inferiorparietal", "supramarginal", "postcentral", "precuneus"], "parietal"),
     **dict.fromkeys(
-        "superiortemporal middletemporal inferiortemporal bankssts fusiform transversetemporal entorhinal temporalpole "
-        "parahippocampal".split(),
+        [
+            "superiortemporal",
+            "middletemporal",
+            "inferiortemporal",
+            "bankssts",
+            "fusiform",
+            "transversetemporal",
+            "entorhinal",
+            "temporalpole",
+            "parahippocampal",
+        ],
         "temporal",
     ),
-    **dict.fromkeys("lateraloccipital lingual cuneus pericalcarine".split(), "occipital"),
+    **dict.fromkeys(["lateraloccipital", "lingual", "cuneus", "pericalcarine"], "occipital"),
     **dict.fromkeys(
-        "rostralanteriorcingulate caudalanteriorcingulate posteriorcingulate isthmuscingulate insula".split(), "limbic"
+        ["rostralanteriorcingulate", "caudalanteriorcingulate", "posteriorcingulate", "isthmuscingulate", "insula"],
+        "limbic",
     ),
 }
 DESTRIEUX = re.compile(r"(g|s|g_and_s|lat_fis|pole)_.+")
