@@ -89,6 +89,12 @@ def _bounded(item: pytest.Item) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without figures, for tests of their words: drawing is most of the time that a report takes."""
+    monkeypatch.setattr("brainroam.report.figures._drawn", lambda *_: ("", 1.0))
+
+
 @pytest.fixture(scope="session")
 def abide_root() -> Path:
     """The ABIDE tree as nilearn lays it out, unpacked into the machine's temporary folder on first use."""

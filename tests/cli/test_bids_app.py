@@ -35,6 +35,7 @@ def called(*words):
     return CliRunner().invoke(app, routed(list(map(str, words))))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_levels_lead_from_volumes_to_the_report(tree, tmp_path):
     atlas = ["--atlas", tree / "labels.nii.gz", "--names", tree / "names.csv"]
     out = tmp_path / "out"

@@ -261,6 +261,7 @@ def test_fetch_says_where_it_put_the_data_or_why_not(monkeypatch, tmp_path):
     assert (result.exit_code, result.stderr) == (1, "error: ABIDE could not be fetched; by hand: ...\n")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_demo_shows_a_check_and_saves_a_cohort_that_check_reads(tmp_path):
     result = run("demo", "--out", tmp_path / "new" / "demo")
     assert result.exit_code == 0, result.output

@@ -43,6 +43,7 @@ def test_three_rounds_end_in_scores_and_a_report(folder, outputs):
     assert "What do the hospitals say together?" in (folder / "POOL" / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_model_predicts_explains_and_is_reported(folder, outputs):
     new = folder / "D.npz"
     result = run("predict", folder / "POOL" / "model", new, "--out", folder / "p.csv")

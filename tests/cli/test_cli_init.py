@@ -237,6 +237,7 @@ def test_all_mistakes_at_once_and_paths_from_the_file(tmp_path, monkeypatch):
     assert run("run", tmp_path / "none.yaml").exit_code == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_failed_method_does_not_stop_the_report(tmp_path):
     file = tmp_path / "study.yaml"
     file.write_text(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 from brainroam.cli import app
@@ -16,6 +17,7 @@ def run(*arguments):
     return done
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_study_reads_every_file_once_and_leaves_out_who_lacks_signal(tmp_path, monkeypatch):
     cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=10, seed=1)
     for x, subject in zip(cohort.series, cohort.table["subject"], strict=True):
@@ -24,6 +26,7 @@ def test_a_study_reads_every_file_once_and_leaves_out_who_lacks_signal(tmp_path,
     people[["participant_id", "site", "diagnosis"]].to_csv(tmp_path / "participants.tsv", sep="\t", index=False)
     (tmp_path / "study.yaml").write_text("data: .\nmethods: [fc-ridge, majority]\ntuning: fast\n")
     read, original = [], locate.read_series
+    monkeypatch.setattr("brainroam.cli.run._short_audit", lambda *_: "")
     monkeypatch.setattr(locate, "read_series", lambda path, *a: read.append(path.stem) or original(path, *a))
 
     run("run", tmp_path / "study.yaml")
@@ -51,8 +54,10 @@ def test_a_report_that_is_not_of_this_study_is_not_overwritten(tmp_path):
     assert (tmp_path / "victim" / "report.html").read_text() == "somebody else's"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_method_taken_out_of_the_study_file_is_not_missed(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["brainroam", "run", "study.yaml"])
+    monkeypatch.setattr("brainroam.cli.run._short_audit", lambda *_: "")
     study = small_study(tmp_path, "majority, fc-ridge")
     with monkeypatch.context() as failing:
         failing.setattr("brainroam.methods.edge_ridge.EdgeRidge.fit", None)

@@ -78,6 +78,7 @@ def test_halves_are_printed_kept_and_compared(tmp_path):
     assert both.exit_code != 0 and "halves are made of sites" in both.output
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_family_whoever_prints_it(finished):
     out, _ = finished
     text = "Holm over 1 comparison: fc-ridge against each other method (leave-one-site-out)"

@@ -36,6 +36,7 @@ def test_compare_pairs_the_people_both_have(folders):
     assert methods["before: fc-ridge"] == pytest.approx(mean)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_report_of_two_folders(folders, tmp_path):
     page = brainroam.report([folders / "before" / "runs", folders / "after" / "runs"], tmp_path / "r.html")
     html = page.read_text(encoding="utf-8")

@@ -47,6 +47,7 @@ def page_of(cohort, methods, folder, tmp_path):
     return " ".join(report(folder, tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").split())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_methods_text_says_what_was_removed_and_nothing_else(cohort, tmp_path):
     table = cohort.table[["sex"]].astype(float) * np.nan
     without_sex = cohort.with_columns(table).using(["age", "sex", "mean_fd"])
@@ -88,6 +89,7 @@ def test_a_column_that_cannot_be_a_covariate_is_said_once(cohort, tmp_path):
     assert shown.exit_code == 1 and " ".join(shown.output.split()).count("'visit' is a date") == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_methods_text_names_those_that_use_none(cohort, tmp_path):
     page = page_of(cohort, ["confounds", "fc-ridge", "ensemble[covariates=[]]"], tmp_path / "a", tmp_path)
     assert "ensemble[covariates=[]] and fc-ridge used no covariates" in page and "projected" not in page

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import brainroam
 from brainroam.report.sections.notes import causes_of
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_says_once_what_fits_could_not_estimate(tmp_path):
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8, seed=3)
     site, sex, age = cohort.table["site"], cohort.table["sex"].copy(), cohort.table["age"].copy()

@@ -83,7 +83,7 @@ def test_aucs_are_those_of_the_predictions(full_report, full_runs):
 
 def test_ablations_and_sweeps_stand_apart(full_report):
     page = parse(full_report)
-    assert sorted(rows_of(page, "methods")["Method"]) == ["ensemble", "confounds", "core", "fc-ridge"]
+    assert sorted(rows_of(page, "methods")["Method"]) == ["confounds", "core", "ensemble", "fc-ridge"]
     assert sorted(rows_of(page, "ablation")["Method"]) == ["core-no-cd", "core-no-pg", "core-no-sg", "core-tp"]
     assert page.xpath("//figure[@id='figure-sweep-budget']") and page.xpath("//figure[@id='figure-sweep-window']")
     assert "site-only" in rows_of(page, "methods-cv")["Method"].tolist()
@@ -160,6 +160,7 @@ def copy_of(runs, tmp_path):
     return shutil.copytree(runs, tmp_path / "runs")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_audit_is_shown(hostile_runs, tmp_path):
     runs = copy_of(hostile_runs, tmp_path)
     study = json.loads((runs / "study.json").read_text())
@@ -182,6 +183,7 @@ def test_the_audit_is_shown(hostile_runs, tmp_path):
             brainroam.report(runs, tmp_path / "r.html")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_missing_and_failed_runs_are_admitted(full_runs, tmp_path):
     runs = copy_of(full_runs, tmp_path)
     gone, *_ = (
@@ -195,6 +197,7 @@ def test_missing_and_failed_runs_are_admitted(full_runs, tmp_path):
     assert "fc-ridge has no result at" in text_of(page, "comparison")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_folds_alone_say_nothing_about_the_next_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8)
     runs = pretend(tmp_path / "runs", cohort, ["fc-ridge", "site-only"], protocol="cv", n_splits=3)
@@ -204,6 +207,7 @@ def test_folds_alone_say_nothing_about_the_next_site(tmp_path):
     assert "Nadeau and Bengio" in text_of(page, "comparison")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=10, n_rois=8)
     brainroam.evaluate(cohort, ["fc-ridge", "majority"], "halves", n_repeats=2, tuning="fast", out=tmp_path / "runs")
@@ -217,6 +221,7 @@ def test_halves_of_the_sites_have_a_report_with_a_mean_and_no_next_site(tmp_path
     assert "averaged within each site first" in text_of(page, "methods")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_site_whose_codes_were_swapped_is_doubted(tmp_path):
     cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
     runs = pretend(tmp_path / "runs", cohort, ["fc-ridge"], shift=2.0, swapped=["S04"])
@@ -230,6 +235,7 @@ def concerns_of(page):
     return [" ".join(item.text_content().split()) for item in page.xpath("//aside[@class='concerns']//li/strong")]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_gravest_worries_come_first_and_the_verdict_names_covariates(tmp_path):
     cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
     still = cohort.with_columns(pd.DataFrame({"mean_fd": np.full(len(cohort), np.nan)}))
@@ -245,6 +251,7 @@ def test_the_gravest_worries_come_first_and_the_verdict_names_covariates(tmp_pat
     assert "cannot tell it from covariates alone (confounds)" in bold.text_content()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_method_that_beats_covariates_has_no_worry_about_them(tmp_path):
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=24, n_rois=8, seed=2)
     runs = pretend(tmp_path / "runs", cohort, ["ensemble"], shift=3.0)
@@ -255,6 +262,7 @@ def test_a_method_that_beats_covariates_has_no_worry_about_them(tmp_path):
     assert "it is better than covariates alone (confounds)" in bold.text_content()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_motion_its_section_is_whole_sentences_and_says_what_age_and_sex_leave(tmp_path):
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=20, n_rois=8, seed=2)
     still = cohort.with_columns(pd.DataFrame({"mean_fd": np.full(len(cohort), np.nan)}))
@@ -269,6 +277,7 @@ def test_without_motion_its_section_is_whole_sentences_and_says_what_age_and_sex
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["majority"], tuning="fast", sites=["S01"], out=tmp_path / "runs")
@@ -310,6 +319,7 @@ def test_report_is_a_verb_however_its_package_was_imported():
     subprocess.run([sys.executable, "-c", f"{code}; assert callable(brainroam.report)"], check=True)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_sites_with_one_class_have_no_figures_rather_than_wrong_ones(tmp_path):
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8)
     half = cohort.table["site"].isin(["S01", "S02"]).map({True: "A", False: "B"})

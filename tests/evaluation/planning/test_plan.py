@@ -55,6 +55,7 @@ def test_the_last_point_is_leave_one_site_out():
     assert np.isclose(last, brainroam.compare(results).table["auc"].item())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_answer_the_comparison_and_the_report_shows_the_plan_beside_them(written, tmp_path):
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"], out=tmp_path / "runs")
