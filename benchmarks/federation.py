@@ -67,7 +67,7 @@ def equality(cohort: Cohort, folder: Path) -> None:
     central = TunedMethod(method_info("core"), "default", epochs=0).fit(cohort)
     print(f"one fit in one place: {process_time() - start:.0f} s of processor time", flush=True)
     pooled, _ = load_method(folder / "pool" / "model", cohort)
-    one, other = central.model_.classifier_, pooled.model_.classifier_
+    one, other = central.model_.core_, pooled.model_.core_
     print("the same scaffold:", np.array_equal(one.scaffold_.edges, other.scaffold_.edges), len(one.scaffold_))
     for name, a, b in (
         ("consensus contrast", one.scaffold_.consensus, other.scaffold_.consensus),

@@ -23,8 +23,8 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from brainroam import Cohort, load_cohort
-from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import cohort_edges, edge_pairs
+from brainroam.core.model import CoreModel
 from brainroam.data.atlas.lobes import lobes_of
 from brainroam.methods.core import Core
 from brainroam.methods.registry import method_info
@@ -40,32 +40,32 @@ def members_of(cohort: Cohort, seed: int = 0) -> np.ndarray:
     return mask
 
 
-def residuals_of(clf: CoreClassifier, cohort: Cohort) -> np.ndarray:
+def residuals_of(core: CoreModel, cohort: Cohort) -> np.ndarray:
     """Everybody's residuals as the model itself makes them, without the site's mean over people not in the model."""
-    edges = cohort_edges(cohort, clf.kind, clf.shrinkage, clf.robust)
-    return np.nan_to_num(clf.deconfounder_.transform(edges, covariates=cohort.covariates(["age", "sex"])))
+    edges = cohort_edges(cohort, core.recipe.kind, core.recipe.shrinkage, core.recipe.robust)
+    return np.nan_to_num(core.deconfounder_.transform(edges, covariates=cohort.covariates(["age", "sex"])))
 
 
-def contrast_attack(clf: CoreClassifier, cohort: Cohort) -> Attack:
+def contrast_attack(core: CoreModel, cohort: Cohort) -> Attack:
     """The contrast of a site is a difference of means over its people: a member is part of it, with the sign of y."""
-    residuals, site = residuals_of(clf, cohort), cohort.table["site"].to_numpy()
-    contrast, found = np.nan_to_num(clf.scaffold_.contrast), np.zeros(len(cohort))
-    for row, name in zip(contrast, clf.scaffold_.sites, strict=True):
+    residuals, site = residuals_of(core, cohort), cohort.table["site"].to_numpy()
+    contrast, found = np.nan_to_num(core.scaffold_.contrast), np.zeros(len(cohort))
+    for row, name in zip(contrast, core.scaffold_.sites, strict=True):
         here = site == name
         # What all people of a site share lies along a few directions of the contrast: the site's median answers it.
-        found[here] = residuals[here] @ (row - clf.scaffold_.consensus)
+        found[here] = residuals[here] @ (row - core.scaffold_.consensus)
         found[here] -= np.median(found[here])
         found[here] /= np.linalg.norm(residuals[here], axis=1) * np.linalg.norm(row)
     return "per-site contrasts", found
 
 
-def summary_attacks(clf: CoreClassifier, model: Core, cohort: Cohort) -> Iterator[Attack]:
+def summary_attacks(core: CoreModel, model: Core, cohort: Cohort) -> Iterator[Attack]:
     """What remains in a core model without them: medians over sites, and the weights of the network."""
-    residuals, scaffold = residuals_of(clf, cohort), clf.scaffold_
+    residuals, scaffold = residuals_of(core, cohort), core.scaffold_
     yield "consensus of all edges", residuals @ np.nan_to_num(scaffold.consensus)
     yield "sign consistency of all edges", residuals @ (scaffold.sign_consistency * np.sign(scaffold.consensus))
-    skip = residuals[:, scaffold.edges] * clf.pathways_.orientation / clf.pathways_.scale[:, 0]
-    yield "weights of the linear reading", skip @ clf.pathways_.skip
+    skip = residuals[:, scaffold.edges] * core.pathways_.orientation / core.pathways_.scale[:, 0]
+    yield "weights of the linear reading", skip @ core.pathways_.skip
     yield "scores", model.score(cohort)
 
 
@@ -166,10 +166,10 @@ def main() -> None:
     for name in ("fc-ridge", "ensemble"):
         fitted = method_info(name).make().fit(training)
         report(name, ("scores", fitted.score(cohort)), members, y)
-    core = Core().fit(training)
-    clf = core.classifier_
-    report("core with contrasts", contrast_attack(clf, cohort), members, y)
-    for attack in summary_attacks(clf, core, cohort):
+    method = Core().fit(training)
+    core = method.core_
+    report("core with contrasts", contrast_attack(core, cohort), members, y)
+    for attack in summary_attacks(core, method, cohort):
         report("core as saved", attack, members, y)
 
 

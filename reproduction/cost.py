@@ -54,7 +54,7 @@ def measure(name: str, data: Path, epochs: int) -> Cost:
     info.make(epochs=1, **settings).fit(cohort)  # features of the cohort are computed here, once
     short, _ = _timed(info.make(epochs=1, **settings), cohort)
     long, model = _timed(info.make(epochs=1 + epochs, **settings), cohort)
-    network = model.classifier_.reading_.network if info.self_selecting else model.network_
+    network = model.core_.reading_.network if info.self_selecting else model.network_
     parameters = sum(weights.numel() for weights in network.parameters())
     return Cost(name, parameters, (long - short) / epochs / networks, _peak_megabytes() - before)
 

@@ -30,7 +30,7 @@ import pandas as pd
 import brainroam
 from brainroam.core.auc import auc
 from brainroam.core.choice import Choice
-from brainroam.core.classifier import CoreClassifier
+from brainroam.core.model import CoreModel
 
 EFFECTS = {"1 subtype": (0.6, 1.0), "2 subtypes": (1.0, 1.5), "4 subtypes": (1.4, 2.0), "trait": (1.2, 2.0)}
 GENERATORS: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ TEST_SITES = 4
 SHOWN = ["linear", "network", "core"]
 
 
-class Both(CoreClassifier):
+class Both(CoreModel):
     """CORE that trains its network on all sites also where it is not believed."""
 
     def _finish(self, folds, choice):
@@ -90,8 +90,8 @@ def cell(cases: str, effect: float, sites: int, people: int, seed: int) -> dict[
     )
     unseen = np.isin(cohort.table["site"], cohort.sites[sites:])
     train, test = cohort.subset(~unseen), cohort.subset(unseen)
-    clf = Both(random_state=seed).fit_cohort(train, train.covariates())
-    nodes, site = clf.read_cohort(test, test.covariates()), test.table["site"].to_numpy()
+    clf = Both(seed=seed).fit(train, train.covariates())
+    nodes, site = clf.nodes(test, test.covariates()), test.table["site"].to_numpy()
     choices = {"linear": Choice(0.0), "network": Choice(1.0), "core": clf.decided_}
     scores = {name: replace(clf.reading_, choice=choice).logits(nodes) for name, choice in choices.items()}
     aucs = {

@@ -137,7 +137,6 @@ def test_training_on_a_gpu_scores_within_the_tolerance():
 
     people = make_cohort(n_sites=3, n_per_site=12, n_rois=10)
     settings = {"budget": 2, "hidden": 4, "updates": 6, "skip": "none", "tau_percentile": 50, "eta": 0.6}
-    covariates = people.covariates(["age", "sex"])
-    here, there = (CoreClassifier(**settings, device=where).fit_cohort(people, covariates) for where in ("cpu", "cuda"))
-    scores = [clf.decision_function(people.series, covariates) for clf in (here, there)]
+    here, there = (CoreClassifier(**settings, device=where).fit(people) for where in ("cpu", "cuda"))
+    scores = [clf.decision_function(people) for clf in (here, there)]
     assert np.abs(scores[0] - scores[1]).max() <= 1e-3 * np.ptp(scores[0])

@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from brainroam.methods.explanation_tables import Explanation
 from brainroam.report.brain.figures import connectome_drawing
 from brainroam.report.brain.study_explanations import held_out, runs_of
-from brainroam.report.explanation import Explanation
 from brainroam.report.tables import Column, fixed
 from reproduction.page.content import Block, Listing, Part
 from reproduction.page.data import PaperData

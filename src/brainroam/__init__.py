@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from brainroam.audit.gate import evaluate as evaluate
-    from brainroam.core.classifier import CoreClassifier as CoreClassifier
     from brainroam.core.deconfound import SiteDeconfounder as SiteDeconfounder
     from brainroam.data.cohort import Cohort as Cohort
     from brainroam.data.loading import load_cohort as load_cohort
@@ -21,34 +20,37 @@ if TYPE_CHECKING:
     from brainroam.evaluation.stats.paired import compare_sites as compare_sites
     from brainroam.evaluation.stats.verdict import next_site as next_site
     from brainroam.methods.adapter import EstimatorMethod as EstimatorMethod
-    from brainroam.methods.ensemble import EnsembleClassifier as EnsembleClassifier
-    from brainroam.methods.estimators import load_model as load_model
-    from brainroam.methods.estimators import save_model as save_model
+    from brainroam.methods.site_classifier import CoreClassifier as CoreClassifier
+    from brainroam.methods.site_classifier import EnsembleClassifier as EnsembleClassifier
+    from brainroam.methods.site_classifier import SiteClassifier as SiteClassifier
+    from brainroam.methods.site_classifier import explain as explain
+    from brainroam.methods.site_classifier import load_model as load_model
+    from brainroam.methods.site_classifier import save_model as save_model
     from brainroam.report.build import report as report
-    from brainroam.report.estimators import explain as explain
 
 __version__ = "0.2.0"
 
 _HOME = {
     "Cohort": "data.cohort",
-    "CoreClassifier": "core.classifier",
-    "EnsembleClassifier": "methods.ensemble",
+    "CoreClassifier": "methods.site_classifier",
+    "EnsembleClassifier": "methods.site_classifier",
     "EstimatorMethod": "methods.adapter",
     "LeaveOneInstitutionOut": "evaluation.splits",
     "LeaveOneSiteOut": "evaluation.splits",
+    "SiteClassifier": "methods.site_classifier",
     "SiteDeconfounder": "core.deconfound",
     "SiteHalves": "evaluation.splits",
     "SiteScorer": "evaluation.scorer",
     "compare": "evaluation.runner",
     "compare_sites": "evaluation.stats.paired",
     "evaluate": "audit.gate",
-    "explain": "report.estimators",
+    "explain": "methods.site_classifier",
     "load_cohort": "data.loading",
-    "load_model": "methods.estimators",
+    "load_model": "methods.site_classifier",
     "make_cohort": "data.synthetic",
     "next_site": "evaluation.stats.verdict",
     "report": "report.build",
-    "save_model": "methods.estimators",
+    "save_model": "methods.site_classifier",
 }
 __all__ = list(_HOME)
 

@@ -12,10 +12,10 @@ from brainroam import make_cohort
 from brainroam.cli import app
 from brainroam.data.atlas import load_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.evaluation.external import validate
+from brainroam.evaluation.external import foretold, validate
 from brainroam.methods.core import Core
+from brainroam.methods.explanation_tables import Explanation
 from brainroam.methods.training_sketch import sketch
-from brainroam.report.explanation import Explanation
 from brainroam.utils.model_files import load_model
 
 SETTINGS = ("budget=3", "tau_percentile=60", "hidden=8", "updates=60", "skip=none")
@@ -81,7 +81,7 @@ def test_the_model_says_what_it_is(place):
         "sites": ["S01", "S02", "S03", "S04"],
         "sketch": sketch(Cohort.load(place / "train.npz")),
     }
-    assert header["calibration"].keys() == {"threshold", "slope", "intercept", "prevalence"}
+    assert [site["site"] for site in header["inner_sites"]] == header["training"]["sites"]
     assert header["notice"].startswith("Personal data: ")
 
 
@@ -123,7 +123,8 @@ def test_predictions_for_people_with_a_diagnosis_are_validated(place, tmp_path):
     text, expected = said(result), validate(table).iloc[0]
     assert "10.0% of people are cases, as stated" in text
     assert f"{expected['auc']:.2f} {expected['low']:.2f}-{expected['high']:.2f}" in text
-    told = json.loads((place / "model" / "model.json").read_text())["foretold"]
+    sites = json.loads((place / "model" / "model.json").read_text())["inner_sites"]
+    told = foretold(pd.DataFrame(sites))
     assert f"foretold an AUC of {told['low']:.2f} to {told['high']:.2f}" in text
     unknown = run("predict", place / "model", place / "new.npz", "--out", tmp_path / "p.csv")
     assert "External validation" not in said(unknown) and "label" not in pd.read_csv(tmp_path / "p.csv")
@@ -229,7 +230,7 @@ def test_coordinates_come_from_the_atlas():
         expected = aal.coords[aal.labels.index(row[f"region_{k}"])]
         np.testing.assert_array_equal(row[[f"x_{k}", f"y_{k}", f"z_{k}"]].to_numpy(float), expected)
     pairs = {frozenset(pair) for pair in table[["region_1", "region_2"]].to_numpy().tolist()}
-    assert len(pairs) == len(core.classifier_.scaffold_)
+    assert len(pairs) == len(core.core_.scaffold_)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
-from brainroam import make_cohort
+from brainroam import CoreClassifier, make_cohort
 from brainroam.core.choice import Choice
-from brainroam.core.classifier import CoreClassifier
-from brainroam.core.saving import core_state
+from brainroam.core.model import CoreModel
+from brainroam.core.recipe import PAPER, Recipe
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError, UsageError
 
@@ -46,10 +46,15 @@ def small():
     return make_cohort(n_sites=4, n_per_site=12, n_rois=12, seed=1)
 
 
-def fitted(cohort, y=None, **parameters):
+def fitted(cohort, y=None, random_state=0, **settings):
     table = cohort.table
     labels = cohort.labels if y is None else y
-    return CoreClassifier(**parameters).fit(cohort.series, labels, site=table["site"], covariates=table[Q])
+    clf = CoreClassifier(Recipe(**settings), random_state=random_state)
+    return clf.fit(cohort.series, labels, site=table["site"], covariates=table[Q])
+
+
+def core(clf):
+    return clf.model_.model_.core_
 
 
 def probability(clf, cohort):
@@ -57,7 +62,7 @@ def probability(clf, cohort):
 
 
 def content(clf):
-    return {name: value.tobytes() for name, value in core_state(clf).items()}
+    return {name: value.tobytes() for name, value in clf.model_.state().items()}
 
 
 # --- it finds what is there ------------------------------------------------------------------------------------------
@@ -108,9 +113,9 @@ def test_one_person_is_predicted_as_in_a_batch(model, unseen):
 
 def test_both_readings_are_added_by_the_choice_pathway_by_pathway(model, train, unseen):
     linear, mixed = fitted(train, tau_percentile=90, epochs=0), fitted(train, tau_percentile=90, epochs=0)
-    mixed.set_reading(model.pathways_, Choice(0.3, 0.0, 0.01, 2.0, 0.5), model.reading_.network)
-    mixed.pathways_ = linear.pathways_
-    mixed.reading_ = replace(mixed.reading_, pathways=linear.pathways_)
+    core(mixed).set_reading(model.pathways_, Choice(0.3, 0.0, 0.01, 2.0, 0.5), model.reading_.network)
+    core(mixed).pathways_ = linear.pathways_
+    core(mixed).reading_ = replace(mixed.reading_, pathways=linear.pathways_)
     views = ("decision_function", "pathway_contributions")
     for view in views:
         ours, theirs, found = (getattr(clf, view)(unseen.series, unseen.table[Q]) for clf in (linear, model, mixed))
@@ -143,7 +148,7 @@ def test_a_corrupted_held_out_site_changes_no_byte(cohort, model):
     table.loc[here, "label"] = 1 - table.loc[here, "label"]
     table.loc[here, Q] = 1e6
     spoilt = Cohort(series, table).subset(~here)
-    again = clone(model).fit_cohort(spoilt, spoilt.table[Q])
+    again = clone(model).fit(spoilt.using(Q))
     assert content(again) == content(model)
 
 
@@ -155,15 +160,17 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(small):
 
 def test_sharing_features_and_fits_between_subsets_changes_no_byte(small):
     part = small.select(["S01", "S03", "S04"])
-    shared = CoreClassifier(**SMALL)
-    CoreClassifier(**SMALL).fit_cohort(small, small.table[Q])  # fills what the subsets share
-    shared.fit_cohort(part, part.table[Q])
-    assert content(shared) == content(fitted(part, **SMALL))
+    CoreClassifier(**SMALL).fit(small.using(Q))  # fills what the subsets share
+    assert content(CoreClassifier(**SMALL).fit(part.using(Q))) == content(fitted(part, **SMALL))
 
 
 def test_parameters_round_trip_and_models_clone(model):
     parameters = model.get_params()
     assert CoreClassifier(**parameters).get_params() == parameters
+    literal = replace(PAPER, hidden=8, eta=0.8)
+    assert CoreClassifier("paper", hidden=8, eta=0.8).method_and_settings()[1] == literal.changes()
+    with pytest.raises(ValueError, match="huber_k"):
+        clone(model).set_params(huber_k=2.0)
     copy = clone(model).set_params(eta=0.8, hidden=3)
     assert (copy.eta, copy.hidden) == (0.8, 3)
     assert not hasattr(copy, "reading_")
@@ -177,7 +184,7 @@ def test_labels_may_be_words_and_the_larger_one_is_the_condition(small):
     assert clf.classes_.tolist() == ["control", "patient"]
     np.testing.assert_allclose(probability(clf, small), probability(fitted(small, **SMALL), small))
     assert set(clf.predict(small.series, covariates=small.table[Q])) <= {"control", "patient"}
-    clf.fit_cohort(small, small.table[Q])
+    clf.fit(small.using(Q))
     assert clf.classes_.tolist() == [0, 1]
 
 
@@ -186,7 +193,7 @@ def test_thresholds_are_chosen_on_inner_sites_among_those_that_differ(small):
     clf = fitted(small, **(SMALL | grid))
     assert clf.chosen_["tau_percentile"] in (50, 60)
     assert clf.chosen_["eta"] == 0.75 or clf.chosen_["eta"] == 0.7
-    assert clf._grid(4) == [(50, clf.chosen_["eta"]), (60, clf.chosen_["eta"])]
+    assert core(clf)._grid(4) == [(50, clf.chosen_["eta"]), (60, clf.chosen_["eta"])]
 
 
 def test_a_grid_point_that_empties_the_scaffold_is_passed_over_and_recorded(small):
@@ -196,20 +203,15 @@ def test_a_grid_point_that_empties_the_scaffold_is_passed_over_and_recorded(smal
 
 
 def test_a_grid_point_that_was_validated_replaces_one_that_could_not_be(small, monkeypatch):
-    judge, calls = CoreClassifier._judge, []
+    judge, calls = CoreModel._judge, []
 
     def not_at_first(self, folds):
         scores, choice, facts = judge(self, folds)
         calls.append(folds)
         return (np.full_like(scores, np.nan), choice, {"network": 0.0}) if len(calls) == 1 else (scores, choice, facts)
 
-    monkeypatch.setattr(CoreClassifier, "_judge", not_at_first)
+    monkeypatch.setattr(CoreModel, "_judge", not_at_first)
     assert fitted(small, **(SMALL | {"tau_percentile": [50, 60]})).chosen_["tau_percentile"] == 60
-
-
-def test_an_adaptation_that_does_not_exist_is_refused_by_fit(small):
-    with pytest.raises(UsageError, match="adapt"):
-        fitted(small, **SMALL, adapt="nonsense")
 
 
 def test_an_empty_grid_is_named(small):
@@ -253,7 +255,7 @@ def test_every_variant_fits_and_predicts(small, variant):
 
 def test_windows_in_seconds_follow_the_repetition_time(small):
     table, options = small.table, NETWORK | {"window_seconds": 60.0, "stride_seconds": 10.0, "profiles": True}
-    clf = CoreClassifier(**options).fit(
+    clf = CoreClassifier(Recipe(**options)).fit(
         small.series, small.labels, site=table["site"], covariates=table[Q], tr=table["tr"]
     )
     z = clf.embedding(small.series, table[Q], tr=table["tr"])
@@ -277,7 +279,7 @@ def test_short_series_are_named(small):
     with pytest.raises(ShortSeriesError, match=r"person 5 \(20 volumes\)"):
         fitted(cohort, **SMALL, profiles=True)
     with pytest.raises(ShortSeriesError, match=r"S01_0006 \(20 volumes\)"):
-        CoreClassifier(**SMALL, profiles=True).fit_cohort(cohort, cohort.table[Q])
+        CoreClassifier(**SMALL, profiles=True).fit(cohort.using(Q))
     clf = fitted(small, **NETWORK, profiles=True)
     with pytest.raises(ShortSeriesError, match=r"person 0 \(20 volumes\)"):
         clf.predict_proba([small.series[0][:20]], small.table[Q][:1])
@@ -426,14 +428,14 @@ def test_labels_that_are_not_two_classes_are_named(small, y, message):
         ({"site": ["A", "B"]}, "48 series but 2 values of site"),
         ({"covariates": pd.DataFrame({"age": [1.0, 2.0]})}, "48 people but 2 rows of covariates"),
         ({"tr": [2.0]}, "48 series but 1 values of tr"),
-        ({"site": None}, "needs the site"),
-        ({"series": [], "y": [], "site": []}, "two classes|no people"),
-        ({"series": [np.zeros((50, 3, 2))] * 48}, "time x regions"),
+        ({"site": None}, "site of every person"),
+        ({"X": [], "y": [], "site": []}, "two classes|no people"),
+        ({"X": [np.zeros((50, 3, 2))] * 48}, "time x regions"),
     ],
 )
 def test_arguments_that_do_not_belong_together_are_named(small, changes, message):
     table = small.table
-    arguments = {"series": small.series, "y": small.labels, "site": table["site"], "covariates": table[Q]}
+    arguments = {"X": small.series, "y": small.labels, "site": table["site"], "covariates": table[Q]}
     with pytest.raises(DataError, match=message):
         CoreClassifier(**SMALL).fit(**(arguments | changes))
 
@@ -458,20 +460,6 @@ def test_unknown_choices_name_the_nearest(small, wrong):
         fitted(small, **(SMALL | wrong))
 
 
-def test_adapting_is_off_by_default_and_makes_predictions_depend_on_the_others(cohort):
-    people = cohort.table
-    columns = ["age", "sex"]
-    clf = CoreClassifier(budget=3, epochs=0, tau_percentile=60, hidden=4)
-    clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[columns])
-
-    def both(n):
-        return clf.predict_proba(cohort.series[:n], covariates=people[columns][:n])[:5, 1]
-
-    np.testing.assert_allclose(both(12), both(16), atol=1e-7)
-    clf.set_params(adapt="unlabelled")
-    assert np.abs(both(12) - both(16)).max() > 1e-4
-
-
 # --- beyond the paper ------------------------------------------------------------------------------------------------
 
 
@@ -487,7 +475,7 @@ def test_the_network_wakes_where_cases_differ_in_their_pathways(kinds):
     train, unseen = kinds
     aucs, site = [], unseen.table["site"].to_numpy()
     for settings in ({}, {"epochs": 0}):
-        clf = CoreClassifier(**settings).fit_cohort(train, train.table[Q])
+        clf = CoreClassifier(**settings).fit(train.using(Q))
         score = clf.decision_function(unseen.series, unseen.table[Q])
         aucs.append(np.mean([roc_auc_score(unseen.labels[site == s], score[site == s]) for s in unseen.sites]))
         if not settings:
@@ -504,8 +492,8 @@ def test_what_is_trained_for_a_held_out_group_uses_nothing_of_it(small, monkeypa
         trained[left_out] = [value.numpy().tobytes() for value in network.state_dict().values()]
         return network
 
-    original = CoreClassifier._trained
-    monkeypatch.setattr(CoreClassifier, "_trained", keep)
+    original = CoreModel._trained
+    monkeypatch.setattr(CoreModel, "_trained", keep)
     settings = {"hidden": 4, "tau_percentile": 60, "updates": 4, "skip": "none"}  # the gate budget follows the scaffold
     fitted(small, **settings)
     honest, table = dict(trained), small.table

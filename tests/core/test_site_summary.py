@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import brainroam
-from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import cohort_edges
+from brainroam.core.model import CoreModel
+from brainroam.core.recipe import Recipe
 from brainroam.core.scaffold import edges_of
 from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
 from brainroam.errors import DataError
@@ -21,7 +22,7 @@ def cohort():
 
 @pytest.fixture(scope="module")
 def central(cohort):
-    return CoreClassifier(epochs=0).fit_cohort(cohort, cohort.covariates())
+    return CoreModel(Recipe(epochs=0)).fit(cohort, cohort.covariates())
 
 
 @pytest.fixture(scope="module")

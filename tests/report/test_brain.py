@@ -11,6 +11,7 @@ import brainroam
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.methods.explanation_tables import Explanation
 from brainroam.report.brain import embedding_section, gates_section, scaffold_section
 from brainroam.report.brain.gates import _gates_sentence
 from brainroam.report.brain.outline import outline
@@ -18,7 +19,6 @@ from brainroam.report.brain.person import safe_name, write_person
 from brainroam.report.brain.scaffold import scene
 from brainroam.report.brain.study_explanations import embeddings, explained
 from brainroam.report.data import read_data
-from brainroam.report.explanation import Explanation
 
 NAMES = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", r"$\frac{ & 'quoted' \"", "=1+1"]
 CORE = "core[budget=2,hidden=8,skip=none,tau_percentile=50,updates=4]"

@@ -16,10 +16,10 @@ from brainroam.errors import UsageError
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.methods.core import Core
 from brainroam.methods.explanation import described, leading_axes
+from brainroam.methods.explanation_tables import Explanation
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.figures import drawings, lobes_drawing
-from brainroam.report.explanation import Explanation
 
 SMALL = {"budget": 3, "tau_percentile": 60, "hidden": 4, "updates": 4}
 
@@ -67,7 +67,7 @@ def test_contributions_of_the_linear_reading_of_core_add_up_to_its_score(split, 
 
 def test_pathways_of_core_carry_the_evidence_of_its_scaffold(split, core):
     table = Explanation.of_model(core, split[1]).pathways.set_index("edge")
-    scaffold = core.classifier_.scaffold_
+    scaffold = core.core_.scaffold_
     assert sorted(table.index) == scaffold.edges.tolist()
     np.testing.assert_array_equal(table.loc[scaffold.edges, "d_com"], scaffold.consensus[scaffold.edges])
     np.testing.assert_array_equal(table.loc[scaffold.edges, "pi"], scaffold.stability[scaffold.edges])
@@ -77,7 +77,7 @@ def test_pathways_of_core_carry_the_evidence_of_its_scaffold(split, core):
 
 def test_site_contrasts_are_those_of_the_scaffold(split, core):
     explanation = Explanation.of_model(core, split[1])
-    scaffold = core.classifier_.scaffold_
+    scaffold = core.core_.scaffold_
     for row in explanation.site_contrasts.itertuples():
         assert row.d_site == scaffold.contrast[scaffold.sites.index(row.site), row.edge]
     largest = explanation.sites(2)

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.core.recipe import Recipe
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.tuning import TunedMethod
@@ -89,14 +90,14 @@ def test_the_defaults_and_the_grid_of_every_method_are_allowed(name):
 
 
 def test_numbers_of_numpy_are_numbers():
-    brainroam.CoreClassifier(hidden=np.int64(8), temperature=np.float32(0.5))._check_parameters()
+    Recipe(hidden=np.int64(8), temperature=np.float32(0.5))
 
 
 @pytest.mark.parametrize("grid", [[70, 80], (70, 80), np.array([70, 80]), np.linspace(70, 80, 2), range(70, 81, 10)])
 def test_a_grid_is_any_row_of_numbers(grid):
-    brainroam.CoreClassifier(tau_percentile=grid, eta=np.float32(0.5))._check_parameters()
+    assert Recipe(tau_percentile=grid, eta=np.float32(0.5)).tau_percentile == (70, 80)
     with pytest.raises(UsageError, match="tau_percentile must be"):
-        brainroam.CoreClassifier(tau_percentile=np.array([80, 101]))._check_parameters()
+        Recipe(tau_percentile=np.array([80, 101]))
 
 
 def test_a_bound_is_said_by_the_annotation_and_by_no_name():

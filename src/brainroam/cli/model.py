@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -55,7 +55,6 @@ def fit(
         raise UsageError("--jobs shares out the work of --memory; a fit in memory runs on one core")
     cohort = load_or_open(source, work_beside(out), memory)
     from brainroam.cli.show import show_excluded
-    from brainroam.evaluation.external import foretold
     from brainroam.execution.out_of_core import StoredCohort, discard_work, write_edges
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
@@ -75,7 +74,7 @@ def fit(
     if isinstance(cohort, StoredCohort):
         write_edges(cohort, info.make(**fixed).edge_kinds, jobs or 1, progress=not quiet())
     _fitted(selected, cohort, seed)
-    path = save_method(out, selected, cohort, seed, foretold(selected.inner_sites_))
+    path = save_method(out, selected, cohort, seed)
     for note in selected.notes_:
         typer.echo(f"note: {note}")
     if cohort.on_disk:
@@ -162,7 +161,7 @@ def predict(
     share = float(table["prevalence"].iloc[0])
     whose = "as among the training people" if prevalence is None else "as stated"
     typer.echo(f"Probabilities hold where {share:.1%} of people are cases, {whose}.")
-    _show_validation(table, header, external=share_known == 0)
+    _show_validation(table, method, external=share_known == 0)
 
 
 @takes_data
@@ -182,10 +181,10 @@ def explain(
     [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation --subject 0051456
     """
     cohort = source.load(require_label=False)
+    from brainroam.methods.explanation_tables import KINDS, Explanation
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.report.brain.files import write_explanation
     from brainroam.report.brain.person import write_person
-    from brainroam.report.explanation import KINDS, Explanation
 
     method, header = load_method(model, cohort)
     cohort = prepared_as_in_training(header, cohort)
@@ -214,10 +213,10 @@ def _fitted(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMetho
         raise UsageError(f"{selected.info.name} cannot work with {settings}: {error}") from error
 
 
-def _show_validation(table: "pd.DataFrame", header: dict[str, Any], external: bool) -> None:
+def _show_validation(table: "pd.DataFrame", method: "TunedMethod", external: bool) -> None:
     """Print what the predictions are worth where diagnoses are known; nothing where none is."""
     from brainroam.cli.show_study import validation_table
-    from brainroam.evaluation.external import agreement, validate
+    from brainroam.evaluation.external import agreement, foretold, validate
 
     sites = validate(table)
     if sites.empty:
@@ -225,7 +224,7 @@ def _show_validation(table: "pd.DataFrame", header: dict[str, Any], external: bo
     title = "External validation" if external else "No external validation, as people of the training are among them"
     typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known diagnosis")
     Console(highlight=False).print(validation_table(sites))
-    for sentence in agreement(sites, header["foretold"]) if external else ():
+    for sentence in agreement(sites, foretold(method.inner_sites_)) if external else ():
         typer.echo(sentence)
 
 

@@ -17,17 +17,12 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.covariate_columns import as_numbers, as_text, levels_of
 from brainroam.data.validation import LARGEST
 from brainroam.errors import DataError
-
-# What our estimators ask of scikit-learn's metadata routing; the first argument, our X, is none of its business.
-READ_METADATA = {"series": UNUSED, "covariates": True}
-FIT_METADATA = READ_METADATA | {"site": True, "positive": UNUSED}
 
 
 def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:

@@ -87,11 +87,9 @@ class Pathways:
             "pathways.skip": self.skip,
         }
 
-    def nodes(
-        self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None, adapt: str | None = None
-    ) -> np.ndarray:
+    def nodes(self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) of anybody from their values on the scaffold, by the site-agnostic deconfounder."""
-        residual = self.deconfounder.frozen_residuals(values, covariates, adapt, self.scaffold.edges)
+        residual = self.deconfounder.frozen_residuals(values, covariates, columns=self.scaffold.edges)
         return self.standardised(residual, profiles)
 
     def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:

@@ -196,6 +196,8 @@ def _resolve_one(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
         return method_info(name), fixed
     if isinstance(method, MethodInfo):
         return method, {}
+    if hasattr(method, "method_and_settings"):  # a SiteEstimator is a method with its settings, not one more estimator
+        return method.method_and_settings()
     if isinstance(method, type) and issubclass(method, Method):
         return MethodInfo(method.__name__, method, method.__doc__ or ""), {}
     if isinstance(method, Method) and not isinstance(method, EstimatorMethod):

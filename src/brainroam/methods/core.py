@@ -7,6 +7,7 @@ Pearson edges, joint training on site residuals at a constant rate, no orientati
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -14,80 +15,58 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.choice import decision_told
-from brainroam.core.classifier import CoreClassifier
 from brainroam.core.connectivity import EdgeKind
-from brainroam.core.saving import core_from_state, core_state
+from brainroam.core.model import CoreModel
+from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.core.sign_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
-from brainroam.errors import UsageError
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-NETWORK = {"kind": "pearson", "robust": False, "skip": "none", "profiles": True}
-PAPER = {
-    "kind": "pearson",
-    "robust": False,
-    "orient": False,
-    "skip": "none",
-    "train": "joint",
-    "train_residual": "site",
-    "hidden": 64,
-    "profiles": True,
-    "stretch": None,
-    "slopes": "site",
-    "contrast": "huber",
-    "updates": None,
-    "learning_rate": 1e-3,
-    "max_pathways": None,
-}
 
 
 class Core(Method):
-    """A `CoreClassifier` that reads cohorts.
+    """A `CoreModel` that reads cohorts.
 
     Parameters
     ----------
     covariates : tuple of str, optional
         Columns of the cohort's table to remove; those of the study by default.
-    **parameters
-        Of `CoreClassifier`, but for the seed and ``adapt``.
+    recipe : {"ours", "network", "paper"}
+        The `Recipe` to start from.
+    **settings
+        Of the recipe, changed.
     """
 
     selects_scaffold = True
     __signature__ = inspect.Signature(
         [
             inspect.Parameter("covariates", _KEYWORD, default=None, annotation=Sequence[str] | None),
-            *(p.replace(kind=_KEYWORD) for name, p in settings_of(CoreClassifier).items() if name != "random_state"),
+            inspect.Parameter("recipe", _KEYWORD, default="ours", annotation=str),
+            *(setting.replace(kind=_KEYWORD) for setting in settings_of(Recipe).values()),
         ]
     )
 
-    def __init__(self, covariates: Sequence[str] | None = None, **parameters: Any) -> None:
-        self.covariates, self.parameters = covariates, parameters
-        if parameters.get("adapt") is not None:
-            raise UsageError(
-                "adapt makes a person's score depend on the others scored with them, which no method of a study may; "
-                "use CoreClassifier(adapt=...) in Python, or brainroam predict --adapt unlabelled"
-            )
-        made = CoreClassifier(**parameters)  # a parameter that does not exist is named before anything is computed
-        self.edge_kinds = (EdgeKind(made.kind, made.shrinkage, made.robust),)
+    def __init__(self, covariates: Sequence[str] | None = None, recipe: str = "ours", **settings: Any) -> None:
+        self.covariates, self.recipe = covariates, replace(as_recipe(recipe), **settings)
+        self.edge_kinds = (EdgeKind(self.recipe.kind, self.recipe.shrinkage, self.recipe.robust),)
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""
-        self.classifier_ = CoreClassifier(**{**self.parameters, "random_state": seed})
-        self.classifier_.fit_cohort(cohort, cohort.covariates(self.covariates))
-        self.inner_scores_, self.notes_ = self.classifier_.inner_scores_, self.classifier_.notes_
+        self.core_ = CoreModel(self.recipe, seed).fit(cohort, cohort.covariates(self.covariates))
+        self.inner_scores_, self.notes_ = self.core_.inner_scores_, self.core_.notes_
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The logit."""
-        return self.classifier_.reading_.logits(self.classifier_.read_cohort(cohort, cohort.table))
+        return self.core_.score(cohort, cohort.table)
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The scaffold with its evidence, gates and contributions."""
-        scaffold, (gates, moved) = self.classifier_.scaffold_, self._read(cohort)
+        scaffold, (gates, moved) = self.core_.scaffold_, self.gates_and_contributions(cohort)
         edges = {
             "edge": scaffold.edges,
             "d_com": scaffold.consensus[scaffold.edges],
@@ -104,62 +83,66 @@ class Core(Method):
             **({"sites": sites} if len(scaffold.contrast) else {}),
             **self._chance(),
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
-            "choice": self.classifier_.chosen_,
+            "choice": self.core_.chosen_,
         }
 
     @property
     def decision(self) -> str:  # type: ignore[override]
         """How far the network is believed."""
-        return decision_told([self.classifier_.chosen_])
+        return decision_told([self.core_.chosen_])
 
     def _chance(self) -> dict[str, Any]:
         """Whether sites agree more than chance; nothing for a saved model, which keeps no contrasts."""
-        clf, scaffold = self.classifier_, self.classifier_.scaffold_
-        if not len(scaffold.contrast) or clf.bootstrap != "sites":
+        chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
+        if not len(scaffold.contrast) or self.recipe.bootstrap != "sites":
             return {}
-        thresholds = clf.chosen_["tau_percentile"], clf.chosen_["eta"], clf.zeta
+        thresholds = chosen["tau_percentile"], chosen["eta"], self.recipe.zeta
         return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """The pathways' contributions (n, M_S), which the linear reading has too, unlike the network's z."""
-        return self._read(cohort)[1]
+        return self.gates_and_contributions(cohort)[1]
 
-    def _read(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
+    def gates_and_contributions(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
         found = []
         for some in cohort.batches():
-            nodes, reading = self.classifier_.read_cohort(some, some.table), self.classifier_.reading_
+            nodes, reading = self.core_.nodes(some, some.table), self.core_.reading_
             found.append((reading.gates(nodes).T, reading.contributions(nodes).T))
         return np.concatenate([gates for gates, _ in found]), np.concatenate([moved for _, moved in found])
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""
-        return self.classifier_.deconfounder_.encoder_.missing(cohort.table)
+        return self.core_.deconfounder_.encoder_.missing(cohort.table)
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `core_state`."""
-        return core_state(self.classifier_)
+        """See `CoreModel.state`."""
+        return self.core_.state()
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
-        self.classifier_ = core_from_state(state, **self.parameters)
+        self.core_ = CoreModel(self.recipe).load_state(state)
         return self
 
 
 _CORE = "When Brain Networks Travel: Learning Beyond Site (2026)"
-for _name, _parameters, _summary in (
+for _name, _settings, _summary in (
     ("core", {}, "cross-site scaffold, read by a ridge, by prior-guided gates, or both, as held-out sites decide"),
     ("core-no-cd", {"deconfounding": "pooled"}, "core without site-aware deconfounding (pooled instead)"),
     ("core-tp", {"profiles": True}, "core with temporal profiles: volatility and flexibility"),
     ("core-no-pg", {"prior_strength": 0.0}, "core without the prior in the gate"),
     ("core-no-sg", {"gated": False}, "core without subject-adaptive gates"),
-    ("core-network", NETWORK, "the paper's network and Pearson edges, oriented and trained by site folds"),
-    ("core-paper", PAPER, "the literal reading of the paper: joint, site residuals, no orientation"),
+    (
+        "core-network",
+        {"recipe": "network"},
+        "the paper's network and Pearson edges, oriented, trained by site folds",
+    ),
+    ("core-paper", {"recipe": "paper"}, "the literal reading of the paper: joint, site residuals, no orientation"),
 ):
     register(
         MethodInfo(
             _name,
-            partial(Core, **_parameters),
+            partial(Core, **_settings),
             _summary,
             _CORE,
             needs=("site", "covariates"),

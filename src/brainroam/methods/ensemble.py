@@ -21,23 +21,13 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from brainroam.core.calibration import calibrate
-from brainroam.core.covariates import FIT_METADATA, READ_METADATA, as_table
-from brainroam.core.series import TakesSeries
-from brainroam.data.classes import two_classes
-from brainroam.data.cohort import Cohort, anonymous_cohort
-from brainroam.data.condition_columns import warn_of_the_condition
-from brainroam.data.prepare import without_rare_edges
-from brainroam.errors import DataError
+from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Folds, Method, MethodInfo
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.methods.tuning import GROUPS, inner_folds
-from brainroam.utils.estimator_verbs import EstimatorVerbs
 from brainroam.utils.model_files import part
 from brainroam.utils.threads import one_thread
 
@@ -121,81 +111,6 @@ class Ensemble(Method):
 
     def _members(self) -> dict[str, EdgeRidge]:
         return {name: EdgeRidge(**settings, covariates=self.covariates) for name, settings in MEMBERS.items()}
-
-
-class EnsembleClassifier(EstimatorVerbs, TakesSeries, ClassifierMixin, BaseEstimator):
-    """The ensemble as a scikit-learn classifier: the model to start with, and the default of ``brainroam fit``.
-
-    Use it to predict at sites never seen; use `CoreClassifier` to see which pathways are reproducible across sites.
-
-    Attributes
-    ----------
-    classes_ : ndarray
-    ensemble_ : Ensemble
-    calibration_ : Calibration
-        Decision and probability, learned on inner held-out sites.
-
-    Examples
-    --------
-    >>> import brainroam
-    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
-    >>> people = cohort.table
-    >>> clf = EnsembleClassifier()
-    >>> clf = clf.fit(cohort.series, people["label"], site=people["site"], covariates=people[["mean_fd"]])
-    >>> clf.predict_proba(cohort.series[:1]).shape
-    (1, 2)
-    """
-
-    __metadata_request__fit = FIT_METADATA
-    __metadata_request__predict = READ_METADATA
-    __metadata_request__predict_proba = READ_METADATA
-    __metadata_request__decision_function = READ_METADATA
-    __metadata_request__score = READ_METADATA
-
-    def fit(
-        self,
-        series: Sequence[np.ndarray],
-        y: Sequence,
-        *,
-        site: Sequence[str] | None = None,
-        covariates: pd.DataFrame | np.ndarray | None = None,
-        positive: Any = None,
-    ) -> Self:
-        """Learn from labelled people of several sites.
-
-        ``covariates`` are nuisance variables, such as ``mean_fd``: what moves with them is taken out of the edges.
-        """
-        if site is None:
-            raise DataError("EnsembleClassifier.fit needs the site of every person: fit(series, y, site=...)")
-        self.classes_, labels = two_classes(y, positive)
-        table = as_table(covariates, len(series))
-        cohort = without_rare_edges(anonymous_cohort(series, labels, site).with_columns(table))[0]
-        warn_of_the_condition(table.assign(label=labels, site=cohort.table["site"]), table)
-        self.ensemble_ = Ensemble(tuple(table.columns)).fit(cohort)
-        self.calibration_ = calibrate(self.ensemble_.inner_scores_, labels, cohort.table["site"].to_numpy())
-        return self
-
-    def decision_function(self, series: Sequence[np.ndarray], *, covariates: object = None) -> np.ndarray:
-        """The score of each person, each on their own; covariates are not needed."""
-        check_is_fitted(self)
-        return self.ensemble_.score(anonymous_cohort(series))
-
-    def predict_proba(
-        self, series: Sequence[np.ndarray], *, covariates: object = None, prevalence: float | None = None
-    ) -> np.ndarray:
-        """Calibrated probabilities (n, 2) of control and condition, for people of any site.
-
-        They hold where ``prevalence`` of the people have the condition, by default the share among the training people
-        (``calibration_.prevalence``). `predict` does not depend on it.
-        """
-        score = self.decision_function(series)
-        p = self.calibration_(score, prevalence)
-        return np.column_stack([1 - p, p])
-
-    def predict(self, series: Sequence[np.ndarray], *, covariates: object = None) -> np.ndarray:
-        """The class of each person, at the threshold learned on inner held-out sites, which treats classes alike."""
-        score = self.decision_function(series)
-        return self.classes_[self.calibration_.decide(score)]
 
 
 def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """What a fitted method says of pathways and people, in one form for all methods.
 
-An explanation is a dictionary of arrays; run files keep it, and `brainroam.report.explanation` makes tables of it::
+An explanation is a dictionary of arrays; run files keep it, and `brainroam.methods.explanation_tables` tables it::
 
     kind      "scaffold" (CORE), "linear" (weights of edges) or "masks" (what a deep method attends to)
     measure   the column of ``edges`` they are ranked by: d_com, effect, or the method's own name for its mask

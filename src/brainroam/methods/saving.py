@@ -1,31 +1,28 @@
 """Fitted methods on disk: any registered method, with what it was trained on and how it is calibrated."""
 
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
+from brainroam.data.atlas import anonymous_atlas
 from brainroam.data.cohort import DROPPED, Cohort
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
 from brainroam.errors import DataError, ModelFileError, UsageError, visible
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.training_sketch import sketch
-from brainroam.methods.tuning import TunedMethod
+from brainroam.methods.tuning import INNER_SITES, TunedMethod
 from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
 
 KIND = "method"
 
 
-def save_method(
-    path: str | Path, method: TunedMethod, cohort: Cohort, seed: int = 0, foretold: dict[str, float] | None = None
-) -> Path:
+def save_method(path: str | Path, method: TunedMethod, cohort: Cohort, seed: int = 0) -> Path:
     """Write a method that was fitted on this cohort with this seed as a model folder.
-
-    ``foretold`` is what its inner held-out sites say of the AUC at a next site (`brainroam.evaluation.external`).
 
     >>> import tempfile, brainroam
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8)
@@ -35,7 +32,16 @@ def save_method(
     >>> header["training"]["n_people"], bool((again.probability(cohort) == fitted.probability(cohort)).all())
     (24, True)
     """
-    header = {
+    return write_method(path, method, describe_method(method, cohort, seed))
+
+
+def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes: Sequence = (0, 1)) -> dict[str, Any]:
+    """What a model folder says of a method that was fitted on this cohort; the method learns whom it is familiar with.
+
+    ``classes`` are the user's names of controls and cases.
+    """
+    method.familiarity_ = Familiarity.of(without_rare_edges(cohort)[0])
+    return {
         "kind": KIND,
         "method": method.info.name,
         "tuning": method.tuning,
@@ -43,8 +49,9 @@ def save_method(
         "configuration": method.configuration_,
         "seed": seed,
         "notes": list(method.notes_),
-        "calibration": asdict(method.calibration_),
-        "foretold": foretold or {},
+        "classes": list(classes),
+        "covariates": list(cohort.covariate_names),
+        "inner_sites": method.inner_sites_.to_dict("records"),
         "training": {
             "manifest_hash": cohort.manifest_hash,
             "n_people": cohort.n_people,
@@ -53,19 +60,18 @@ def save_method(
             "sketch": sketch(cohort),
         },
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
+        "familiarity": method.familiarity_.limits,
     }
-    arrays, known = method.state(), Familiarity.of(without_rare_edges(cohort)[0])
-    header["familiarity"], arrays["familiarity"] = known.limits, known.centre
-    return save_model(path, header, arrays)
 
 
-def familiarity_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Familiarity | None:
-    """What a model folder says of its training people; None in those of an older version."""
-    if "familiarity" not in arrays:
-        return None
-    return Familiarity(
-        {str(name): float(value) for name, value in header["familiarity"].items()}, arrays["familiarity"]
-    )
+def write_method(path: str | Path, method: TunedMethod, header: dict[str, Any]) -> Path:
+    """Write a model folder: what was described, and what the method learned."""
+    if method.info.estimator is not None:
+        raise UsageError(
+            f"{method.info.name} is not of brainroam, so arrays do not make it again; keep it with skops or joblib"
+        )
+    known = {} if method.familiarity_ is None else {"familiarity": method.familiarity_.centre}
+    return save_model(path, header, {**method.state(), **known})
 
 
 def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
@@ -92,25 +98,46 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     return cohort
 
 
-def load_method(path: str | Path, cohort: Cohort) -> tuple[TunedMethod, dict[str, Any]]:
-    """Read a model folder for use on this cohort: the method, and what the folder says about it."""
+def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMethod, dict[str, Any]]:
+    """Read a model folder: the method, and what the folder says about it; an error where it is not for this cohort."""
     header, arrays = load_model(path)
     if header.get("kind") != KIND:
-        raise ModelFileError(
-            f"{path} was not written by `brainroam fit`; it holds a {header.get('kind')!r} for use from Python"
-        )
+        raise ModelFileError(f"{path} holds a {header.get('kind')!r}, not a model of brainroam")
     try:
-        require_atlas(header, cohort.atlas.name, cohort.atlas.labels)
-        tuning = header["tuning"] if "tuning" in header else header["budget"]  # its older name
-        method = TunedMethod(method_info(header["method"]), tuning, **header["fixed"])
-        method.configuration_ = header["configuration"]
+        if cohort is not None:
+            _require_regions(header, cohort)
+        method = TunedMethod(method_info(header["method"]), header["tuning"], **header["fixed"])
+        method.configuration_, method.notes_ = header["configuration"], header["notes"]
         method.load_state(arrays)
-        method.familiarity_ = familiarity_of(header, arrays)
-        with suppress(DataError):  # about these people, not about the model
-            first = cohort.subset([0])  # arrays that do not fit each other are told here, not in the middle of work
-            method.score(first)
-            if method.familiarity_ is not None:
-                method.familiarity_.flags(first)
+        method.inner_sites_ = pd.DataFrame(header["inner_sites"], columns=list(INNER_SITES))
+        if "familiarity" in arrays:  # a pooled model knows nobody
+            limits = {str(name): float(value) for name, value in header["familiarity"].items()}
+            method.familiarity_ = Familiarity(limits, arrays["familiarity"])
+        if cohort is not None:
+            with suppress(DataError):  # about these people, not about the model
+                _require_use(method, cohort.subset([0]))
         return method, header
     except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error
+
+
+def _require_use(method: TunedMethod, first: Cohort) -> None:
+    """Arrays that do not fit each other are told here, not in the middle of work."""
+    method.score(first)
+    if method.familiarity_ is not None:
+        method.familiarity_.flags(first)
+
+
+def _require_regions(header: dict[str, Any], cohort: Cohort) -> None:
+    """An error unless the data have the model's regions; of a model of bare arrays only their number is known."""
+    n_rois = header["atlas"]["n_regions"]
+    nameless = describe_atlas("", anonymous_atlas(n_rois).labels)["labels_sha256"]
+    here = describe_atlas(cohort.atlas.name, cohort.atlas.labels)["labels_sha256"]
+    if header["atlas"]["labels_sha256"] == nameless != here and n_rois == cohort.n_rois:
+        warnings.warn(
+            f"the model was fitted on arrays, so its {n_rois} regions are taken for those of {cohort.atlas.name!r}, in "
+            "their order; clf.save(path, atlas) keeps their names",
+            stacklevel=3,
+        )
+    else:
+        require_atlas(header, cohort.atlas.name, cohort.atlas.labels)

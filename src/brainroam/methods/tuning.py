@@ -41,6 +41,7 @@ from brainroam.utils.threads import one_thread
 
 RULE = "inner-loso-auc"
 TUNINGS = get_args(Tuning)
+INNER_SITES = ("site", "n_cases", "n_controls", "auc")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
 
@@ -60,9 +61,9 @@ class TunedMethod(Method):
         How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there.
     sets_ : PredictionSets
     inner_sites_ : DataFrame
-        ``site``, ``n_cases``, ``n_controls`` and ``auc`` of the inner sites; not of a model that was loaded.
+        ``site``, ``n_cases``, ``n_controls`` and ``auc`` of the inner sites.
     familiarity_ : Familiarity or None
-        What the training people were like; of a model that was loaded.
+        What the training people were like; of a model that is or was saved (`brainroam.methods.saving`).
     """
 
     familiarity_: Familiarity | None = None
@@ -126,19 +127,14 @@ class TunedMethod(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted model; needs ``configuration_``."""
         self.calibration_ = Calibration(*map(float, state["calibration"]))
-        self._load_next_site(state)
+        names = ("controls", UNLABELLED)
+        self.shifts_ = {name: SiteShift.of_row(row) for name, row in zip(names, state["shifts"], strict=True)}
+        sets = state["sets"]
+        limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
+        promised = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
+        self.sets_ = PredictionSets(int(np.nan_to_num(sets[0, 0])), promised)
         self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
         return self
-
-    def _load_next_site(self, state: dict[str, np.ndarray]) -> None:
-        """What is known of new sites; a model of an older version knows nothing."""
-        shifts = state.get("shifts", np.zeros((2, 5)))
-        names = ("controls", UNLABELLED)
-        self.shifts_ = {name: SiteShift.of_row(row) for name, row in zip(names, shifts, strict=True)}
-        sets = state.get("sets", np.full((1 + len(LEVELS), 2), np.nan))
-        limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
-        known = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
-        self.sets_ = PredictionSets(int(np.nan_to_num(sets[0, 0])), known)
 
     def _refit(self, cohort: Cohort, seed: int) -> None:
         with naming_errors(self.info.name):
@@ -216,7 +212,7 @@ def _inner_sites(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> pd.DataF
         for name, here in people.groupby("site")
         if here["label"].nunique() == 2
     ]
-    return pd.DataFrame(rows, columns=["site", "n_cases", "n_controls", "auc"])
+    return pd.DataFrame(rows, columns=list(INNER_SITES))
 
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:

@@ -32,7 +32,7 @@ def model_of(folder, cohort):
 
 def test_pooled_equals_one_fit_in_one_place(hospitals, done, central):
     pooled, site, y = model_of(done, hospitals), hospitals.table["site"].to_numpy(), hospitals.labels
-    one, other = central.model_.classifier_, pooled.model_.classifier_
+    one, other = central.model_.core_, pooled.model_.core_
     np.testing.assert_array_equal(one.scaffold_.edges, other.scaffold_.edges)
     np.testing.assert_allclose(one.pathways_.skip, other.pathways_.skip, atol=1e-6)
     np.testing.assert_allclose(one.deconfounder_.mean_coef_, other.deconfounder_.mean_coef_, atol=1e-6)

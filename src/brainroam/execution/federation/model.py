@@ -56,20 +56,17 @@ def save_pooled(
     calibration = calibration or Calibration(threshold=0.0, slope=1.0, intercept=0.0, prevalence=0.5)
     shifts = shifts or dict.fromkeys(("controls", UNLABELLED), SiteShift(0.0, 0.0))
     facts = {
-        "classes": [0, 1],
         "n_rois": int(like.atlas["n_regions"]),
         "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
         "notes": notes,
         "sites": sites,
         "tau": scaffold.tau,
     }
-    decision = np.array(astuple(calibration))
     arrays = {
         "model.facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
-        "model.calibration": decision,
         "model.choice": np.array(astuple(Choice(0.0))),
         **{f"model.{name}": value for name, value in pathways.state().items()},
-        "calibration": decision,
+        "calibration": np.array(astuple(calibration)),
         "shifts": np.array([astuple(shifts[name]) for name in ("controls", UNLABELLED)]),
         "sets": np.full((1 + len(LEVELS), 2), np.nan),  # limits need the scores of single people
     }
@@ -81,8 +78,9 @@ def save_pooled(
         "configuration": fixed | dict(thresholds),
         "seed": 0,
         "notes": notes,
-        "calibration": asdict(calibration),
-        "foretold": {},
+        "classes": [0, 1],
+        "covariates": list(pathways.deconfounder.encoder_.columns_),
+        "inner_sites": [],
         "training": {
             "manifest_hash": "",
             "n_people": int(sum(map(np.sum, counts.values()))),

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from brainroam.methods.explanation_tables import Explanation
 from brainroam.report.brain.figures import drawings
-from brainroam.report.explanation import Explanation
 from brainroam.report.figures import write
 from brainroam.utils.csv_text import write_csv
 

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
+from brainroam.methods.explanation_tables import Explanation
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.glass import glass_brain
-from brainroam.report.explanation import Explanation
 from brainroam.report.figures import inline
 from brainroam.report.page import render
 from brainroam.report.section import Drawing

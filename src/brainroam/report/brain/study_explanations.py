@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.evaluation.run_records import RunSpec
+from brainroam.methods.explanation_tables import Explanation
 from brainroam.report.data import ReportData
-from brainroam.report.explanation import Explanation
 
 
 @dataclass(frozen=True)

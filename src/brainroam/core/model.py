@@ -1,0 +1,408 @@
+"""CORE: learn from several sites, predict at a site never seen. Composes the steps of the other files, nothing else.
+
+    series -> edges (connectivity) -> residuals (deconfound) -> scaffold -> profiles (profile) -> line graph (linegraph)
+           -> gated network (gate), trained on episodes (episodes, training) -> logit
+
+Whether the linear reading of the pathways or the gated network is believed, or both (choice), is decided on groups of
+training sites that are held out in turn; so are the scaffold thresholds when several are given. The out-of-site scores
+of that choice give the decision threshold and the calibration (`brainroam.methods.tuning`).
+
+New people are read one at a time by frozen pathways: no site is asked for and no statistic of the people read is taken.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple
+from itertools import product
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.auc import auc, sites_with_scores
+from brainroam.core.choice import Choice, CoreReading, weigh
+from brainroam.core.connectivity import cohort_edges, edge_pairs
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
+from brainroam.core.linegraph import line_graph
+from brainroam.core.pathways import Pathways, SiteStatistics, profiles_of, site_statistics
+from brainroam.core.profile import windows_in_volumes
+from brainroam.core.recipe import OURS, Recipe
+from brainroam.core.scaffold import Scaffold, distinct_thresholds
+from brainroam.core.site_folds import NOBODY, LeftOut, SiteFolds
+from brainroam.data.cohort import Cohort
+from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed
+from brainroam.utils.model_files import part
+from brainroam.utils.optional import extra, require_device
+from brainroam.utils.threads import one_thread
+
+if TYPE_CHECKING:
+    from brainroam.core.gate import GatedNetwork
+    from brainroam.core.training import Schedule, Trial
+
+GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
+
+
+class CoreModel:
+    """Cross-site OOD robust brain network classifier, on cohorts.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    seed : int
+        Random seed.
+
+    Attributes
+    ----------
+    scaffold_, deconfounder_, pathways_
+        Steps 1 to 5 as learned from all training sites.
+    reading_ : CoreReading
+        The linear reading, the network, or both, as held-out sites decided.
+    inner_scores_ : ndarray of shape (n,)
+        Out-of-site logit of each training person, NaN where their site was not or could not be held out.
+    chosen_ : dict
+        ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
+        ``gain`` and ``gain_error``: by how much it ordered people of held-out sites better than the linear reading, and
+        the standard error of that, where both were tried; ``epochs``, where they were chosen or given; the thresholds;
+        the inner ``auc`` of the choice, where a group of sites could be held out.
+    notes_ : list of str
+        Every fallback that was taken.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=12, seed=0)
+    >>> model = CoreModel(Recipe(epochs=0, tau_percentile=60)).fit(cohort, cohort.covariates())
+    >>> model.score(cohort, cohort.table).shape
+    (64,)
+    """
+
+    pathways_: Pathways
+    scaffold_: Scaffold
+    deconfounder_: SiteDeconfounder
+    reading_: CoreReading
+
+    def __init__(self, recipe: Recipe = OURS, seed: int = 0) -> None:
+        self.recipe, self.seed = recipe, seed
+
+    def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
+        """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
+        if self.recipe.skip == "none" and self.recipe.epochs == 0:
+            raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
+        if self._trains():
+            require_device(self.recipe.device)  # which imports torch: its threads can be told only then
+        with one_thread():
+            return self._fit(cohort, covariates)
+
+    def _fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
+        self.n_rois_ = cohort.n_rois
+        self.notes_: list[str] = []
+        kept = self._usable(cohort)
+        cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
+        site = cohort.table["site"].to_numpy().astype(str)
+        how, pooled = self.recipe, self.recipe.deconfounding == "pooled"
+        deconfounder = SiteDeconfounder(how.huber_k, how.huber_delta, pooled, how.fit_on, how.slopes)
+        evidence = site_statistics(cohort, covariates, deconfounder, how.kind, how.shrinkage, how.robust, how.contrast)
+        one_class = sorted(set(site) - set(evidence.sites))
+        if one_class:
+            self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
+
+        best: tuple[SiteFolds, np.ndarray, Choice, dict[str, Any]] | None = None
+        grid = self._grid(len(evidence.sites))
+        for tau_percentile, eta in grid:
+            try:
+                folds = self._site_folds(evidence, cohort, tau_percentile, eta)
+            except EmptyScaffoldError as error:
+                if best is None and (tau_percentile, eta) == grid[-1]:
+                    raise
+                self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
+                continue
+            scores, choice, facts = self._judge(folds)
+            if best is None or facts.get("auc", 0) > best[3].get("auc", 0):
+                best = folds, scores, choice, {"tau_percentile": tau_percentile, "eta": eta, **facts}
+        if best is None:
+            raise DataError("tau_percentile and eta need at least one value each")
+        folds, scores, choice, self.chosen_ = best
+        self._finish(folds, choice)
+        if not np.isfinite(scores).any():
+            self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
+            everybody = folds.evidence.batches(np.arange(len(site)))
+            scores = np.concatenate([self.reading_.logits(folds.nodes(some)) for some in everybody])
+        self.inner_scores_ = np.full(len(kept), np.nan)
+        self.inner_scores_[kept] = scores
+        return self
+
+    def _judge(self, folds: SiteFolds) -> tuple[np.ndarray, Choice, dict[str, Any]]:
+        """Read held-out groups of sites and decide: scores (NaN where not held out), the choice, and its facts."""
+        y, site = folds.evidence.y, folds.evidence.site
+        groups = folds.held_out_groups()[: self.recipe.trials]
+        if self.recipe.skip == "none":
+            choice, (scores, epochs) = Choice(1.0), self._network_scores(folds, groups)
+        elif self.recipe.epochs == 0:
+            choice, scores, epochs = Choice(0.0), self._linear_scores(folds, groups), 0
+        else:
+            linear, (network, epochs) = self._linear_scores(folds, groups), self._network_scores(folds, groups)
+            choice = weigh(linear, network, y, site)
+            scores = choice.combine(linear, network)
+        facts: dict[str, Any] = {"network": choice.share}
+        if np.isfinite(choice.gain):
+            facts |= {"gain": choice.gain, "gain_error": choice.error}
+        if epochs is not None:
+            facts["epochs"] = epochs
+        if sites := sites_with_scores(y, site, scores):
+            facts["auc"] = float(np.mean([auc(y[here], scores[here]) for here in sites]))
+        return scores, choice, facts
+
+    def _linear_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> np.ndarray:
+        """The linear reading (n,) of the people of each group, by the weights of the other sites."""
+        scores = np.full(len(folds.evidence.y), np.nan)
+        for group in groups:
+            for some in folds.evidence.batches(folds.people(group)):
+                scores[some] = folds.pathways(group).contributions(folds.nodes(some, group)).sum(axis=0)
+        return scores
+
+    def _network_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> tuple[np.ndarray, int | None]:
+        """Logits (n,) of the people of each group by a network trained without it; the epochs, if chosen or given."""
+        scores, epochs = np.full(len(folds.evidence.y), np.nan), self.recipe.epochs
+        if self.recipe.updates is None and self.recipe.epochs is None:
+            trials = [self._trial(folds, group) for group in groups]
+            epochs, logits = _training().choose_epochs(trials, self.recipe.max_epochs, self.recipe.patience)
+        else:
+            logits = [predict_logits(self._trained(folds, group, epochs), folds.held_out(group)) for group in groups]
+        for group, found in zip(groups, logits, strict=True):
+            scores[folds.people(group)] = found
+        return scores, epochs
+
+    def _trained(self, folds: SiteFolds, left_out: LeftOut, epochs: int | None) -> "GatedNetwork":
+        """A network trained without these sites: for so many epochs, or for the updates of the schedule."""
+        network, schedule = self._drawn_network(self.recipe.device), self._schedule(folds, left_out)
+        episodes = self._episodes(folds, left_out)
+        return _training().train_network(network, episodes, schedule, self.seed, epochs)
+
+    def _trial(self, folds: SiteFolds, group: LeftOut) -> "Trial":
+        network, schedule = self._drawn_network(self.recipe.device), self._schedule(folds, group)
+        epochs = _training().training_epochs(network, self._episodes(folds, group), schedule, self.seed)
+        people, evidence = folds.people(group), folds.evidence
+        return _training().Trial(network, epochs, folds.held_out(group), evidence.y[people], evidence.site[people])
+
+    def _finish(self, folds: SiteFolds, choice: Choice) -> None:
+        """Train on all sites where the network is believed, and freeze the reading."""
+        network = self._trained(folds, NOBODY, self.chosen_.get("epochs")) if choice.share > 0 else None
+        self.set_reading(folds.pathways(), choice, network)
+        self.notes_ = self.deconfounder_.notes_ + self.notes_
+        alone = sorted(set().union(*folds.groups) - set().union(*folds.held_out_groups()))
+        if alone and folds.held_out_groups():
+            self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
+
+    def _site_folds(self, evidence: SiteStatistics, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
+        fixed = {"zeta": self.recipe.zeta, "bootstrap": self.recipe.bootstrap, "seed": self.seed}
+        folds = SiteFolds(
+            evidence,
+            {"tau_percentile": tau_percentile, "eta": eta, **fixed},
+            self.recipe.train_residual,
+            self.recipe.orient,
+            self.recipe.skip,
+            self.recipe.device if self._trains() else None,
+            self.recipe.max_pathways,
+        )
+        size = self._read_by_network(folds)
+        budget = self.recipe.budget
+        if self.recipe.gated and budget is not None and budget > size:
+            raise EmptyScaffoldError(
+                f"the gate budget K = {budget:g} exceeds the {size} edges of the scaffold that the network reads; "
+                f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
+            )
+        n_trained = min(folds.size, self.recipe.max_pathways or folds.size) if self._trains() else 0
+        at_a_time = max(self.recipe.batch_size, UnreadEpisode.at_a_time)
+        evidence.require_memory(folds.size, n_trained, self.recipe.hidden * at_a_time)
+        if self.recipe.profiles and self._trains():
+            window, stride = self._windows(cohort)
+            folds.profiles = profiles_of(cohort, folds.needed_edges(), window, stride, self.recipe.stretch)
+        return folds
+
+    def _episodes(self, folds: SiteFolds, left_out: LeftOut) -> list[AnyEpisode]:
+        episodes = folds.training(left_out) if self.recipe.train == "episodic" else []
+        if not episodes:
+            if self.recipe.train == "episodic" and left_out == NOBODY:
+                self.notes_.append("too few sites for episodic training: trained jointly")
+            episodes = folds.joint(left_out)
+        return episodes
+
+    def _trains(self) -> bool:
+        """Whether a network is trained at all, which needs torch."""
+        return self.recipe.epochs != 0
+
+    def _drawn_network(self, device: str) -> "GatedNetwork":
+        return _training().build_network(
+            self.seed,
+            device,
+            channels=3 if self.recipe.profiles else 1,
+            hidden=self.recipe.hidden,
+            layers=self.recipe.layers,
+            temperature=self.recipe.temperature,
+            prior_strength=self.recipe.prior_strength,
+            gated=self.recipe.gated,
+        )
+
+    def _read_by_network(self, folds: SiteFolds, left_out: LeftOut = NOBODY) -> int:
+        """How many pathways of a fold the network reads."""
+        size = len(folds.scaffold(left_out))
+        return size if self.recipe.max_pathways is None else min(size, self.recipe.max_pathways)
+
+    def _schedule(self, folds: SiteFolds, left_out: LeftOut) -> "Schedule":
+        half = self._read_by_network(folds, left_out) / 2
+        return _training().Schedule(
+            min(GATE_BUDGET, half) if self.recipe.budget is None else self.recipe.budget,
+            self.recipe.budget_weight,
+            self.recipe.learning_rate,
+            self.recipe.weight_decay,
+            self.recipe.batch_size,
+            self.recipe.updates if self.recipe.epochs is None else None,
+        )
+
+    def _grid(self, n_sites: int) -> list[tuple[float, float]]:
+        """Threshold pairs that differ in effect."""
+        etas = distinct_thresholds(n_sites, np.atleast_1d(self.recipe.eta).tolist())
+        return list(product(sorted(set(np.atleast_1d(self.recipe.tau_percentile).tolist())), etas))
+
+    def _usable(self, cohort: Cohort) -> np.ndarray:
+        """Which people to learn from."""
+        refuse_empty(cohort)
+        short = self._short(cohort, self._windows(cohort)[0]) & self.recipe.profiles
+        if short.any():
+            people = listed(cohort.table["subject"][short])
+            self.notes_.append(f"left out of training, fewer volumes than a window: {people}")
+        return ~short
+
+    # --- reading new people ---------------------------------------------------------------------------------------
+
+    def score(self, cohort: Cohort, covariates: pd.DataFrame) -> np.ndarray:
+        """The logit (n,) of each person, each on their own."""
+        return self.reading_.logits(self.nodes(cohort, covariates))
+
+    def nodes(self, cohort: Cohort, covariates: pd.DataFrame) -> np.ndarray:
+        """Node features (M_S, n, channels) of the people of a cohort; labels and sites are not looked at."""
+        if cohort.n_rois != self.n_rois_:
+            raise DataError(
+                f"the model was fitted on {self.n_rois_} regions but the series have {cohort.n_rois}: another atlas?"
+            )
+        refuse_empty(cohort)
+        how, edges, profiles = self.recipe, self.scaffold_.edges, None
+        if how.profiles and self.reading_.network is not None:  # the linear reading looks at the static channel alone
+            window, stride = self._windows(cohort)
+            profiles = np.full((len(cohort), len(edges), 2), np.nan)
+            long = ~self._short(cohort, window)
+            if long.any():
+                read = profiles_of(cohort.subset(long), edges, window[long], stride[long], how.stretch)
+                profiles[long] = read.of(edges)
+        values = cohort_edges(cohort, how.kind, how.shrinkage, how.robust)
+        return self.pathways_.nodes(values[:, edges], covariates, profiles)
+
+    def set_reading(self, pathways: Pathways, choice: Choice, network: "GatedNetwork | None") -> None:
+        """Hold the frozen steps 1 to 5 and the chosen reading, which is in double precision, on the processor."""
+        self.pathways_, self.scaffold_, self.deconfounder_ = pathways, pathways.scaffold, pathways.deconfounder
+        nodes, graph = pathways.strongest(self.recipe.max_pathways), None
+        if network is not None:
+            import torch
+
+            from brainroam.core.gate import PathwayGraph
+
+            network = network.cpu().double().eval().requires_grad_(False)
+            graph = PathwayGraph.of(pathways.on(nodes).graph, dtype=torch.float64)
+        self.reading_ = CoreReading(choice, pathways, nodes, network, graph)
+
+    def _windows(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
+        """Window and stride of each person, in volumes."""
+        how, tr = self.recipe, cohort.table["tr"].to_numpy()
+        window, stride = np.full(len(cohort), how.window), np.full(len(cohort), how.stride)
+        if how.window_seconds is not None:
+            window = np.maximum(windows_in_volumes(how.window_seconds, tr), 3)
+        if how.stride_seconds is not None:
+            stride = windows_in_volumes(how.stride_seconds, tr)
+        return window, stride
+
+    def _short(self, cohort: Cohort, window: np.ndarray) -> np.ndarray:
+        """People to set aside; with ``on_short="raise"`` nobody, so that the error of the profile names them."""
+        short = cohort.table["n_timepoints"].to_numpy() < window
+        return short if self.recipe.on_short == "exclude" else np.zeros(len(cohort), dtype=bool)
+
+    # --- as arrays ------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that was learned, as arrays; names and notes are JSON bytes.
+
+        What follows from other parts is not stored: the line graph from the scaffold, the orientation from its signs.
+        No series and no score of a training person is stored either, nor the contrast of each site: it is a mean over
+        few people, and tells who was one of them, and with which diagnosis (docs/security.md). A model that was loaded
+        has none.
+        """
+        scaffold, network = self.scaffold_, self.reading_.network
+        facts = {
+            "n_rois": self.n_rois_,
+            "chosen": self.chosen_,
+            "notes": self.notes_,
+            "sites": scaffold.sites,
+            "tau": scaffold.tau,
+        }
+        learned = {} if network is None else network.state_dict()
+        return {
+            "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
+            "choice": np.array(astuple(self.reading_.choice)),
+            **self.pathways_.state(),
+            **{f"network.{name}": as_array(value) for name, value in learned.items()},
+        }
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned: the same scores, gates and contributions, bit for bit."""
+        facts = json.loads(state["facts"].tobytes())
+        _require_shapes(state, facts["n_rois"], len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
+        stored = {"contrast": np.empty((0, len(edge_pairs(facts["n_rois"])))), **part(state, "scaffold")}
+        scaffold = Scaffold(**stored, tau=facts["tau"], sites=tuple(facts["sites"]))
+        self.n_rois_, self.chosen_, self.notes_ = facts["n_rois"], facts["chosen"], facts["notes"]
+        pathways = Pathways(
+            deconfounder=SiteDeconfounder().load_state(part(state, "deconfounder")),
+            scaffold=scaffold,
+            graph=line_graph(edge_pairs(self.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
+            orientation=scaffold.signs if self.recipe.orient else np.ones(len(scaffold)),
+            **part(state, "pathways"),
+        )
+        choice, network = Choice(*map(float, state["choice"])), None
+        if choice.share:
+            network, torch = self._drawn_network("cpu").double(), extra("torch", "torch")
+            weights = {name: torch.as_tensor(value) for name, value in part(state, "network").items()}
+            network.load_state_dict(weights)
+        self.set_reading(pathways, choice, network)
+        return self
+
+
+def refuse_empty(cohort: Cohort) -> None:
+    """A person without any signal has no edge to be read."""
+    empty = cohort.missing_rois.sum(axis=1) >= cohort.n_rois - 1
+    if empty.any():
+        raise DataError(f"no region has a signal in {listed(cohort.table['subject'][empty])}; leave them out")
+
+
+def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:
+    """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
+    every, nodes = (len(edge_pairs(n_rois)),), (state["scaffold.edges"].size,)
+    shapes = {
+        "choice": (5,),
+        "scaffold.edges": nodes,
+        "scaffold.contrast": (n_sites, *every),
+        **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
+        **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
+        "pathways.skip": nodes,
+        "deconfounder.mean_intercept": every,
+    }
+    for name, shape in shapes.items():
+        if name in state and state[name].shape != shape:
+            raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")
+
+
+def _training() -> ModuleType:
+    """`brainroam.core.training`, which needs torch; where that is missing, an error with the line that installs it."""
+    extra("torch", "torch")
+    from brainroam.core import training
+
+    return training

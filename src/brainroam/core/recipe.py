@@ -1,0 +1,191 @@
+"""CORE's settings: one frozen recipe for ours, one for the paper's, one between them.
+
+`OURS` is `Recipe()`; what `NETWORK` and `PAPER` change stands below it, and why in docs/fidelity.md. A recipe of your
+own is a copy with some settings changed::
+
+    dataclasses.replace(PAPER, hidden=16)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from brainroam.core.deconfound import FitOn, Slopes
+from brainroam.errors import unknown
+from brainroam.utils.parameters import Percentile, require_settings
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How CORE is computed, but for the seed.
+
+    Parameters
+    ----------
+    kind : {"log", "pearson", "partial"}
+        Edge values of the static channel.
+    shrinkage : float
+        Shrinkage of the log and partial edges.
+    robust : bool
+        Spatial-sign instead of Pearson correlations, so that single moments of motion do not dominate.
+    window, stride : int
+        Sliding windows in volumes.
+    stretch : int, optional
+        Windows over which volatility and flexibility are taken, averaged over the scan, so that they do not tell how
+        long it was; None takes all windows at once.
+    window_seconds, stride_seconds : float, optional
+        In seconds instead; then every person needs a repetition time.
+    tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
+        Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses.
+    contrast : {"mean", "huber"}
+        Class means whose difference is a site's contrast.
+    bootstrap : {"sites", "hierarchical"}
+        What the stability pi resamples.
+    budget : float, optional
+        K of the gate budget. By default the paper's 80, or half the scaffold where it has fewer than 160 edges.
+    budget_weight : float
+        gamma of the gate budget.
+    prior_strength, temperature : float
+        lambda and the gate's temperature.
+    hidden, layers : int
+        Width and depth of the network.
+    orient : bool
+        Multiply each pathway's static channel by the sign of its consensus contrast; False is the literal reading,
+        in which pathways stronger and weaker in patients cancel.
+    skip : {"ridge", "sum", "none"}
+        The linear reading that stands beside the network; ``"none"`` is the network alone.
+    train : {"episodic", "joint"}
+        Each site read on the pathways of the others, or everybody on the pathways they gave.
+    train_residual : {"agnostic", "site"}
+        Train on residuals of the frozen average deconfounder, as at inference, or of each site's own fit.
+    deconfounding : {"site", "pooled"}
+    slopes : {"shrunken", "site"}
+        Slopes of the covariates pooled over sites by their precision, or each site's own and their plain mean, see
+        `SiteDeconfounder`.
+    profiles, gated : bool
+        Volatility and flexibility channels; subject-adaptive gates.
+    epochs : int, optional
+        A fixed number, at a constant learning rate; 0 is the linear reading alone, and needs no torch.
+    updates : int, optional
+        Steps of Adam over which the learning rate falls to zero, where ``epochs`` is not given. None is a constant
+        rate, with epochs chosen on held-out groups of sites.
+    max_epochs, patience : int
+        Of that choice: epochs at most, and epochs without improvement after which to stop looking.
+    trials : int, optional
+        Hold out only so many of the four groups of training sites (without a network: of the sites) to choose and to
+        calibrate; by default each once.
+    max_pathways : int, optional
+        How many pathways the network reads: its cost grows with them, and the weakest of a large atlas say least. The
+        linear reading reads all.
+    learning_rate, weight_decay, batch_size
+        Of Adam.
+    huber_k, huber_delta : float
+        Of the deconfounder.
+    fit_on : {"all", "controls"}
+        Whom the deconfounder learns from.
+    on_short : {"raise", "exclude"}
+        What to do with people of fewer volumes than a window: an error that names them, or leave them out of training
+        and read them later with their profiles at the training mean.
+    device : str
+        A torch device.
+
+    Examples
+    --------
+    >>> PAPER.hidden, OURS.hidden
+    (64, 16)
+    >>> Recipe(hidden=0)
+    Traceback (most recent call last):
+    brainroam.errors.UsageError: core: hidden must be a whole number larger than 0, not 0
+    """
+
+    kind: str = "log"
+    shrinkage: NonNegativeFloat = 0.7
+    robust: bool = True
+    window: PositiveInt = 30
+    stride: PositiveInt = 5
+    stretch: PositiveInt | None = 10
+    window_seconds: PositiveFloat | None = None
+    stride_seconds: PositiveFloat | None = None
+    tau_percentile: Percentile | Sequence[Percentile] = 80
+    eta: NonNegativeFloat | Sequence[NonNegativeFloat] = 0.75
+    zeta: NonNegativeFloat = 0.70
+    contrast: str = "mean"
+    bootstrap: str = "sites"
+    budget: PositiveFloat | None = None
+    budget_weight: NonNegativeFloat = 5e-4
+    prior_strength: NonNegativeFloat = 1.0
+    temperature: PositiveFloat = 1.0
+    hidden: PositiveInt = 16
+    layers: PositiveInt = 2
+    orient: bool = True
+    skip: str = "ridge"
+    train: Literal["episodic", "joint"] = "episodic"
+    train_residual: Literal["agnostic", "site"] = "agnostic"
+    deconfounding: Literal["site", "pooled"] = "site"
+    slopes: Slopes = "shrunken"
+    profiles: bool = False
+    gated: bool = True
+    epochs: NonNegativeInt | None = None
+    updates: PositiveInt | None = 240
+    max_epochs: PositiveInt = 30
+    patience: PositiveInt = 10
+    trials: PositiveInt | None = None
+    max_pathways: PositiveInt | None = 400
+    learning_rate: NonNegativeFloat = 1e-2
+    weight_decay: NonNegativeFloat = 5e-4
+    batch_size: PositiveInt = 32
+    huber_k: PositiveFloat = 1.345
+    huber_delta: PositiveFloat | None = None
+    fit_on: FitOn = "all"
+    on_short: Literal["raise", "exclude"] = "raise"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        require_settings("core", Recipe, vars(self))
+        for name in ("tau_percentile", "eta"):  # one number, or a tuple of them, whatever sequence they came in
+            values = np.asarray(getattr(self, name)).tolist()
+            object.__setattr__(self, name, tuple(values) if isinstance(values, list) else values)
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that differ from ours.
+
+        >>> replace(OURS, hidden=8).changes()
+        {'hidden': 8}
+        """
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in named.items() if value != getattr(OURS, name)}
+
+
+OURS = Recipe()
+#: The paper's network and edges, oriented and trained by site folds as ours is.
+NETWORK = replace(OURS, kind="pearson", robust=False, skip="none", profiles=True)
+#: The literal reading of the paper.
+PAPER = replace(
+    NETWORK,
+    orient=False,
+    train="joint",
+    train_residual="site",
+    hidden=64,
+    stretch=None,
+    slopes="site",
+    contrast="huber",
+    updates=None,
+    learning_rate=1e-3,
+    max_pathways=None,
+)
+RECIPES: Mapping[str, Recipe] = {"ours": OURS, "network": NETWORK, "paper": PAPER}
+
+
+def as_recipe(recipe: str | Recipe) -> Recipe:
+    """A recipe by its name, or as it is.
+
+    >>> as_recipe("paper") is PAPER
+    True
+    """
+    if isinstance(recipe, Recipe):
+        return recipe
+    if recipe not in RECIPES:
+        raise unknown("recipe", recipe, RECIPES)
+    return RECIPES[recipe]
