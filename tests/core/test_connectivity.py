@@ -45,6 +45,16 @@ def test_log_edges_equal_scipy(people, shrinkage):
     np.testing.assert_allclose(edges(people, "log", shrinkage), expected, atol=1e-10)
 
 
+def test_log_edges_of_fewer_volumes_than_regions_equal_scipy():
+    x = np.random.default_rng(1).normal(size=(9, 30))
+    x[:, 4] = 0
+    correlation = np.nan_to_num(np.corrcoef(np.delete(x, 4, axis=1).T))
+    expected = logm(0.3 * correlation + 0.7 * np.eye(29)).real[np.triu_indices(29, 1)]
+    values = edges([x], "log", 0.7)[0]
+    np.testing.assert_allclose(values[np.isfinite(values)], expected, atol=1e-12)
+    assert np.isnan(values).sum() == 29
+
+
 def test_partial_correlation_equals_regression_residuals(people):
     x = people[3]
     value = edges([x], "partial", shrinkage=1e-12)[0, 0]

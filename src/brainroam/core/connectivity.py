@@ -166,6 +166,8 @@ def _edge_matrix(x: np.ndarray, gone: np.ndarray, kind: str, shrinkage: float, r
     if kind == "lag":
         lagged = z[:-1].T @ z[1:]
         return (lagged - lagged.T) / 2
+    if kind == "log" and 2 * len(z) < z.shape[1]:
+        return _log_of_few_volumes(z, shrinkage)
     correlation = np.clip(z.T @ z, -1, 1)
     if kind == "pearson":
         return correlation
@@ -178,6 +180,21 @@ def _shrunk(matrix: np.ndarray, shrinkage: float) -> np.ndarray:
     shrunk = (1 - shrinkage) * matrix
     np.fill_diagonal(shrunk, 1)
     return shrunk
+
+
+def _log_of_few_volumes(z: np.ndarray, shrinkage: float) -> np.ndarray:
+    """log R_a of R = Z'Z with fewer volumes T than regions P, off the diagonal, from T x T matrices.
+
+    With Z Z' = U diag(d) U', R has the eigenvectors v_k = Z'u_k / sqrt(d_k), and all others share the eigenvalue 0:
+
+        log R_a = log(a) I + sum_k  (log((1 - a) d_k + a) - log a) v_k v_k'
+    """
+    values, vectors = np.linalg.eigh(z @ z.T)
+    values = np.maximum(values, 0)
+    gain = np.log1p((1 - shrinkage) / shrinkage * values)
+    per_value = np.divide(gain, values, out=np.full_like(values, (1 - shrinkage) / shrinkage), where=values > 1e-12)
+    rotated = vectors.T @ z
+    return (rotated.T * per_value) @ rotated
 
 
 def _cofluctuation(s: np.ndarray) -> np.ndarray:

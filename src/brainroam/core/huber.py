@@ -71,16 +71,17 @@ def _some_columns(
     for _ in range(max_iter):
         if len(active) == 0:
             break
-        y, here, w = rows[active], present[active], weights[active]
+        whole = len(active) == len(rows)  # then nothing has to be copied
+        y, here, w = (rows, present, weights) if whole else (rows[active], present[active], weights[active])
         new = _weighted_least_squares(design, products, upper, y, w)
         residual = np.abs(y - new @ design.T)
         if delta is None:
-            scale = _median_present(residual, here, count[active]) / MAD_OF_A_STANDARD_NORMAL
+            scale = median_present(residual, here, count[active]) / MAD_OF_A_STANDARD_NORMAL
         else:
             scale = np.full(len(active), delta / k)
         threshold = k * scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            w = np.where(residual > threshold, threshold / residual, 1.0) * here
+            w = np.fmin(threshold / residual, 1.0) * here
         # A scale of zero means an exact fit of half the people: there is nothing left to reweight.
         moved = np.abs(new - coef[active]).max(axis=1) > tol * np.maximum(scale, 1e-12)
         moved |= np.isnan(coef[active, 0]) & (scale > 0)
@@ -112,8 +113,12 @@ def _weighted_least_squares(
     return np.linalg.solve(normal, target[..., None])[..., 0]
 
 
-def _median_present(values: np.ndarray, present: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Median of each row over the present entries only."""
+def median_present(values: np.ndarray, present: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Median of each row over the present entries only, which are as many as ``count`` says.
+
+    >>> median_present(np.array([[3.0, 1.0, 9.0]]), np.array([[True, True, False]]), np.array([2])).tolist()
+    [2.0]
+    """
     ordered = np.where(present, values, np.inf)
     ordered.sort(axis=1)
     row = np.arange(len(values))

@@ -10,7 +10,8 @@ from copy import copy
 
 import numpy as np
 
-from brainroam.core.huber import MAD_OF_A_STANDARD_NORMAL, huber_regression
+from brainroam.core.connectivity import edge_blocks
+from brainroam.core.huber import MAD_OF_A_STANDARD_NORMAL, huber_regression, median_present
 from brainroam.errors import listed
 from brainroam.utils.model_files import part
 
@@ -167,16 +168,29 @@ def fit_site(values: np.ndarray, raw: np.ndarray, huber_k: float, huber_delta: f
 
 def _slope_variance(design: np.ndarray, values: np.ndarray, coef: np.ndarray) -> np.ndarray:
     """Sampling variance (p - 1, M) of the slopes of a Huber regression: s^2 (X'X)^-1 / efficiency, s robust."""
-    residual = np.abs(values - design @ coef)
-    spread = np.nanmedian(residual, axis=0) / MAD_OF_A_STANDARD_NORMAL
+    spread = _median_of_columns(np.abs(values - design @ coef)) / MAD_OF_A_STANDARD_NORMAL
     freedom = len(design) / max(len(design) - design.shape[1], 1)
     return np.diag(np.linalg.inv(design.T @ design))[1:, None] * spread**2 * freedom / EFFICIENCY
 
 
+def _median_of_columns(values: np.ndarray) -> np.ndarray:
+    """Median (M,) of what is present in each column, NaN where nothing is."""
+    medians = np.empty(values.shape[1])
+    for block in edge_blocks(values.shape[1]):
+        rows = np.ascontiguousarray(values[:, block].T)
+        present = np.isfinite(rows)
+        medians[block] = median_present(rows, present, present.sum(axis=1))
+    medians[np.isinf(medians)] = np.nan
+    return medians
+
+
 def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Group the edges by the design columns their people can estimate: (edges, kept columns, people present)."""
-    missing = np.isnan(values)
-    patterns, member = np.unique(np.packbits(missing, axis=0), axis=1, return_inverse=True)
+    missing = np.packbits(np.isnan(values), axis=0)
+    some = missing.any(axis=0)  # few, as a rule: sorting every column would take longer than the regression
+    patterns, which = np.unique(missing[:, some], axis=1, return_inverse=True)
+    patterns, member = np.insert(patterns, 0, 0, axis=1), np.zeros(values.shape[1], dtype=int)
+    member[some] = which + 1
     groups: dict[tuple, list[int]] = {}
     kept_of: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
     everybody = _independent_columns(design)
