@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort as Cohort
     from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
+    from brainroam.evaluation.predictions_file import read_predictions as read_predictions
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.scorer import SiteScorer as SiteScorer
     from brainroam.evaluation.splits import LeaveOneInstitutionOut as LeaveOneInstitutionOut
@@ -49,6 +50,7 @@ _HOME = {
     "load_model": "methods.site_classifier",
     "make_cohort": "data.synthetic",
     "next_site": "evaluation.stats.verdict",
+    "read_predictions": "evaluation.predictions_file",
     "report": "report.build",
     "save_model": "methods.site_classifier",
 }

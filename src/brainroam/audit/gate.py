@@ -30,7 +30,7 @@ from brainroam.utils.threads import one_thread
 KEPT = "method-audits.json"
 MOST_SITES, MOST_OF_A_CLASS = 4, 10  # of a cohort, and at each site
 Given = ParamSpec("Given")
-_verdicts: dict[str, str] = {}  # of studies that keep nothing
+_audits: dict[str, dict[str, Any]] = {}  # of studies that keep nothing
 
 
 def _searched(evaluate: Callable[Given, runner.Results]) -> Callable[Given, runner.Results]:
@@ -60,20 +60,21 @@ def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandi
 def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
     """Print what the leak checks say of each, unless they have said it in this study before."""
     file = None if out is None else Path(out) / KEPT
-    known = _verdicts if file is None else _read(file)
+    known = _audits if file is None else _read(file)
     keys = {f"{item.name} {code_version(item.info)} {cohort.manifest_hash}": item for item in candidates}
     new = {key: item for key, item in keys.items() if key not in known}
     if not new:
         return
     with FreshProcesses() as processes:
         for key, item in new.items():
-            known[key], leak = _verdict(item, cohort, processes)
-            print(f"audit of {item.name}: {known[key]}", file=sys.stderr)
+            verdict, leak = _verdict(item, cohort, processes)
+            known[key] = {"key": key, "method": item.name, "verdict": verdict, "leak": leak}
+            print(f"audit of {item.name}: {verdict}", file=sys.stderr)
             if leak:
-                warnings.warn(f"{item.name} leaks, and its results cannot be believed: {known[key]}", stacklevel=4)
+                warnings.warn(f"{item.name} leaks, and its results cannot be believed: {verdict}", stacklevel=4)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps(known, indent=1))
+        write_text(file, json.dumps({"audits": list(known.values())}, indent=1))
 
 
 @one_thread()
@@ -108,8 +109,8 @@ def few(cohort: Cohort) -> Cohort:
     return cohort.subset(np.sort(groups.head(MOST_OF_A_CLASS).index.to_numpy()))
 
 
-def _read(file: Path) -> dict[str, str]:
+def _read(file: Path) -> dict[str, dict[str, Any]]:
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return {audit["key"]: audit for audit in json.loads(file.read_text(encoding="utf-8"))["audits"]}
+    except (OSError, ValueError, LookupError, TypeError):
         return {}  # none yet, or not ours

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.study import Studies
+from brainroam.cli.study import PeopleOf, Studies, people_of_study
 
 
 def report(
@@ -23,6 +23,7 @@ def report(
     name: Annotated[
         str | None, typer.Option(help="What the study is called; else as its data or study folder.", metavar="TEXT")
     ] = None,
+    data: PeopleOf = None,
 ) -> None:
     """Write one self-contained HTML page: did it work, at which sites, can I trust it, what about the next site?
 
@@ -30,7 +31,8 @@ def report(
 
     A pool of site summaries whose three rounds are done (brainroam pool) has a page of its own.
 
-    Two folders of runs of the same people (two atlases, two pipelines) are reported side by side.
+    Two folders of runs of the same people (two atlases, two pipelines) are reported side by side, and so is a csv or
+    tsv table of predictions made elsewhere, alone or beside runs.
 
     [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
     """
@@ -41,6 +43,6 @@ def report(
         for line in write_pool_page(Path(runs[0]), out):
             typer.echo(line)
         return
-    typer.echo(f"report: {report(runs, out, figures, method, name)}")
+    typer.echo(f"report: {report(runs, out, figures, method, name, people_of_study(data))}")
     if figures is not None:
         typer.echo(f"figures: {figures}")

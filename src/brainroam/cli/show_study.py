@@ -93,10 +93,14 @@ def show_comparison(comparison: Comparison, json: bool) -> None:
     if json:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
         words = {"family": comparison.families, "sentences": comparison.sentences, "notes": comparison.notes}
+        words |= {"caveats": comparison.caveats}
         confounding = comparison.confounding.to_dict("records")
         print_json(plain({"mean": RULE, "methods": table, "pairs": paired, "confounding": confounding, **words}))
         return
     console = Console(highlight=False)
+    if comparison.caveats:
+        console.print(_bullets(comparison.caveats, "yellow"))
+        console.print()
     _print_summary(console, comparison.table, explain=False)
     if len(comparison.confounding):
         console.print("\n[bold]Motion, age and sex[/bold], in points of 100")

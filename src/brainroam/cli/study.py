@@ -31,7 +31,19 @@ if TYPE_CHECKING:
 
 
 Studies = Annotated[
-    list[Path], typer.Argument(help="A folder of runs; or two, of the same people, side by side.", metavar="RUNS...")
+    list[Path],
+    typer.Argument(
+        help="A folder of runs, or a table of predictions; or several, of the same people, side by side.",
+        metavar="RUNS...",
+    ),
+]
+PeopleOf = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        help="The study of a table of predictions (a study.yaml, or DATA): sites, labels, age, sex and motion.",
+        metavar="DATA",
+    ),
 ]
 Methods = Annotated[
     str | None,
@@ -249,21 +261,30 @@ def compare(
     all_pairs: Annotated[
         bool, typer.Option("--all-pairs", help="Compare every pair, which costs more under Holm's correction.")
     ] = False,
+    data: PeopleOf = None,
     partial: Partial = False,
     json: Json = False,
 ) -> None:
     """Which method is better at the next site, how sure is that, and what can the data not decide?
 
-    Two folders of runs are compared person by person: two atlases, two pipelines, before and after.
+    Two folders of runs are compared person by person: two atlases, two pipelines, before and after. A csv or tsv table
+    of predictions made elsewhere (subject, site, score or probability, label) is judged alike, alone or beside runs.
 
     [bold]Example:[/bold] brainroam compare runs --reference tangent-ridge
     """
     from brainroam.cli.show_study import show_comparison
     from brainroam.evaluation.runner import compare
 
-    comparison = compare(runs, reference, partial, all_pairs)
+    comparison = compare(runs, reference, partial, all_pairs, people_of_study(data))
     if json or not quiet():
         show_comparison(comparison, json)
+
+
+def people_of_study(data: str | None) -> "Cohort | None":
+    """The cohort that --data names."""
+    from brainroam.cli.options import source_of
+
+    return None if data is None else source_of(data, {}).load()
 
 
 def methods(

@@ -1,7 +1,8 @@
-"""Two studies as one: the same people read by two atlases, two pipelines, or before and after a change.
+"""Two studies as one: the same people read by two atlases, two pipelines, before and after a change, or from a file.
 
-The methods of each study get its name in front (``cc200: core``). Only people whom all studies scored at the same site
-are kept, so that every comparison is paired; the metrics are computed again where somebody falls out.
+The methods of each study get its name in front (``cc200: core``), unless files stand beside one study and no two
+methods share a name. Only people whom all studies scored at the same site are kept, so that every comparison is paired;
+the metrics are computed again where somebody falls out.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ RUN = ["method", "protocol", "site", "seed"]
 def join_results(studies: Mapping[str, Results]) -> Results:
     """The results of several studies side by side, by the name of each study.
 
+    Methods of a file of predictions keep their names beside one study if no other method is called the same.
+
     Examples
     --------
     >>> import brainroam
@@ -39,10 +42,11 @@ def join_results(studies: Mapping[str, Results]) -> Results:
     if shared.empty:
         raise RunsError("these studies have nobody in common: people are matched by protocol, site, id and label")
     parts = [_restricted(results, shared) for results in studies.values()]
+    before = _prefixes(studies)
     frames = {
         kind: pd.concat(
             [
-                frame.assign(method=name + SEPARATOR + frame["method"])
+                frame.assign(method=before[name] + frame["method"])
                 for name, frame in zip(studies, (part[k] for part in parts), strict=True)
             ],
             ignore_index=True,
@@ -50,12 +54,20 @@ def join_results(studies: Mapping[str, Results]) -> Results:
         for k, kind in enumerate(("scores", "predictions"))
     }
     records = tuple(
-        (replace(spec, method=name + SEPARATOR + spec.method), result)
+        (replace(spec, method=before[name] + spec.method), result)
         for name, results in studies.items()
         for spec, result in results.records
     )
     first = next(iter(studies.values()))
-    return Results(frames["scores"], frames["predictions"], _study(studies, shared), records, first.path)
+    return Results(frames["scores"], frames["predictions"], _study(studies, shared, before), records, first.path)
+
+
+def _prefixes(studies: Mapping[str, Results]) -> dict[str, str]:
+    """What stands before the methods of each study: its name, or nothing where files stand beside one study."""
+    names = [method for results in studies.values() for method in results.scores["method"].unique()]
+    n_folders = sum("from_files" not in results.study for results in studies.values())
+    plain = n_folders <= 1 and len(set(names)) == len(names)
+    return {name: "" if plain else name + SEPARATOR for name in studies}
 
 
 def _restricted(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -73,7 +85,7 @@ def _restricted(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, p
     return pd.DataFrame(rows, columns=scores.columns), predictions
 
 
-def _study(studies: Mapping[str, Results], shared: pd.DataFrame) -> dict:
+def _study(studies: Mapping[str, Results], shared: pd.DataFrame, before: Mapping[str, str]) -> dict:
     first = next(iter(studies.values())).study
     lists = {
         key: [f"{name}{SEPARATOR}{line}" for name, results in studies.items() for line in results.study[key]]
@@ -82,7 +94,12 @@ def _study(studies: Mapping[str, Results], shared: pd.DataFrame) -> dict:
     person = pd.concat([results.predictions for results in studies.values()])
     person = persons(person.drop_duplicates("subject")).set_axis(person["subject"].unique())
     left_out = person.nunique() - person[shared["subject"].unique()].nunique()
-    atlases = dict.fromkeys(str(results.study["atlas"]) for results in studies.values())
+    atlases = dict.fromkeys(str(results.study["atlas"]) for results in studies.values() if results.study["atlas"])
+    from_files = {
+        before[name] + method: file
+        for name, results in studies.items()
+        for method, file in results.study.get("from_files", {}).items()
+    }
     return {
         **first,
         **lists,
@@ -90,4 +107,5 @@ def _study(studies: Mapping[str, Results], shared: pd.DataFrame) -> dict:
         "atlas": " and ".join(atlases),
         "joined": list(studies),
         "not_shared": left_out,
+        **({"from_files": from_files} if from_files else {}),
     }

@@ -196,23 +196,45 @@ def compare(
     reference: str | None = None,
     partial: bool = False,
     all_pairs: bool = False,
+    data: Cohort | None = None,
 ) -> Comparison:
-    """Compare the methods of a folder of runs, of several folders, or of results; see `compare.compare_methods`."""
-    results = runs if isinstance(runs, Results) else load_studies(runs, partial)
+    """Compare the methods of a folder of runs, of several folders, of files of predictions, or of results.
+
+    Parameters
+    ----------
+    runs : path, sequence of paths, or Results
+        Folders of runs, and tables of predictions (`brainroam.read_predictions`), side by side.
+    reference, all_pairs
+        See `compare.compare_methods`.
+    partial : bool
+        Accept studies of which some runs are not finished.
+    data : Cohort, optional
+        The people of a file of predictions, where no folder of runs stands beside it.
+    """
+    results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
     found = compare_methods(results.scores, results.predictions, reference, all_pairs)
     gone = results.study.get("not_shared", 0)
     notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
-    return replace(found, confounding=_confounding(results), notes=[*notes, *found.notes])
+    from brainroam.evaluation.file_checks import caveats_of
+
+    caveats = caveats_of(results)
+    return replace(found, confounding=_confounding(results), notes=[*notes, *found.notes], caveats=caveats)
 
 
-def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False) -> Results:
-    """A folder of runs, or several as one, see `brainroam.evaluation.joined`."""
-    folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(folder) for folder in runs]
-    if len(folders) == 1:
-        return load_runs(folders[0], partial)
+def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False, data: Cohort | None = None) -> Results:
+    """Folders of runs and files of predictions, several as one, see `brainroam.evaluation.joined`.
+
+    The people of a file are those of ``data``, or else of the first folder.
+    """
     from brainroam.evaluation.joined import join_results
+    from brainroam.evaluation.predictions_file import is_predictions_file, read_predictions
 
-    return join_results(dict(zip(study_labels(folders), (load_runs(f, partial) for f in folders), strict=True)))
+    paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
+    named = dict(zip(study_labels(paths), paths, strict=True))
+    studies = {name: load_runs(path, partial) for name, path in named.items() if not is_predictions_file(path)}
+    people = data if data is not None else next(iter(studies.values()), None)
+    studies |= {name: read_predictions(path, people) for name, path in named.items() if is_predictions_file(path)}
+    return join_results(studies) if len(studies) > 1 else studies.popitem()[1]
 
 
 def study_labels(folders: Sequence[Path]) -> list[str]:
@@ -226,13 +248,13 @@ def study_labels(folders: Sequence[Path]) -> list[str]:
         names = [part[-depth] if depth <= len(part) else "" for part in parts]
         if len(set(names)) == len(names):
             return names
-    raise RunsError("the same folder of runs is named twice; name two studies")
+    raise RunsError("the same study is named twice; name two")
 
 
 def _confounding(results: Results) -> pd.DataFrame:
     """What motion, age and sex have to do with the scores, for each protocol that holds out whole sites."""
     protocols = [name for name in ("loso", "loio") if name in set(results.predictions["protocol"])]
-    if results.participants.empty or not protocols:
+    if results.participants[["age", "sex", "mean_fd"]].isna().all(axis=None) or not protocols:
         return pd.DataFrame()
     tables = [confounding(results.predictions, results.participants, name) for name in protocols]
     return pd.concat([table.assign(protocol=name) for table, name in zip(tables, protocols, strict=True)])

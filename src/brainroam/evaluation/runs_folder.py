@@ -97,7 +97,7 @@ class RunsFolder:
     def of(cls, path: str | Path, cohort: Cohort) -> "RunsFolder":
         """The folder for this cohort, made if it is new; a folder of another cohort is refused."""
         file = Path(path) / "study.json"
-        mine = _describe(cohort)
+        mine = describe_cohort(cohort)
         if not file.is_file():
             write_checksummed(file, mine)
         try:
@@ -323,7 +323,8 @@ def _makers(versions: Iterable[str]) -> str:
     return listed([f"brainroam {name}" if name else "a brainroam that did not record its version" for name in names])
 
 
-def _describe(cohort: Cohort) -> dict[str, Any]:
+def describe_cohort(cohort: Cohort) -> dict[str, Any]:
+    """What ``study.json`` says of a cohort."""
     return {
         "manifest_hash": cohort.manifest_hash,
         "table_hash": table_hash(cohort),
@@ -332,7 +333,7 @@ def _describe(cohort: Cohort) -> dict[str, Any]:
         "atlas_hash": atlas_hash(cohort),
         "atlas_citation": cohort.atlas.citation,
         "n_rois": cohort.n_rois,
-        "sites": plain([_describe_site(str(site), scans) for site, scans in cohort.table.groupby("site")]),
+        "sites": plain([describe_site(str(site), scans) for site, scans in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
         "participants": plain(to_columns(cohort.table.reindex(columns=list(PARTICIPANTS)))),
         "synthetic": cohort.truth is not None,
@@ -350,18 +351,17 @@ def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
     }
 
 
-def _describe_site(site: str, scans: pd.DataFrame) -> dict[str, Any]:
+def describe_site(site: str, scans: pd.DataFrame) -> dict[str, Any]:
     """Who was scanned there, and for how long; a covariate nobody has is not mentioned."""
-    volumes, people = scans["n_timepoints"], people_of(scans)
+    volumes, people = scans["n_timepoints"].dropna(), people_of(scans)
     facts = {
         "site": site,
         "n": len(people),
         "n_scans": len(scans),
         "n_cases": int((people["label"] == 1).sum()),
-        "volumes_min": volumes.min(),
-        "volumes_median": volumes.median(),
-        "volumes_max": volumes.max(),
     }
+    if len(volumes):
+        facts |= {f"volumes_{name}": getattr(volumes, name)() for name in ("min", "median", "max")}
     known = {name: people[name].dropna() for name in ("age", "sex", "mean_fd", "tr") if name in people}
     for name in ("age", "mean_fd"):
         if len(known.get(name, ())):

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from brainroam import __version__
+from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_and_scans
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.splits import TITLES
@@ -84,6 +85,7 @@ def report(
     figures: str | Path | None = None,
     method: str | None = None,
     name: str | None = None,
+    data: Cohort | None = None,
 ) -> Path:
     """Write what a reader of the study wants to see as one HTML file.
 
@@ -93,7 +95,7 @@ def report(
     ----------
     runs : path, sequence of paths, or Results
         A folder of runs, as `brainroam.evaluate` writes it, or what it returned; several folders of the same people
-        (two atlases, two pipelines) are reported side by side.
+        (two atlases, two pipelines) are reported side by side, and so are tables of predictions made elsewhere.
     out : path
         The HTML file; it is self-contained.
     figures : path, optional
@@ -102,6 +104,8 @@ def report(
         The method the report is about; by default the ensemble, or core, or the first that is no control.
     name : str, optional
         What the study is called; by default the name of its data or of the folder of its study file.
+    data : Cohort, optional
+        The people of a table of predictions, where no folder of runs stands beside it.
 
     Returns
     -------
@@ -117,20 +121,20 @@ def report(
     >>> brainroam.report(folder / "runs", folder / "report.html").name
     'report.html'
     """
-    data = read_data(runs, method)
-    first = first_section(data)
-    chapters = [Chapter(id, question, tuple(make(data) for make in makers)) for id, question, makers in CHAPTERS]
+    content = read_data(runs, method, data)
+    first = first_section(content)
+    chapters = [Chapter(id, question, tuple(make(content) for make in makers)) for id, question, makers in CHAPTERS]
     sections = [first, *(section for chapter in chapters for section in chapter.sections)]
     html = render(
         "page.html",
-        title=name or data.name,
-        subtitle=_subtitle(data),
+        title=name or content.name,
+        subtitle=_subtitle(content),
         first=first,
         chapters=[
             replace(c, sections=shown) for c in chapters if (shown := tuple(s for s in c.sections if s.html.strip()))
         ],
         gaps=list(dict.fromkeys(gap for section in sections for gap in section.missing)),
-        data=data,
+        data=content,
         version=__version__,
     )
     if figures is not None:
@@ -143,7 +147,7 @@ def _subtitle(data: ReportData) -> str:
     day = f"{_day(data.date)}. " if data.date else ""
     return (
         f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
-        f"{len(data.study['sites'])} sites, atlas {data.study['atlas']}"
+        f"{len(data.study['sites'])} sites" + (f", atlas {data.study['atlas']}" if data.study["atlas"] else "")
     )
 
 

@@ -26,6 +26,7 @@ LOST_TO_MOTION = 0.02  # AUC that goes with motion
 #: ``label-by``, ``other`` and ``at-sites`` hold findings that are not named here, and those about single sites.
 ORDER = (
     "audit",
+    "file-check",
     "confounds",
     "covariate-of-condition",
     "motion-unknown",
@@ -120,6 +121,15 @@ def findings(data: ReportData) -> list[dict]:
 
 
 def _from_audit(data: ReportData) -> Iterator[Concern]:
+    for kept in data.method_audits:
+        if kept.get("leak"):
+            yield Concern("audit", f"{kept.get('method')} leaks", str(kept.get("verdict")), "audit")
+    for found in data.file_checks:
+        if found.passed is not True:
+            title = (
+                f"The scores of {found.method} are suspicious" if found.passed is False else f"Scores of {found.method}"
+            )
+            yield Concern("audit" if found.passed is False else "file-check", title, found.evidence, "audit")
     for check in (data.audit or {"checks": []})["checks"]:
         name, method, text = (str(check.get(key) or "") for key in ("name", "method", "evidence"))
         if check.get("passed") is False:

@@ -12,8 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
 from brainroam.errors import RunsError, unknown
+from brainroam.evaluation.file_checks import check_files, unknown_of
+from brainroam.evaluation.finding import Check
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
@@ -95,6 +98,8 @@ class ReportData:
         """What the study is called."""
         if "joined" in self.study:
             return " and ".join(self.study["joined"])
+        if self.from_files:
+            return " and ".join(dict.fromkeys(Path(file).stem for file in self.from_files.values()))
         return study_name(self.study["commands"]) or f"Study of {len(self.study['sites'])} sites"
 
     @property
@@ -251,6 +256,18 @@ class ReportData:
         """The folder of runs as one types it."""
         return shlex.quote(str(self.path)) if self.path else "RUNS"
 
+    @property
+    def only_files(self) -> bool:
+        """Whether all of it was made elsewhere: there is nothing to run again."""
+        return bool(self.from_files) and not self.finished
+
+    @property
+    def sources(self) -> str:
+        """What the report was made from, as one types it."""
+        return (
+            shlex.join([*([str(self.path)] if self.path else []), *dict.fromkeys(self.from_files.values())]) or "RUNS"
+        )
+
     def command(self, verb: str, options: str = "", out: str | None = None) -> str:
         """A command on the data of this study, as one types it."""
         data = shlex.join(data_words(self.study["commands"])) or "DATA"
@@ -275,10 +292,30 @@ class ReportData:
         """What ``brainroam audit DATA --out RUNS/audit.json`` found, or None."""
         return self._left_beside("audit", "checks")
 
+    @property
+    def from_files(self) -> dict[str, str]:
+        """The file of each method whose scores were made elsewhere."""
+        return self.study.get("from_files", {})
+
+    @cached_property
+    def file_checks(self) -> list[Check]:
+        """What the scores of these methods show of how they were made."""
+        return check_files(self.results)
+
+    @property
+    def file_unknowns(self) -> list[str]:
+        """What their files cannot show, a sentence each."""
+        return unknown_of(self.results)
+
     @cached_property
     def check(self) -> dict[str, Any] | None:
         """What ``brainroam check DATA --out RUNS/check.json`` found, or None."""
         return self._left_beside("check", "findings")
+
+    @cached_property
+    def method_audits(self) -> list[dict[str, Any]]:
+        """What the leak checks said of each method that did not come with brainroam, before it was run."""
+        return list((self._left_beside("method-audits", "audits") or {"audits": []})["audits"])
 
     @cached_property
     def plan(self) -> dict[str, Any] | None:
@@ -295,9 +332,8 @@ class ReportData:
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
                 raise TypeError(f"{key} is no list")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            article = "an" if name == "audit" else "a"
             raise RunsError(
-                f"{file} is not {article} {name} of brainroam; write it again with brainroam {name}"
+                f"{file} cannot be read as what brainroam wrote there; delete it, or write it again"
             ) from error
         return content
 
@@ -311,8 +347,11 @@ def auc_intervals(sites: Sequence[str], auc: np.ndarray, n_cases: np.ndarray, n_
     return frame.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
 
 
-def read_data(runs: Source, method: str | None = None) -> ReportData:
-    """Results, or a folder of runs; ``method`` is chosen by its name where it is not given, never by its result."""
+def read_data(runs: Source, method: str | None = None, people: Cohort | None = None) -> ReportData:
+    """Results, a folder of runs, or a file of predictions (of ``people``).
+
+    ``method`` is chosen by its name where it is not given, never by its result.
+    """
     if isinstance(runs, ReportData):
         if method is None or method == runs.method:
             return runs
@@ -320,7 +359,7 @@ def read_data(runs: Source, method: str | None = None) -> ReportData:
     elif isinstance(runs, Results):
         results = runs
     else:
-        results = _loaded(runs)
+        results = _loaded(runs, people)
     found = set(results.scores["protocol"])
     if not found:
         raise RunsError(f"{runs} holds no finished runs yet; brainroam loso writes them")
@@ -331,10 +370,10 @@ def read_data(runs: Source, method: str | None = None) -> ReportData:
     return ReportData(results, method or subject(names), protocol)
 
 
-def _loaded(runs: str | Path | Sequence[str | Path]) -> Results:
+def _loaded(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> Results:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* runs are not finished")
-        results = load_studies(runs, partial=True)
+        results = load_studies(runs, True, people)
     unfinished = len(results.study["missing"]) + len(results.study["failed"])
     if unfinished:
         warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=4)

@@ -3,8 +3,10 @@
 import re
 from dataclasses import dataclass
 
+from brainroam import __version__
 from brainroam.data.cohort import COVARIATES
 from brainroam.errors import BrainroamError, counted
+from brainroam.evaluation.predictions_file import TUNING as FROM_FILE
 from brainroam.methods.covariate_use import covariates_used, in_words, join_names
 from brainroam.methods.naming import bare_name, parse_name
 from brainroam.methods.registry import method_info
@@ -15,6 +17,7 @@ TUNING = {
     "default": "default hyper-parameters; epochs and threshold from holding out every training site once, alone where "
     "epochs are chosen and otherwise in five groups of sites",
     "fast": "default hyper-parameters; epochs and threshold from one held-out training site",
+    FROM_FILE: "as the authors of the file did it",
 }
 PROTOCOL = {
     "loso": "leave one site out: every site was held out once and the method trained on all the others",
@@ -97,7 +100,8 @@ def gather_facts(data: ReportData) -> Facts:
         excluded=len(data.study["excluded"]),
         seeds=sorted(int(seed) for seed in scores["seed"].unique()),
         tunings=sorted(scores["tuning"].unique()),
-        versions={package: sorted(found) for package, found in sorted(versions.items())},
+        versions={package: sorted(found) for package, found in sorted(versions.items())}
+        or {"brainroam": [__version__]},
         methods=[_method(data, name) for name in data.compared],
     )
 
@@ -106,6 +110,8 @@ def _method(data: ReportData, name: str) -> MethodFact:
     scores = data.results.scores
     rows = scores[(scores["method"] == name) & (scores["protocol"] == data.protocol)]
     seeds = tuple(sorted(int(seed) for seed in rows["seed"].unique()))
+    if name in data.from_files:
+        return MethodFact(name, "scores made elsewhere, read from a file", "", (), seeds, ())
     registered, fixed = parse_name(bare_name(name))
     try:
         info = method_info(registered)

@@ -22,12 +22,19 @@ def is_empty(values: pd.Series) -> pd.Series:
 
 
 def numbers(values: pd.Series, source: object) -> pd.Series:
-    """Text to floats; empty cells and the datasets' codes for "unknown" become NaN, anything else is an error.
-
-    A comma is a decimal comma, unless it could as well stand between thousands.
+    """Text to floats as by `floats`; the datasets' codes for "unknown" become NaN too.
 
     >>> numbers(pd.Series(["12.5", "-9999", "n/a", "89+", "12,75"], name="age"), "table").tolist()
     [12.5, nan, nan, 89.0, 12.75]
+    """
+    parsed = floats(values, source)
+    return parsed.mask(parsed.isin(SENTINELS) | ~np.isfinite(parsed))
+
+
+def floats(values: pd.Series, source: object) -> pd.Series:
+    """Text to floats; empty cells become NaN, anything else is an error.
+
+    A comma is a decimal comma, unless it could as well stand between thousands.
     """
     commas = values[values.str.contains(",", regex=False)]
     if len(commas) and commas.str.fullmatch(THOUSANDS).all():
@@ -45,7 +52,7 @@ def numbers(values: pd.Series, source: object) -> pd.Series:
             f"{source}, {where}, column {values.name!r} holds {values[row]!r}, which is not a number; "
             "correct it, or leave the cell empty if it is unknown"
         )
-    return parsed.mask(parsed.isin(SENTINELS) | ~np.isfinite(parsed))
+    return parsed
 
 
 def ages(values: pd.Series, source: object) -> pd.Series:

@@ -88,6 +88,8 @@ class Comparison:
     confounding : DataFrame
         Per protocol and method what motion, age and sex have to do with the scores, see `confounding.confounding`;
         empty where the covariates are not known.
+    caveats : list of str
+        What to know before all of it, of methods whose scores come from a file.
     """
 
     table: pd.DataFrame
@@ -96,15 +98,16 @@ class Comparison:
     notes: list[str]
     families: list[str]
     confounding: pd.DataFrame = field(default_factory=pd.DataFrame)
+    caveats: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         shown = self.table[[*LEADING]].round(3).to_string(index=False)
-        return "\n".join([shown, *self.sentences, *self.notes, f"auc and differences: {RULE}"])
+        return "\n".join([*self.caveats, shown, *self.sentences, *self.notes, f"auc and differences: {RULE}"])
 
     def _repr_html_(self) -> str:
         """For notebooks: the table and the sentences."""
         columns = [name for name in (*LEADING, "balanced_acc") if name in self.table and name not in ("tau", "reason")]
-        lines = [*self.sentences, *self.families, *self.notes, f"auc and differences: {RULE}"]
+        lines = [*self.caveats, *self.sentences, *self.families, *self.notes, f"auc and differences: {RULE}"]
         return html_summary(f"{len(self.table)} methods", self.table[columns], lines)
 
 

@@ -79,7 +79,8 @@ def site_metrics(
     score : ndarray of shape (N,)
         The higher, the more likely a case.
     threshold : float
-        A person scoring at least this is called a case; it must come from the training sites.
+        A person scoring at least this is called a case; it must come from the training sites. NaN where there is none,
+        and then so are the metrics of decisions.
     probability : ndarray of shape (N,)
         Probability of being a case; NaN when the method has none, and then so are Brier score and calibration.
 
@@ -99,12 +100,15 @@ def site_metrics(
     is_case, called = label == 1, score >= threshold
     sensitivity = float(called[is_case].mean()) if is_case.any() else float("nan")
     specificity = float((~called[~is_case]).mean()) if not is_case.all() else float("nan")
+    accuracy = float((called == is_case).mean())
+    if np.isnan(threshold):
+        sensitivity = specificity = accuracy = float("nan")
     slope, intercept = calibration(label, probability)
     return {
         "n": len(label),
         "n_cases": int(is_case.sum()),
         "auc": auc(label, score),
-        "acc": float((called == is_case).mean()),
+        "acc": accuracy,
         "balanced_acc": (sensitivity + specificity) / 2,
         "sensitivity": sensitivity,
         "specificity": specificity,

@@ -1,5 +1,7 @@
 """Can the result be trusted: leaks, shortcuts and duplicates."""
 
+from dataclasses import asdict
+
 import pandas as pd
 from markupsafe import Markup
 
@@ -12,13 +14,18 @@ RESULTS = {True: "passed", None: "to note", False: "failed"}
 
 
 def audit_section(data: ReportData) -> Section:
-    """Checks of ``brainroam audit``, where they exist."""
+    """Checks of ``brainroam audit``, of foreign methods before they ran, and of files of predictions."""
     audit = data.audit
     html = Markup()
+    if data.method_audits:
+        html += render("method_audits.html", audits=data.method_audits)
+    if data.file_checks:
+        checks = [asdict(check) for check in data.file_checks]
+        html += render("file_checks.html", checks=_checks(checks, "file-checks"), **_counts(checks))
     if audit is not None:
-        html = render(
+        html += render(
             "audit.html",
-            checks=_checks(audit["checks"]),
+            checks=_checks(audit["checks"], "audit"),
             command=audit.get("command"),
             **_counts(audit["checks"]),
             other_data=audit.get("manifest_hash") != data.study["manifest_hash"],
@@ -41,7 +48,7 @@ def _named(check: dict) -> str:
     return f"{name} ({method})" if method else name
 
 
-def _checks(checks: list[dict]):
+def _checks(checks: list[dict], name: str):
     frame = pd.DataFrame(
         {
             "name": _text(check.get("name")),
@@ -53,10 +60,10 @@ def _checks(checks: list[dict]):
         }
         for check in checks
     )
-    headings = {"name": "Check", "result": "Result", "evidence": "SiteStatistics", "method": "Method", "value": "Value",
+    headings = {"name": "Check", "result": "Result", "evidence": "Evidence", "method": "Method", "value": "Value",
                 "limit": "Limit"}  # fmt: skip
     return table(
-        frame, [Column(key, heading) for key, heading in headings.items()], "audit", "Every check and its evidence"
+        frame, [Column(key, heading) for key, heading in headings.items()], name, "Every check and its evidence"
     )
 
 

@@ -26,9 +26,9 @@ def first_section(data: ReportData) -> Section:
     )
     found = concerns(data)
     gaps = []
-    if data.check is None:
+    if data.check is None and not data.only_files:
         gaps.append(Missing("Duplicates, short scans, dead regions", data.command("check", out=_beside(data, "check"))))
-    if data.audit is None:
+    if data.audit is None and not data.only_files:
         gaps.append(Missing("A search for leaks and shortcuts", data.command("audit", out=_beside(data, "audit"))))
     html = render(
         "first.html",
@@ -37,7 +37,8 @@ def first_section(data: ReportData) -> Section:
         figure=inline(picture),
         concerns=found[:MOST],
         more=max(len(found) - MOST, 0),
-        looked=[name for name in ("check", "audit") if getattr(data, name) is not None],
+        looked=[name for name in ("check", "audit") if data.only_files or getattr(data, name) is not None],
+        unknowns=data.file_unknowns,
         unfinished=len(data.study["missing"]) + len(data.study["failed"]),
     )
     return Section("verdict", "The short answer", html, (picture,), tuple(gaps))

@@ -31,7 +31,6 @@ def people_section(data: ReportData) -> Section:
             "excluded",
             "Everybody who was left out, and why",
         ),
-        old="volumes_min" not in sites,
         method=data.method,
         held_out=_held_out(data),
     )

@@ -17,7 +17,7 @@ TITLE = "More sites, or more people"
 def plan_section(data: ReportData) -> Section:
     """The learning curve and its sentences; where there is no plan, the command that makes one."""
     if data.plan is None:
-        if len(data.study["sites"]) < MIN_SITES:
+        if len(data.study["sites"]) < MIN_SITES or data.method in data.from_files:
             return Section("plan", TITLE, Markup())
         command = data.command("plan", f"--methods {bare_name(data.method)}", out=f"{data.shell_path}/plan")
         return missing("plan", TITLE, "What more sites or more people would bring", command)

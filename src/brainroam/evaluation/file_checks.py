@@ -1,0 +1,216 @@
+"""What a file of predictions shows of how it was made, and what it cannot show.
+
+Whether a site was held out is a fact about a computation, and a file holds none. What a leak leaves in the scores
+themselves can be looked for. With s the scores of one method, m_t their mean at site t with n_t people, and v the
+variance within site and class:
+
+* *centred*: Q = sum_t n_t (m_t - m)^2 / v is at least as large as chi-square with k - 1 degrees of freedom wherever
+  each person was scored alone. A Q in the lower tail means that the people of a site were centred together.
+* *follows-site*: the level of a site is the mean of its two class means. A model that knew the site knows its share of
+  cases, so levels rise with shares over sites; one that did not know it sees, if anything, the opposite.
+* *perfect*, *labels-as-scores*: no brain is that clear, and labels are not predictions.
+* *people-twice*, *equal-scores*: the same person at two sites, or under two ids.
+* *coarse*, *fold-scale*: predicted classes instead of scores; folds whose scores are on other scales.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy.stats import chi2, pearsonr
+
+from brainroam.data.groups import people_of, persons
+from brainroam.errors import counted, listed
+from brainroam.evaluation.finding import Check
+from brainroam.evaluation.runner import Results
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
+
+UNKNOWN = (
+    "whether each site was really held out",
+    "whether scaling, harmonisation, features or settings were chosen with its people in view",
+    "who was left out of the file",
+)
+RARE, SELDOM = 1e-3, 1e-2  # probabilities below which chance is no explanation, or a poor one
+PERFECT, NEARLY = 0.99, 0.95  # mean AUC over sites
+COARSE = 0.5  # share of different scores below which many people are tied
+UNIQUE = 0.9  # share above which two people with one score are remarkable
+SCALES = 10.0  # ratio of the spread of scores between two folds
+LARGE_SHARE = 0.3  # of the variance of a score within classes that belongs to the site
+FEWEST_SITES, FEWEST_PEOPLE = 4, 3  # sites for a statement about them, people of a class at a site for its mean
+
+
+def unknown_of(results: Results) -> list[str]:
+    """A sentence per file: what it cannot show."""
+    files: dict[str, list[str]] = {}
+    for method, file in results.study.get("from_files", {}).items():
+        files.setdefault(file, []).append(method)
+    return [
+        f"{listed(methods)} {'comes' if len(methods) == 1 else 'come'} from {file}. A file cannot show "
+        f"{', '.join(UNKNOWN[:-1])}, or {UNKNOWN[-1]}. brainroam loso DATA --methods FILE.py:NAME runs a method itself"
+        for file, methods in files.items()
+    ]
+
+
+def caveats_of(results: Results) -> list[str]:
+    """What to know before believing methods that come from files: what a file cannot show, and what its scores do."""
+    lines = unknown_of(results)
+    checks = check_files(results)
+    for name in results.study.get("from_files", {}):
+        mine = [check for check in checks if check.method == name]
+        seen = {False: "suspicious", None: "to note"}
+        parts = [
+            f"{word}: " + "; ".join(f"{check.name} ({check.evidence})" for check in mine if check.passed is passed)
+            for passed, word in seen.items()
+            if any(check.passed is passed for check in mine)
+        ]
+        n_good = sum(check.passed is True for check in mine)
+        lines.append(
+            f"{name}: {n_good} of {len(mine)} checks of the scores show nothing" + "".join(f"; {p}" for p in parts)
+        )
+    return [f"{line}." for line in lines]
+
+
+def check_files(results: Results) -> list[Check]:
+    """Every check of every method that comes from a file; nothing where none does."""
+    names = list(results.study.get("from_files", {}))
+    if not names:
+        return []
+    runs = {str(name): _people(rows) for name, rows in results.predictions.groupby("method")}
+    shares = {name: _site_share(people) for name, people in runs.items() if name not in names}
+    return [check for name in names for check in _checks(name, runs[name], shares)]
+
+
+def _people(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each person once per protocol, site and fold, with the mean score over seeds."""
+    keys = ["protocol", "site", "fold", "subject"]
+    rows = people_of(rows, ("method", "protocol", "site", "fold", "seed")).assign(person=persons(rows))
+    how = {"label": ("label", "first"), "score": ("score", "mean"), "person": ("person", "first")}
+    return rows.groupby(keys).agg(**how).reset_index()
+
+
+def _checks(name: str, people: pd.DataFrame, shares: dict[str, float]) -> Iterator[Check]:
+    yield _people_twice(name, people)
+    yield _labels_as_scores(name, people)
+    yield _perfect(name, people)
+    yield _centred(name, people)
+    yield _follows_site(name, people, shares)
+    yield _coarse(name, people)
+    yield _equal_scores(name, people)
+    yield _fold_scale(name, people)
+
+
+def _people_twice(name: str, people: pd.DataFrame) -> Check:
+    whole = people[people["protocol"] != "halves"]  # where sites are held out repeatedly
+    places = whole.groupby("person")["site"].nunique()
+    twice = places[places > 1].index
+    text = f"{listed(twice)} at several sites, each time trained on as somebody else's site" if len(twice) else ""
+    return Check("people-twice", name, not len(twice), len(twice), 0, text or "nobody is held out at two sites")
+
+
+def _labels_as_scores(name: str, people: pd.DataFrame) -> Check:
+    label, score = people["label"].to_numpy(), people["score"].to_numpy()
+    same = len(set(label)) == 2 and len(set(score)) > 1 and abs(np.corrcoef(label, score)[0, 1]) > 1 - 1e-6
+    text = "the scores are the labels" if same else "the scores are something else than the labels"
+    return Check("labels-as-scores", name, not same, None, None, text)
+
+
+def _perfect(name: str, people: pd.DataFrame) -> Check:
+    areas, weights = [], []
+    for _, here in people.groupby(["protocol", "fold", "site"]):
+        label = here["label"].to_numpy()
+        areas.append(auc(label, here["score"].to_numpy()))
+        weights.append(site_weights((label == 1).sum(), (label == 0).sum()))
+    mean = mean_over_sites(np.array(areas), np.array(weights))
+    passed = False if mean >= PERFECT else None if mean >= NEARLY else True
+    text = f"mean AUC {mean:.3f}" + ("" if passed else ", more than brain data have given so far without a leak")
+    return Check("perfect", name, passed, mean, NEARLY, text)
+
+
+def _centred(name: str, people: pd.DataFrame) -> Check:
+    sites = people.groupby(["protocol", "fold", "site"])["score"]
+    within = people["score"] - people.groupby(["protocol", "fold", "site", "label"])["score"].transform("mean")
+    n_cells = people.groupby(["protocol", "fold", "site", "label"]).ngroups
+    freedom = len(people) - n_cells
+    k = sites.ngroups
+    if k < FEWEST_SITES or freedom < k or not within.var() > 0:
+        return Check("centred", name, True, None, RARE, "too few sites or people to tell")
+    gap = sites.transform("mean") - people["score"].mean()
+    q = float((gap**2).sum() / ((within**2).sum() / freedom))
+    p = float(chi2.cdf(q, k - 1))
+    alike = p < RARE
+    text = (
+        f"the means of {k} sites are more alike than people who were scored one by one can be (p = {p:.1g}): scores or "
+        "features were centred with the people who are scored"
+        if alike
+        else f"the means of {k} sites differ as those of people do who were scored one by one"
+    )
+    return Check("centred", name, not alike, p, RARE, text)
+
+
+def _levels(people: pd.DataFrame) -> pd.DataFrame:
+    """``level`` (the mean of its class means) and ``share`` of cases of each site that has enough people of both."""
+    cells = people.groupby(["protocol", "fold", "site", "label"])["score"].agg(["mean", "size"]).unstack("label")
+    if {("size", 0), ("size", 1)} - set(cells.columns):
+        return pd.DataFrame(columns=["level", "share"])
+    cells = cells[(cells["size"] >= FEWEST_PEOPLE).all(axis=1)]
+    return pd.DataFrame({"level": cells["mean"].mean(axis=1), "share": cells["size"][1] / cells["size"].sum(axis=1)})
+
+
+def _site_share(people: pd.DataFrame) -> float:
+    """Share of the variance of the scores within classes that lies between sites."""
+    centred = people["score"] - people.groupby(["protocol", "label"])["score"].transform("mean")
+    within = people["score"] - people.groupby(["protocol", "fold", "site", "label"])["score"].transform("mean")
+    total = float((centred**2).sum())
+    return 1 - float((within**2).sum()) / total if total > 0 else 0.0
+
+
+def _follows_site(name: str, people: pd.DataFrame, shares: dict[str, float]) -> Check:
+    share, levels = _site_share(people), _levels(people)
+    text = f"{share:.0%} of the variance within classes lies between sites"
+    if shares:
+        text += f"; {100 * min(shares.values()):.0f} to {100 * max(shares.values()):.0f} % for the other methods"
+    passed: bool | None = True
+    if share > max([LARGE_SHARE, *(2 * other for other in shares.values())]):
+        passed, text = None, f"{text}. Scores of different sites are not on one scale"
+    if len(levels) >= FEWEST_SITES and levels["level"].std() > 0 and levels["share"].std() > 0:
+        found = pearsonr(levels["share"], levels["level"], alternative="greater")
+        if found.pvalue < SELDOM:
+            passed = False if found.pvalue < RARE else None
+            text += (
+                f". The level of a site follows its share of cases (r = {found.statistic:.2f}, {len(levels)} sites): "
+                "the model seems to have known the site"
+            )
+    return Check("follows-site", name, passed, share, LARGE_SHARE, text)
+
+
+def _coarse(name: str, people: pd.DataFrame) -> Check:
+    n, different = len(people), people["score"].nunique()
+    few = different < COARSE * n
+    text = f"{different} different scores of {n} people"
+    if few:
+        text += ": predicted classes or rounded scores, which rank people worse than the scores behind them"
+    return Check("coarse", name, None if few else True, different / n, COARSE, text)
+
+
+def _equal_scores(name: str, people: pd.DataFrame) -> Check:
+    once = people.drop_duplicates("person")
+    same = once[once.duplicated("score", keep=False)].sort_values("score")
+    if once["score"].nunique() < UNIQUE * len(once) or same.empty:
+        return Check("equal-scores", name, True, None, None, "no two people share a score among different ones")
+    groups = [" = ".join(map(str, who)) for _, who in same.groupby("score")["person"]]
+    text = (
+        f"{counted(len(groups), 'score is', 'scores are')} those of several people: {listed(groups)}; the same person?"
+    )
+    return Check("equal-scores", name, None, len(groups), 0, text)
+
+
+def _fold_scale(name: str, people: pd.DataFrame) -> Check:
+    within = people["score"] - people.groupby(["protocol", "fold", "site", "label"])["score"].transform("mean")
+    spread = within.groupby([people["protocol"], people["fold"]]).std()
+    spread = spread[spread > 0]
+    ratio = float(spread.max() / spread.min()) if len(spread) > 1 else 1.0
+    wide = ratio > SCALES
+    text = f"the spread of scores differs by a factor of {ratio:.1f} between folds"
+    if wide:
+        text += f" ({spread.idxmax()[1]} against {spread.idxmin()[1]}): one threshold cannot serve all folds"
+    return Check("fold-scale", name, None if wide else True, ratio, SCALES, text)

@@ -1,0 +1,152 @@
+"""Predictions made elsewhere: judged like runs of ours, and looked at for what a leak leaves in scores."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import RidgeClassifier
+from typer.testing import CliRunner
+
+import brainroam
+from brainroam.cli import app
+from brainroam.errors import ReaderError
+from brainroam.evaluation.file_checks import check_files
+from brainroam.evaluation.runner import Results
+from brainroam.evaluation.tables import read_table
+from brainroam.report.data import read_data
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=8, seed=1)
+
+
+@pytest.fixture(scope="module")
+def runs(cohort, tmp_path_factory):
+    path = tmp_path_factory.mktemp("study") / "runs"
+    brainroam.evaluate(cohort, {"fc-ridge": "fc-ridge", "mine": RidgeClassifier()}, tuning="fast", out=path)
+    return path
+
+
+def drawn(seed=0, n_sites=12, n_per_site=30, effect=0.7, between=1.0, shares=(0.3, 0.7)):
+    """Honest scores: of each person alone, from a site's own model, with levels that owe nothing to its labels."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(n_sites):
+        n_cases = round(n_per_site * rng.uniform(*shares))
+        label = np.arange(n_per_site) < n_cases
+        score = rng.normal(size=n_per_site) + effect * label + between * rng.normal()
+        rows += [(f"p{k}-{i}", f"S{k}", int(y), s) for i, (y, s) in enumerate(zip(label, score, strict=True))]
+    return pd.DataFrame(rows, columns=["subject", "site", "label", "score"])
+
+
+def written(path, table):
+    table.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+    return path
+
+
+def suspicions(table):
+    rows = table.assign(method="mine", protocol="loso", fold=table["site"], seed=0)
+    results = Results(pd.DataFrame(), rows, {"from_files": {"mine": "mine.csv"}})
+    return {check.name: check.passed for check in check_files(results) if check.passed is not True}
+
+
+def test_our_own_predictions_read_back_give_the_same_comparison(runs):
+    ours, read = brainroam.compare(runs), brainroam.compare(runs / "predictions.csv")
+    pd.testing.assert_frame_equal(ours.table, read.table)
+    assert ours.sentences == read.sentences and not ours.caveats
+    assert "really held out" in read.caveats[0]
+
+
+def test_site_and_label_come_from_the_runs_beside_it(runs, tmp_path):
+    rows = read_table(runs / "predictions.csv")
+    mine = rows.loc[rows["method"] == "mine", ["subject", "score"]].iloc[1:]
+    mine = mine.assign(subject="sub-" + mine["subject"])
+    file = written(tmp_path / "elsewhere.tsv", mine.rename(columns={"subject": "Participant ID", "score": "y_score"}))
+    done = CliRunner().invoke(app, ["compare", str(file), str(runs), "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    means = {row["method"]: row for row in found["methods"]}
+    assert set(means) == {"fc-ridge", "mine", "elsewhere"}
+    assert means["elsewhere"]["auc"] == pytest.approx(means["mine"]["auc"], abs=1e-12)
+    assert means["elsewhere"]["acc"] is None and means["mine"]["acc"] is not None  # scores without a threshold
+    assert any("1 person is not in every study" in note for note in found["notes"])
+    assert {row["method"] for row in found["confounding"] if row["r_motion"] is not None} >= {"elsewhere", "fc-ridge"}
+
+
+def test_report_of_a_file_alone_and_with_its_study(cohort, tmp_path):
+    table = drawn(n_sites=4, n_per_site=16)[["score"]].assign(**cohort.table[["subject", "site", "label"]])
+    file = written(tmp_path / "elsewhere.csv", table.assign(probability=1 / (1 + np.exp(-table["score"]))))
+    page = brainroam.report(file, tmp_path / "alone.html").read_text("utf-8")
+    assert "From a file" in page and "Head motion is not known" in page and "Decision curve" in page
+    known = read_data(file, people=cohort)
+    assert known.confounding["r_motion"].notna().all() and len(known.groups)
+
+
+def test_runs_that_moved_are_reported_without_their_data(runs, tmp_path):
+    moved = shutil.copytree(runs, tmp_path / "elsewhere")
+    page = brainroam.report(moved, tmp_path / "report.html").read_text("utf-8")
+    assert "searched for leaks before they were run" in page and "no leak found by" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.drop(columns="score"), "score"),
+        (lambda t: t.drop(columns="subject"), "subject"),
+        (lambda t: t.drop(columns="site"), "site"),
+        (lambda t: t.drop(columns="label"), "label"),
+        (lambda t: t.assign(label=t["label"] + 1), "condition"),
+        (lambda t: t.assign(score=t["score"].mask(t.index == 3)), "p0-3"),
+        (lambda t: pd.concat([t, t.iloc[:1]]), "p0-0"),
+        (lambda t: t.rename(columns={"score": "probability"}), "probabilities"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(change, words, tmp_path):
+    with pytest.raises(ReaderError, match=words):
+        brainroam.read_predictions(written(tmp_path / "mine.csv", change(drawn())))
+
+
+def test_labels_that_contradict_the_study_are_refused(cohort, tmp_path):
+    table = cohort.table[["subject", "site"]].assign(label=1 - cohort.labels, score=np.arange(len(cohort)))
+    with pytest.raises(ReaderError, match="label"):
+        brainroam.read_predictions(written(tmp_path / "mine.csv", table), cohort)
+
+
+def test_folds_of_people_are_not_taken_for_sites(tmp_path):
+    table = drawn().assign(fold=lambda t: t.index % 5)
+    assert brainroam.compare(written(tmp_path / "cv.csv", table)).table["protocol"].tolist() == ["cv"]
+    whole = drawn().assign(fold=lambda t: t["site"].isin(["S0", "S1"]).astype(int))
+    found = brainroam.compare(written(tmp_path / "groups.csv", whole)).table
+    assert found["protocol"].tolist() == ["loso"] and found["n_sites"].tolist() == [12]
+
+
+def test_honest_scores_raise_no_suspicion():
+    found = [suspicions(drawn(seed, between=between)) for seed in range(12) for between in (0.0, 0.5)]
+    assert not [names for names in found if False in names.values()]
+
+
+@pytest.mark.parametrize(
+    ("cheat", "name"),
+    [
+        (lambda t: t.assign(score=t["label"]), "labels-as-scores"),
+        (lambda t: t.assign(score=t["label"] + 0.01 * t["score"]), "perfect"),
+        (lambda t: t.assign(score=t["score"] - t.groupby("site")["score"].transform("mean")), "centred"),
+        (lambda t: t.assign(score=t["score"] + 8 * t.groupby("site")["label"].transform("mean")), "follows-site"),
+        (lambda t: pd.concat([t, t.iloc[:1].assign(site="S5")]), "people-twice"),
+    ],
+)
+def test_what_a_leak_leaves_in_scores_is_seen(cheat, name):
+    assert suspicions(cheat(drawn(between=0.2))).get(name) is False
+
+
+def test_oddities_are_noted():
+    odd = drawn(between=0.2)
+    odd.loc[5, "score"] = odd.loc[100, "score"]
+    assert suspicions(odd) == {"equal-scores": None}
+    classes = drawn(between=0.2).assign(score=lambda t: (t["score"] > 0.5).astype(int))
+    assert suspicions(classes) == {"coarse": None}
+    scales = drawn(between=0.0).assign(score=lambda t: t["score"].where(t["site"] != "S1", 100 * t["score"]))
+    assert suspicions(scales)["fold-scale"] is None
