@@ -404,7 +404,7 @@ def test_no_covariates_at_all_are_said_to_stand_at_the_training_mean(model, unse
 
 
 def test_another_atlas_is_named(model, small):
-    with pytest.raises(DataError, match="24 regions but the series have 12: another atlas"):
+    with pytest.raises(DataError, match="24 regions but these people have 12: another atlas"):
         model.predict_proba(small.series, small.table[Q])
 
 

@@ -191,8 +191,6 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("matrix-fisher", "Fisher z matrices, infinite on the diagonal", series(np.where(np.eye(6) == 1, np.inf, MATRIX)), "refused", "is a connectivity matrix"),
     ("matrix-covariance", "covariance matrices as series", series(np.cov(noise(50, 6).T)), "refused", "is a connectivity matrix"),
     ("matrix-float32", "matrices in single precision", series(MATRIX.astype(np.float32)), "refused", "is a connectivity matrix"),
-    ("matrix-stack", "an array (n, P, P) in fit", lambda _: EnsembleClassifier().fit(np.stack([MATRIX] * 8), [0, 1] * 4, site=list("AABB") * 2), "refused", "is a connectivity matrix"),
-    ("matrix-edges", "vectorised edges (n, M) in fit", lambda _: EnsembleClassifier().fit(noise(8, 15), [0, 1] * 4, site=list("AABB") * 2), "refused", "if these are vectorised edges"),
     ("matrix-pearson-edges", "matrices in pearson_edges", lambda _: pearson_edges([MATRIX]), "refused", "is a connectivity matrix"),
     ("matrix-tangent", "matrices in TangentEdges", lambda _: TangentEdges().fit([MATRIX, MATRIX]), "refused", "is a connectivity matrix"),
     ("matrix-deconfounder", "an array (n, P, P) in SiteDeconfounder", lambda _: SiteDeconfounder().fit(np.stack([MATRIX] * 8)), "refused", "give the upper triangles"),

@@ -72,7 +72,8 @@ class _Leaks:
         alone = rng.choice(len(self.test), min(N_ALONE, len(self.test)), replace=False)
         groups = [self.test, *(self.test[[i]] for i in alone)]
         whole = self.cohort
-        same = Cohort(whole.series, whole.table, whole.atlas, covariates=whole.covariate_names, target=whole.target)
+        known = {"covariates": whole.covariate_names, "target": whole.target, "measure": whole.measure}
+        same = Cohort(whole.series, whole.table, whole.atlas, **known)
         first, again = self.run(in_turn, same, [(self.train, groups)] * 2, self.seed)
         yield self._reproducible(first, again)
         yield self._single_subject(first, alone)

@@ -1,4 +1,4 @@
-"""Static connectivity: from series to edge values.
+"""Features of people: from series to edge values, and what matrices and tables give instead.
 
 Edge j joins the regions ``(u_j, v_j)``, ``u_j < v_j``, in the order of ``numpy.triu_indices(P, 1)``; nilearn vectorises
 the lower triangle instead, see `nilearn_order`. An edge of a region without signal (constant or not finite) does not
@@ -20,6 +20,11 @@ before R is taken, so that no single moment (a jerk of the head) weighs more tha
 Co-fluctuation: the rows of S (T, P) are the z-scored volumes at unit length and G = S S', so that a moment counts by
 how much the rest of the scan repeats its pattern.
 
+A person's matrix, where a cohort has no series, stands for R: its values are the edges of kind ``pearson``, whatever
+they are, and ``log`` and ``partial`` are taken of it as a correlation matrix (divided by its largest value, where that
+is beyond 1, as with counts of streamlines). It has no time course, so no other kind. A table has no edges: its row is
+the features, of any kind.
+
 All these are transforms of one person alone, so they cannot leak. `TangentEdges` needs a reference learned from
 training people, see `brainroam.core.tangent`.
 """
@@ -33,10 +38,12 @@ from threadpoolctl import threadpool_limits
 from brainroam.core.series import without_signal
 from brainroam.core.symmetric import edge_vectors, spectral
 from brainroam.core.tangent import TangentEdges as TangentEdges  # its public place is here, with the other kinds
-from brainroam.data.cohort import Cohort
+from brainroam.data.cohort import Cohort, largest_edge, missing_rois
 from brainroam.errors import DataError, unknown
 
 KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")
+OF_MATRICES = ("pearson", "log", "partial")
+LEAST_EIGENVALUE = 1e-3  # of a matrix whose logarithm is taken; sample correlations with shrinkage have none smaller
 SHRUNK = ("log", "cofluctuation", "partial")
 
 
@@ -129,10 +136,47 @@ def edges(
 
 
 def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, robust: bool = False) -> np.ndarray:
-    """Edge values (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
-    return cohort.per_person(
-        edge_name(EdgeKind(kind, shrinkage, robust)), lambda series: edges(series, kind, shrinkage, robust)
-    )
+    """Features (n, M) of every person, computed once for a cohort and all its subsets; NaN where missing."""
+    wanted = EdgeKind(kind, shrinkage, robust)
+    return cohort.per_person(edge_name(wanted), lambda arrays: features(arrays, cohort.measure, wanted))
+
+
+def features(arrays: Sequence[np.ndarray], measure: str, kind: EdgeKind) -> np.ndarray:
+    """Features (n, M) of arrays that are series, matrices or rows of a table.
+
+    >>> features([np.array([[1.0, 5.0]]), np.array([[2.0, 3.0]])], "table", EdgeKind()).tolist()
+    [[1.0, 5.0], [2.0, 3.0]]
+    """
+    if measure == "table":
+        return np.concatenate(list(arrays))
+    return matrix_edges(arrays, kind) if measure == "matrices" else edges(arrays, *kind)
+
+
+def matrix_edges(matrices: Sequence[np.ndarray], kind: EdgeKind) -> np.ndarray:
+    """Edge values (n, M) of connectivity matrices; NaN where missing.
+
+    >>> matrix_edges([np.array([[1.0, 0.5], [0.5, 1.0]])], EdgeKind("pearson")).tolist()
+    [[0.5]]
+    """
+    if kind.kind not in OF_MATRICES:
+        raise DataError(f"{kind.kind} edges need time series; matrices give {', '.join(OF_MATRICES)}")
+    missing = missing_rois(matrices, "matrices")
+    with threadpool_limits(1, "blas"):
+        return edge_vectors((_of_matrix(x, kind) for x in matrices), missing)
+
+
+def _of_matrix(x: np.ndarray, kind: EdgeKind) -> np.ndarray:
+    """One person's matrix of edge values; for a transform of all of it, a missing edge counts as 0."""
+    if kind.kind == "pearson":
+        return x
+    shrunk = _shrunk(x / max(largest_edge(x), 1.0), kind.shrinkage)
+    shrunk = np.nan_to_num(shrunk)
+    transformed = spectral(shrunk, _log_of_positive) if kind.kind == "log" else _partial(shrunk)
+    return np.where(np.isnan(x), np.nan, transformed)
+
+
+def _log_of_positive(values: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(values, LEAST_EIGENVALUE))
 
 
 BLOCK = 1024  # edges worked on together

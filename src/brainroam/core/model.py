@@ -22,7 +22,7 @@ import pandas as pd
 
 from brainroam.core.auc import auc, sites_with_scores
 from brainroam.core.choice import Choice, CoreReading, weigh
-from brainroam.core.connectivity import cohort_edges, edge_pairs
+from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
 from brainroam.core.linegraph import line_graph
@@ -31,6 +31,7 @@ from brainroam.core.profile import windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
 from brainroam.core.site_folds import NOBODY, LeftOut, SiteFolds
+from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed
 from brainroam.utils.model_files import part
@@ -88,6 +89,7 @@ class CoreModel:
 
     def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
+        self.recipe = self.recipe.for_measure(cohort.measure)
         if self.recipe.skip == "none" and self.recipe.epochs == 0:
             raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
         if self._trains():
@@ -96,8 +98,10 @@ class CoreModel:
             return self._fit(cohort, covariates)
 
     def _fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
-        self.n_rois_ = cohort.n_rois
+        self.n_rois_, self.measure_ = cohort.n_rois, cohort.measure
         self.notes_: list[str] = []
+        if cohort.measure == "table":
+            self.notes_.append("columns of a table share no regions: the linear reading alone, without a network")
         kept = self._usable(cohort)
         cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
         site = cohort.table["site"].to_numpy().astype(str)
@@ -285,7 +289,7 @@ class CoreModel:
         """Node features (M_S, n, channels) of the people of a cohort; labels and sites are not looked at."""
         if cohort.n_rois != self.n_rois_:
             raise DataError(
-                f"the model was fitted on {self.n_rois_} regions but the series have {cohort.n_rois}: another atlas?"
+                f"the model was fitted on {self.n_rois_} regions but these people have {cohort.n_rois}: another atlas?"
             )
         refuse_empty(cohort)
         how, edges, profiles = self.recipe, self.scaffold_.edges, None
@@ -340,6 +344,7 @@ class CoreModel:
         scaffold, network = self.scaffold_, self.reading_.network
         facts = {
             "n_rois": self.n_rois_,
+            "measure": self.measure_,
             "chosen": self.chosen_,
             "notes": self.notes_,
             "sites": scaffold.sites,
@@ -356,14 +361,17 @@ class CoreModel:
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned: the same scores, gates and contributions, bit for bit."""
         facts = json.loads(state["facts"].tobytes())
-        _require_shapes(state, facts["n_rois"], len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
-        stored = {"contrast": np.empty((0, len(edge_pairs(facts["n_rois"])))), **part(state, "scaffold")}
+        self.measure_ = facts["measure"]
+        self.recipe = self.recipe.for_measure(self.measure_)
+        pairs = Atlas("", ("",) * facts["n_rois"], columns=self.measure_ == "table").pairs
+        _require_shapes(state, len(pairs), len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
+        stored = {"contrast": np.empty((0, len(pairs))), **part(state, "scaffold")}
         scaffold = Scaffold(**stored, tau=facts["tau"], sites=tuple(facts["sites"]))
         self.n_rois_, self.chosen_, self.notes_ = facts["n_rois"], facts["chosen"], facts["notes"]
         pathways = Pathways(
             deconfounder=SiteDeconfounder().load_state(part(state, "deconfounder")),
             scaffold=scaffold,
-            graph=line_graph(edge_pairs(self.n_rois_)[scaffold.edges], scaffold.consensus[scaffold.edges]),
+            graph=line_graph(pairs[scaffold.edges], scaffold.consensus[scaffold.edges]),
             orientation=scaffold.signs if self.recipe.orient else np.ones(len(scaffold)),
             **part(state, "pathways"),
         )
@@ -378,14 +386,15 @@ class CoreModel:
 
 def refuse_empty(cohort: Cohort) -> None:
     """A person without any signal has no edge to be read."""
-    empty = cohort.missing_rois.sum(axis=1) >= cohort.n_rois - 1
+    least = 1 if cohort.measure == "table" else 2
+    empty = cohort.missing_rois.sum(axis=1) > cohort.n_rois - least
     if empty.any():
         raise DataError(f"no region has a signal in {listed(cohort.table['subject'][empty])}; leave them out")
 
 
-def _require_shapes(state: dict[str, np.ndarray], n_rois: int, n_sites: int, channels: int) -> None:
+def _require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, channels: int) -> None:
     """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
-    every, nodes = (len(edge_pairs(n_rois)),), (state["scaffold.edges"].size,)
+    every, nodes = (n_edges,), (state["scaffold.edges"].size,)
     shapes = {
         "choice": (5,),
         "scaffold.edges": nodes,

@@ -143,6 +143,11 @@ class SiteStatistics:
         Class means that a site's contrast is the difference of.
     group : ndarray, optional
         Who belongs together, for the hierarchical bootstrap.
+    pairs : ndarray of int, shape (M, 2), optional
+        The two regions of each feature; those of all edges by default.
+    own_units : bool
+        Features differ in their units, as the columns of a table do: contrasts are divided by the standard deviation of
+        the residuals, so that they can be compared.
 
     Attributes
     ----------
@@ -164,14 +169,18 @@ class SiteStatistics:
         cache: Cache | None = None,
         contrast: str = "huber",
         group: np.ndarray | None = None,
+        pairs: np.ndarray | None = None,
+        own_units: bool = False,
     ) -> None:
-        self.group = group
+        self.group, self.unit = group, None
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
         self.sites = sites_with_both_classes(y, site)
+        if own_units:
+            self.unit = Moments.of([self._people_of(sorted(set(site)))[0]]).scale
         self.contrast = np.concatenate([self._contrast_of(name, cache or Cache()) for name in self.sites])
-        self.pairs = edge_pairs(n_rois_of(edges.shape[1]))
+        self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
 
     def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
         """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
@@ -232,7 +241,8 @@ class SiteStatistics:
         self._keep_frozen(frozen)
         names = [self.sites[row] for row in rows]
         change = dict(zip(frozen.sites_, changes, strict=True))
-        return np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
+        moved = np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
+        return moved if self.unit is None else moved / self.unit
 
     def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
         return self.deconfounder.restricted_with_changes(sites)
@@ -317,9 +327,11 @@ class SiteStatistics:
     def _people_of(
         self, sites: Sequence[str], columns: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """r_site by own slopes on some edges, labels and sites of the people of some sites."""
+        """r_site by own slopes on some edges (in units that compare), labels and sites of the people of some sites."""
         here = np.flatnonzero(np.isin(self.site, sites))
         residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
+        if self.unit is not None:
+            residuals = residuals / self.unit[columns]
         return residuals, self.y[here], self.site[here]
 
     def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
@@ -358,7 +370,8 @@ def site_statistics(
     site = cohort.table["site"].to_numpy().astype(str)
     edges = cohort_edges(cohort, kind, shrinkage, robust)
     group = group_codes(cohort.table)
-    return SiteStatistics(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)
+    of_features = group, cohort.feature_pairs, cohort.own_units
+    return SiteStatistics(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, *of_features)
 
 
 def positions(people: np.ndarray) -> np.ndarray:

@@ -148,6 +148,16 @@ class Recipe:
             values = np.asarray(getattr(self, name)).tolist()
             object.__setattr__(self, name, tuple(values) if isinstance(values, list) else values)
 
+    def for_measure(self, measure: str) -> "Recipe":
+        """What of it can be done with people who have no series.
+
+        Matrices have no time course, so no temporal profiles. Columns of a table share no regions, so there is no line
+        graph for the network either: the linear reading of the scaffold stands alone.
+        """
+        if measure == "series":
+            return self
+        return replace(self, profiles=False) if measure == "matrices" else replace(self, profiles=False, epochs=0)
+
     def changes(self) -> dict[str, Any]:
         """The settings that differ from ours.
 

@@ -25,7 +25,6 @@ import pandas as pd
 from scipy.special import comb
 from scipy.stats import binom
 
-from brainroam.core.connectivity import edge_pairs
 from brainroam.core.huber import huber_mean, huber_regression
 from brainroam.data.names import site_names
 from brainroam.errors import EmptyScaffoldError, unknown
@@ -68,8 +67,7 @@ class Scaffold:
     def _repr_html_(self) -> str:
         """For notebooks: the largest pathways."""
         order = self.edges[np.argsort(-np.abs(self.consensus[self.edges]), kind="stable")][:10]
-        pairs = edge_pairs(int((1 + np.sqrt(1 + 8 * len(self.consensus))) / 2))[order]
-        columns = {"region": pairs[:, 0], "with region": pairs[:, 1], "d_com": self.consensus[order]}
+        columns = {"edge": order, "d_com": self.consensus[order]}
         columns |= {"kappa": self.sign_consistency[order], "pi": self.stability[order]}
         title = f"Scaffold: {len(self)} of {len(self.consensus)} edges agreed on by {len(self.sites)} sites"
         return html_summary(title, pd.DataFrame(columns))

@@ -15,12 +15,15 @@ means of site e, p_e = n1 n0 / (n1 + n0), and s the standard deviation of r over
 
     t = sum_e p_e d_e / (s sqrt(sum_e p_e))
 
+Columns of a table have units of their own: there r is divided by s in products, and weights come back in units of x.
+
 Without centring, r = x in training (the mean of the site where the edge is missing), and b_bar is the mean over people.
 """
 
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +62,7 @@ class SiteEdges:
         self._labels, self._memory, self._folder = cohort.labels, cohort.memory, cohort.folder
         self.kind, self.centred, self._cache = kind, centred, cohort.cache
         self._values = cohort_edges(whole, *kind)
+        self._own_units = cohort.own_units
         self.n_edges = self._values.shape[1]
         self._blocks = edge_blocks(self.n_edges)
         site = cohort.table["site"].to_numpy().astype(str)
@@ -81,7 +85,10 @@ class SiteEdges:
         pairs = [(first, second) for k, first in enumerate(self.sites) for second in self.sites[k:]]
         rows = [[self._rows[self.people[name]] for name in pair] for pair in pairs]
         name = "block", self.kind, self.centred
-        found = self._cache.summaries(name, rows, lambda new: self._products([pairs[k] for k in new]))
+        if self._own_units:  # s is that of these people: no other fold has the same products
+            found = self._products(pairs)
+        else:
+            found = self._cache.summaries(name, rows, lambda new: self._products([pairs[k] for k in new]))
         gram = np.empty((len(self._rows), len(self._rows)))
         for (first, second), product in zip(pairs, found, strict=True):
             gram[np.ix_(self.people[first], self.people[second])] = product
@@ -92,19 +99,30 @@ class SiteEdges:
         """K_ef of these pairs of sites, in one walk over the edges."""
         products = [np.zeros((len(self.people[first]), len(self.people[second]))) for first, second in pairs]
         for columns in self._blocks:
-            residuals = self._residuals(columns)
+            residuals = self._scaled_residuals(columns)
             for product, (first, second) in zip(products, pairs, strict=True):
                 product += residuals[first] @ residuals[second].T
         return products
 
     def primal(self, weights: np.ndarray) -> np.ndarray:
-        """Weights of the edges (M, k) from weights of the people (n, k): R' beta."""
+        """Weights of the edges (M, k), in the units of x, from weights of the people (n, k): R' beta."""
         columns = weights.reshape(len(self._rows), -1)
         parts = []
         for block in self._blocks:
-            residuals = self._residuals(block)
+            residuals = self._scaled_residuals(block)
             parts.append(sum(residuals[name].T @ columns[people] for name, people in self.people.items()))
-        return np.concatenate(parts)
+        return self.in_own_units(np.concatenate(parts))
+
+    def in_own_units(self, weights: np.ndarray) -> np.ndarray:
+        """Weights (M, k) of r as weights of x."""
+        return weights / self.scale[:, None] if self._own_units else weights
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """s (M,) of everybody: the standard deviation of r; 1 where a column does not vary."""
+        squares, count = (sum(values) for values in zip(*(self._spread(name) for name in self.sites), strict=True))
+        spread = np.sqrt(squares / np.maximum(count, 1))
+        return np.where(spread > 1e-12 * np.abs(np.nan_to_num(self.centre(self.sites))), spread, 1.0)
 
     def centre(self, sites: Sequence[str]) -> np.ndarray:
         """b_bar (M,) of these sites: what is taken from a person of another site; NaN where nobody has the edge."""
@@ -123,6 +141,8 @@ class SiteEdges:
 
     def mean_square(self, sites: Sequence[str], weights: np.ndarray) -> float:
         """Mean over the people of these sites of sum_j w_j r_j^2, centred."""
+        if self._own_units:
+            weights = weights / self.scale**2
         squares = sum(self._contrast(name)[1] for name in sites)
         return float(weights @ squares) / sum(len(self.people[name]) for name in sites)
 
@@ -133,7 +153,7 @@ class SiteEdges:
     def _residual_block(self, columns: slice) -> np.ndarray:
         """r of everybody (n, edges) in the order of the cohort, in single precision."""
         block = np.empty((len(self._rows), columns.stop - columns.start), dtype=np.float32)
-        for name, residuals in self._residuals(columns).items():
+        for name, residuals in self._scaled_residuals(columns).items():
             block[self.people[name]] = residuals
         return block
 
@@ -158,6 +178,18 @@ class SiteEdges:
         """r of the people of each site on a block of edges, which is read once for all sites."""
         values = self._values[self._rows, columns]
         return {name: self._without_mean(values[people], name, columns) for name, people in self.people.items()}
+
+    def _scaled_residuals(self, columns: slice) -> dict[str, np.ndarray]:
+        """r, of a table divided by s."""
+        residuals = self._residuals(columns)
+        if not self._own_units:
+            return residuals
+        return {name: values / self.scale[columns] for name, values in residuals.items()}
+
+    def _spread(self, site: str) -> np.ndarray:
+        """(2, M): the sum of squares about the mean of a site, and the number of values present."""
+        values = self._values[self._rows[self.people[site]]]
+        return np.stack([np.nansum(np.square(values - self._mean(site)), axis=0), np.isfinite(values).sum(axis=0)])
 
     def _without_mean(self, values: np.ndarray, site: str, columns: slice) -> np.ndarray:
         mean = self._mean(site)[columns]

@@ -1,4 +1,4 @@
-"""`Cohort`: the people, their series, and what was left out and why. Immutable once made."""
+"""`Cohort`: the people, their measurements, and what was left out and why. Immutable once made."""
 
 import hashlib
 import json
@@ -6,6 +6,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.atlas import Atlas, anonymous_atlas
+from brainroam.data.atlas import Atlas, anonymous_atlas, columns_of_table
 from brainroam.data.condition_columns import of_the_condition
 from brainroam.data.features import FeatureFolder
 from brainroam.data.groups import people_and_scans, people_of, persons
 from brainroam.data.names import site_names
 from brainroam.data.target import TWO_CLASSES, Target
-from brainroam.data.validation import common_width, frozen_series, validated_table, without_empty_volumes
+from brainroam.data.validation import MEASURES, common_width, frozen, is_matrix, validated_table, without_empty_volumes
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write
@@ -28,6 +29,7 @@ from brainroam.utils.html import html_summary
 SCHEMA = 1
 SERIES = "series"  # what those of everybody are called among the features of a cohort
 COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
+MOST_Z = 6.0  # atanh(0.99999): no correlation of two scanned regions has a larger Fisher z
 EMPTY = "empty_volumes"  # the column that counts volumes without signal, where somebody had any
 DROPPED = "volumes without signal were dropped"
 NO_COVARIATES = {
@@ -39,16 +41,49 @@ NO_COVARIATES = {
 }
 
 
-def missing_rois(series: Sequence[np.ndarray]) -> np.ndarray:
-    """Which regions carry no signal in which person: constant or with a non-finite value.
+def largest_edge(x: np.ndarray) -> float:
+    """The largest absolute value of a matrix beside its diagonal; 0 where there is none.
 
-    Returns a boolean array (n people, P regions). A correlation with such a region does not exist.
+    >>> largest_edge(np.array([[9.0, -0.5], [-0.5, 9.0]]))
+    0.5
+    """
+    return float(np.abs(np.where(np.eye(len(x), dtype=bool), 0.0, np.nan_to_num(x))).max())
+
+
+def are_fisher_z(matrices: Sequence[np.ndarray]) -> bool:
+    """Whether edges are Fisher's z of correlations: some beyond 1, for most people, and none beyond `MOST_Z`.
+
+    >>> are_fisher_z([np.array([[0.0, 1.5], [1.5, 0.0]])]), are_fisher_z([np.array([[0.0, 90.0], [90.0, 0.0]])])
+    (True, False)
+    """
+    largest = np.array([largest_edge(x) for x in matrices])
+    return bool(np.mean(largest > 1 + 1e-6) > 0.5 and largest.max() <= MOST_Z)
+
+
+def _correlations(z: np.ndarray) -> np.ndarray:
+    matrix = np.tanh(z)
+    np.fill_diagonal(matrix, 1.0)
+    matrix.setflags(write=False)
+    return matrix
+
+
+def missing_rois(series: Sequence[np.ndarray], measure: str = "series") -> np.ndarray:
+    """Which regions carry no signal in which person.
+
+    Of series, regions that are constant or have a non-finite value; of matrices, regions all of whose edges are NaN, or
+    all zero; of tables, columns that are NaN. Returns a boolean array (n people, P regions or columns).
 
     >>> x = np.random.default_rng(0).normal(size=(20, 3)); x[:, 1] = 5.0
     >>> missing_rois([x])
     array([[False,  True, False]])
     """
-    return np.stack([_flat_columns(x) for x in series])
+    lacks = {"series": _flat_columns, "matrices": _no_edges, "table": lambda x: np.isnan(x[0])}[measure]
+    return np.stack([lacks(x) for x in series])
+
+
+def _no_edges(x: np.ndarray) -> np.ndarray:
+    others = np.where(np.eye(len(x), dtype=bool), 0.0, np.nan_to_num(x))
+    return ~others.any(axis=0)
 
 
 def _flat_columns(x: np.ndarray) -> np.ndarray:
@@ -64,8 +99,8 @@ class Cohort:
 
     Parameters
     ----------
-    series : sequence of ndarray of shape (T_i, P)
-        One array per person, time first.
+    series : sequence of ndarray
+        One array per person, of what ``measure`` says.
     table : DataFrame
         One row per person: ``subject`` (unique text), ``site``, ``label`` (1 = condition, 0 = control, missing when
         unknown) and, when known, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr`` (seconds),
@@ -74,7 +109,7 @@ class Cohort:
         (`brainroam.data.validation.without_empty_volumes`) are dropped from them with a warning and counted in a column
         ``empty_volumes``.
     atlas : Atlas, optional
-        Names and coordinates of the regions; numbered regions when absent.
+        Names and coordinates of the regions, or the names of a table's columns; numbered when absent.
     excluded : DataFrame, optional
         ``subject`` and ``reason`` of everybody who was left out.
     truth : object, optional
@@ -85,6 +120,9 @@ class Cohort:
         What was done to the series before, in words for a methods section.
     target : Target
         What ``label`` holds; by default 1 for the condition and 0 for controls.
+    measure : {"series", "matrices", "table"}
+        Time series (T_i, P), time first; matrices (P, P) of edges, NaN where missing; or a row (1, F) of a table, NaN
+        where missing. Only series have ``n_timepoints``.
 
     Examples
     --------
@@ -107,20 +145,29 @@ class Cohort:
         covariates: Sequence[str] = COVARIATES,
         prepared: Sequence[str] = (),
         target: Target = TWO_CLASSES,
+        measure: str = "series",
     ) -> None:
-        self._table = validated_table(table, len(series), target)
+        if measure not in MEASURES:
+            raise unknown("measure", measure, MEASURES)
+        self._table, self._measure = validated_table(table, len(series), target), measure
         subjects = self._table["subject"]
-        frozen = (frozen_series(x, subject) for x, subject in zip(series, subjects, strict=True))
-        kept = [without_empty_volumes(x) for x in frozen]
-        self._series = tuple(x for x, _ in kept)
-        prepared = (*prepared, *count_empty(self._table, [n for _, n in kept]))
+        self._series = tuple(frozen(x, subject, measure) for x, subject in zip(series, subjects, strict=True))
+        if measure == "series":
+            kept = [without_empty_volumes(x) for x in self._series]
+            self._series = tuple(x for x, _ in kept)
+            prepared = (*prepared, *count_empty(self._table, [n for _, n in kept]))
+        if measure == "matrices" and are_fisher_z(self._series):
+            self._series = tuple(_correlations(x) for x in self._series)
+            prepared = (*prepared, "Fisher's z were turned back into correlations")
         n_rois = common_width(self._series, subjects)
-        self._table["n_timepoints"] = [len(x) for x in self._series]
-        self._atlas = anonymous_atlas(n_rois) if atlas is None else atlas
+        self._table["n_timepoints"] = [len(x) if measure == "series" else np.nan for x in self._series]
+        if atlas is None and measure == "table":
+            atlas = columns_of_table([f"column_{i + 1:03d}" for i in range(n_rois)])
+        self._atlas = anonymous_atlas(n_rois) if atlas is None else replace(atlas, columns=measure == "table")
         if len(self._atlas) != n_rois:
             raise DataError(
-                f"the atlas {self._atlas.name!r} has {len(self._atlas)} regions but the series have {n_rois} columns; "
-                "name the atlas the series were made with, or give its table"
+                f"the atlas {self._atlas.name!r} has {len(self._atlas)} regions but the {measure} have {n_rois} "
+                "columns; name the atlas they were made with, or give its table"
             )
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
         self._truth, self._covariates, self._prepared = truth, tuple(covariates), tuple(prepared)
@@ -133,10 +180,14 @@ class Cohort:
         return len(self._series)
 
     def __repr__(self) -> str:
-        return (
-            f"Cohort({self.counted}, {len(self.sites)} sites, {self.target_counted}, "
-            f"{self.n_rois} regions of {self.atlas.name!r})"
-        )
+        return f"Cohort({self.counted}, {len(self.sites)} sites, {self.target_counted}, {self.extent})"
+
+    @property
+    def extent(self) -> str:
+        """What was measured, in words: "116 regions of 'aal'", or "200 columns of a table"."""
+        if self.measure == "table":
+            return f"{self.n_rois} columns of {self.atlas.name!r}"
+        return f"{'matrices of ' if self.measure == 'matrices' else ''}{self.n_rois} regions of {self.atlas.name!r}"
 
     def _repr_html_(self) -> str:
         """For notebooks: people per site."""
@@ -157,8 +208,39 @@ class Cohort:
 
     @property
     def series(self) -> list[np.ndarray]:
-        """One read-only (T_i, P) array per person."""
+        """One read-only array per person: (T_i, P), (P, P) or (1, F), see `measure`."""
         return list(self._series)
+
+    @property
+    def measure(self) -> str:
+        """What the arrays are: ``"series"``, ``"matrices"`` or ``"table"``."""
+        return self._measure
+
+    @property
+    def own_units(self) -> bool:
+        """Whether features differ in their units: columns of a table, and matrices that are no correlations."""
+        if self.measure != "matrices":
+            return self.measure == "table"
+        largest = self.per_person("largest_edge", lambda series: np.array([largest_edge(x) for x in series]))
+        return bool(np.mean(largest > 1 + 1e-6) > 0.5)
+
+    @property
+    def feature_pairs(self) -> np.ndarray:
+        """The two regions (M, 2) of every feature: of an edge, or twice the column of a table."""
+        return self.atlas.pairs
+
+    @property
+    def n_features(self) -> int:
+        """How many features a person has: P(P-1)/2 edges, or the columns of a table."""
+        return self.n_rois if self.measure == "table" else self.n_rois * (self.n_rois - 1) // 2
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The columns of a table, or the two regions of each edge."""
+        names = self.atlas.labels
+        if self.measure == "table":
+            return list(names)
+        return [f"{names[u]} - {names[v]}" for u, v in self.feature_pairs]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -182,7 +264,7 @@ class Cohort:
 
     @property
     def atlas(self) -> Atlas:
-        """The regions, in column order."""
+        """The regions, in column order; of a table its columns."""
         return self._atlas
 
     @property
@@ -197,7 +279,7 @@ class Cohort:
 
     @property
     def n_rois(self) -> int:
-        """Number of regions P."""
+        """Number of regions P, or of columns of a table."""
         return self._series[0].shape[1]
 
     @property
@@ -283,7 +365,7 @@ class Cohort:
     @property
     def missing_rois(self) -> np.ndarray:
         """Boolean (n, P): regions without signal, see `missing_rois`."""
-        return self.per_person("missing_rois", missing_rois).copy()
+        return self.per_person("missing_rois", lambda series: missing_rois(series, self.measure)).copy()
 
     def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> np.ndarray:
         """Features of each person alone, computed once and shared by every subset of this cohort.
@@ -330,11 +412,17 @@ class Cohort:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self._series is None and self._origin is None:
-            ends = np.cumsum(self._table["n_timepoints"].to_numpy(dtype=int))
-            self._series = tuple(np.split(np.asarray(self._features[SERIES]), ends[:-1]))
+            self._series = self._split(np.asarray(self._features[SERIES]))
         elif self._series is None:
             whole, rows = self._origin
             self._series = tuple(whole._series[row] for row in rows)
+
+    def _split(self, stacked: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The arrays of everybody, which were stacked one below the other."""
+        if self._measure == "series":
+            ends = np.cumsum(self._table["n_timepoints"].to_numpy(dtype=int))
+            return tuple(np.split(stacked, ends[:-1]))
+        return tuple(stacked.reshape(len(self._table), -1, stacked.shape[1]))
 
     @property
     def origin(self) -> tuple["Cohort", np.ndarray]:
@@ -389,7 +477,11 @@ class Cohort:
         over = count > max_missing_rois * self.n_rois
         if not over.any():
             return self
-        text = "{} of {} regions are constant or not finite (limit {:.0%})"
+        text = {
+            "series": "{} of {} regions are constant or not finite (limit {:.0%})",
+            "matrices": "{} of {} regions have no edges (limit {:.0%})",
+            "table": "{} of {} columns are missing (limit {:.0%})",
+        }[self.measure]
         return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
 
     def using(self, covariates: Iterable[str]) -> "Cohort":
@@ -443,23 +535,40 @@ class Cohort:
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].array for name in columns})
-        known = self._atlas, self._excluded, self._truth, self._covariates, self._prepared, self._target
-        same_series = Cohort(self._series, table, *known)
+        same_series = self._made(self._series, table)
         same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
         same_series.labels_hidden = self.labels_hidden
         return same_series
 
     def predicting(self, target: Target, table: pd.DataFrame) -> "Cohort":
         """The same people with another target, whose values are the ``label`` of this table; no covariate any more."""
-        covariates = [name for name in self._covariates if name != target.name]
-        known = self._atlas, self._excluded, None, covariates, self._prepared, target
-        same = Cohort(self._series, table, *known)
+        covariates = tuple(name for name in self._covariates if name != target.name)
+        same = self._made(self._series, table, truth=None, covariates=covariates, target=target)
         if self._origin is None:
             same._features, same._cache = self._features, self._cache
         return same
 
+    def with_series(self, series: Sequence[np.ndarray], *steps: str) -> "Cohort":
+        """The same people with other arrays of the same measure, and what was done to them in words."""
+        return self._made(series, self._table, prepared=(*self._prepared, *steps))
+
+    def _made(self, series: Sequence[np.ndarray], table: pd.DataFrame, **changed: Any) -> "Cohort":
+        """Another cohort of this measure: all that is not given is as here."""
+        known = {
+            "atlas": self._atlas,
+            "excluded": self._excluded,
+            "truth": self._truth,
+            "covariates": self._covariates,
+            "prepared": self._prepared,
+            "target": self._target,
+            "measure": self._measure,
+        }
+        return Cohort(series, table, **{**known, **changed})
+
     def concat(self, other: "Cohort") -> "Cohort":
         """This cohort and another of the same atlas, as one."""
+        if self.measure != other.measure:
+            raise DataError(f"{self.measure} and {other.measure} cannot be joined; use cohorts of one measure")
         if self.atlas != other.atlas:
             raise DataError(
                 f"cohorts of different atlases cannot be joined: {self.atlas.name!r} ({self.n_rois} regions) "
@@ -467,16 +576,14 @@ class Cohort:
             )
         table = pd.concat([self._table, other._table], ignore_index=True)
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
-        series = self._series + other._series
-        known = self._covariates, self._prepared, self._target
-        return Cohort(series, table, self.atlas, excluded, None, *known)
+        return self._made(self._series + other._series, table, excluded=excluded, truth=None)
 
     def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
         """A cohort of these people that shares its arrays with this one and is not validated again."""
         part = object.__new__(type(self))
         part._series = tuple(self._series[i] for i in positions)
         part._table = self._table.iloc[positions].reset_index(drop=True)
-        part._atlas, part._excluded, part._truth = self._atlas, excluded, self._truth
+        part._atlas, part._excluded, part._truth, part._measure = self._atlas, excluded, self._truth, self._measure
         part._covariates, part._prepared, part.labels_hidden = self._covariates, self._prepared, self.labels_hidden
         part._target = self._target
         whole, rows = self.origin
@@ -496,6 +603,7 @@ class Cohort:
             "covariates": self._covariates,
             "prepared": self._prepared,
             "target": self._target.described(),
+            "measure": self._measure,
         }
         coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
         data = np.concatenate(self._series)
@@ -512,16 +620,21 @@ class Cohort:
             if header["schema"] != SCHEMA:
                 raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
             table = pd.DataFrame(header["table"]).astype(dict.fromkeys(header.get("categories", ()), "category"))
-            ends = np.cumsum(table["n_timepoints"].to_numpy(dtype=int))
+            measure = header.get("measure", "series")
+            if measure == "series":
+                arrays = np.split(data, np.cumsum(table["n_timepoints"].to_numpy(dtype=int))[:-1])
+            else:
+                arrays = data.reshape(len(table), -1, data.shape[1])
             atlas = Atlas.of_description(header["atlas"], coords if len(coords) else None)
             cohort = cls(
-                np.split(data, ends[:-1]),
+                arrays,
                 table,
                 atlas,
                 pd.DataFrame(header["excluded"], columns=["subject", "reason"]),
                 covariates=header.get("covariates", COVARIATES),
                 prepared=header.get("prepared", ()),
                 target=Target.of_description(header.get("target")),
+                measure=measure,
             )
         except (
             OSError,
@@ -542,34 +655,55 @@ class Cohort:
 
 
 def anonymous_cohort(
-    series: Sequence[np.ndarray],
+    people: Any,
     y: Sequence[int] | np.ndarray | None = None,
     site: Sequence[str] | None = None,
     tr: Sequence[float] | None = None,
 ) -> Cohort:
     """The one gate for bare arrays: a cohort whose people are named by their position.
 
+    ``people`` are a series (T_i, P) each; a symmetric matrix each, or one array (n, P, P) of them; or a table, as a
+    DataFrame or an array (n, F).
+
     >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
     ['person 0']
+    >>> anonymous_cohort(pd.DataFrame({"thickness": [2.5, 2.7], "volume": [900.0, None]})).measure
+    'table'
     """
+    measure, series, atlas = _measured(people)
     if len(series) == 0:
         raise DataError("no people were given")
     for name, values in {"label": y, "site": site, "tr": tr}.items():
         if values is not None and len(values) != len(series):
-            raise DataError(f"there are {len(series)} series but {len(values)} values of {name}")
+            raise DataError(f"there are {len(series)} people but {len(values)} values of {name}")
     table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
     table["label"] = np.nan if y is None else np.asarray(y)
     table["site"] = "unknown" if site is None else site_names(site, len(series))
     table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
-    cohort = Cohort(series, table)
+    cohort = Cohort(series, table, atlas, measure=measure)
     if y is not None:
         refuse_one_series(cohort)
     return cohort
 
 
+def _measured(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
+    """What bare arrays are, one for each person, and the names of their columns where there are any."""
+    if isinstance(people, pd.DataFrame):
+        words = [str(name) for name in people if not pd.api.types.is_numeric_dtype(people[name])]
+        if words:
+            raise DataError(f"columns of a table must be numbers, but {listed(words)} are not; leave them out")
+        return "table", list(people.to_numpy(dtype=float)[:, None]), columns_of_table(people.columns)
+    if isinstance(people, np.ndarray) and people.ndim == 2 and people.dtype != object:
+        return "table", list(people[:, None]), None
+    arrays = list(people)
+    if arrays and all(is_matrix(np.asarray(x)) for x in arrays):
+        return "matrices", arrays, None
+    return "series", arrays, None
+
+
 def refuse_one_series(cohort: Cohort) -> None:
     """Refuse to learn from people who all have the same series: scores would differ by rounding alone."""
-    if len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
+    if cohort.measure == "series" and len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
         raise DataError(
             f"all {len(cohort)} people have the same series; check how files are assigned to people (template)"
         )

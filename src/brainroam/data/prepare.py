@@ -81,6 +81,8 @@ class Preparation:
 def cropped(cohort: Cohort, crop: str | int) -> Cohort:
     """The first volumes of every scan; people whose scan is shorter are left out."""
     amount, in_seconds = parse_crop(crop)
+    if cohort.measure != "series":
+        raise UsageError(f"a crop cuts time series, but these are {cohort.measure}; leave --crop out")
     table = cohort.table
     wanted = np.full(len(cohort), amount)
     if in_seconds:
@@ -127,8 +129,7 @@ def cut_where_longer(cohort: Cohort, crop: str) -> Cohort:
 
 
 def _with_series(cohort: Cohort, series: Sequence[np.ndarray], step: str) -> Cohort:
-    known = cohort.excluded, cohort.truth, cohort.covariate_names, (*cohort.prepared, step), cohort.target
-    return Cohort(series, cohort.table, cohort.atlas, *known)
+    return cohort.with_series(series, step)
 
 
 def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, list[str]]:
@@ -152,7 +153,7 @@ def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, lis
     if present.all():
         return cohort, []
     site, kept, edges = cohort.table["site"].to_numpy(), present.copy(), set[tuple[int, int]]()
-    while len(rare := _rare(kept, site, least)):
+    while len(rare := _rare(kept, site, least, cohort.measure == "table")):
         edges |= {(int(u), int(v)) for _, u, v in rare}
         for here, u, v in rare:
             region = min((u, v), key=lambda region: kept[:, region].sum())
@@ -160,21 +161,34 @@ def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, lis
     taken = present & ~kept
     if not taken.any():
         return cohort, []
-    note = f"{len(edges)} edges that fewer than {least} training people have, or one of few sites, are not learned from"
+    what = "columns" if cohort.measure == "table" else "edges"
+    note = (
+        f"{len(edges)} {what} that fewer than {least} training people have, or one of few sites, are not learned from"
+    )
     if cohort.on_disk:
         left = taken.any(axis=1)
         return cohort.exclude(left, ["has edges that hardly anybody else has"] * int(left.sum())), [note]
-    series = [np.where(gone, 0.0, x) if gone.any() else x for x, gone in zip(cohort.series, taken, strict=True)]
-    known = cohort.excluded, cohort.truth, cohort.covariate_names, cohort.prepared, cohort.target
-    return Cohort(series, cohort.table, cohort.atlas, *known), [note]
+    people = zip(cohort.series, taken, strict=True)
+    series = [_without_features(x, gone, cohort.measure) if gone.any() else x for x, gone in people]
+    return cohort.with_series(series), [note]
 
 
-def _rare(present: np.ndarray, site: np.ndarray, least: int) -> list[tuple[list[str], int, int]]:
-    """Edges that too few people have, as (sites of those people, region, region)."""
+def _without_features(x: np.ndarray, gone: np.ndarray, measure: str) -> np.ndarray:
+    """One person's array without some regions, or columns of a table."""
+    if measure == "matrices":
+        return np.where(gone | gone[:, None], np.nan, x)
+    return np.where(gone, 0.0 if measure == "series" else np.nan, x)
+
+
+def _rare(present: np.ndarray, site: np.ndarray, least: int, columns: bool = False) -> list[tuple[list[str], int, int]]:
+    """Edges that too few people have, as (sites of those people, region, region); ``columns`` stand alone."""
     names = sorted(set(site))
     sizes = np.array([(site == name).sum() for name in names])
     own = [present[site == name].astype(np.float32) for name in names]
-    counts = np.triu(np.stack([x.T @ x for x in own]), 1)
+    if columns:
+        counts = np.stack([np.diag(x.sum(axis=0)) for x in own])
+    else:
+        counts = np.triu(np.stack([x.T @ x for x in own]), 1)
     at_sites, total = (counts > 0).sum(axis=0), counts.sum(axis=0)
     weight = np.minimum(least, len(names) * sizes)[:, None, None]
     found = [([names[e]], u, v) for e, u, v in np.argwhere((counts > 0) & (counts * at_sites < weight))]

@@ -13,6 +13,7 @@ from brainroam.errors import CONTROL, DataError, listed
 COLUMNS = ("subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoints")
 NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
 LARGEST = 1e15  # no measurement of a person is larger, and squares of such numbers still are numbers
+MEASURES = ("series", "matrices", "table")  # what the arrays of a cohort can be
 MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
 
@@ -86,10 +87,63 @@ def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
     return values
 
 
+def frozen(x: np.ndarray, subject: str, measure: str) -> np.ndarray:
+    """A read-only float array of what a cohort measures: series, a matrix or a row of a table."""
+    if measure == "series":
+        return frozen_series(x, subject)
+    if _is_frozen(x) and (measure == "table" or np.array_equal(x, x.T, equal_nan=True)) and x.ndim == 2:
+        return x
+    try:
+        array = np.array(x, dtype=float, order="C")
+    except (ValueError, TypeError) as error:
+        raise DataError(f"subject {subject}: the {measure} are not numeric ({error})") from error
+    array = _whole_matrix(array, subject) if measure == "matrices" else _row(array, subject)
+    array.setflags(write=False)
+    return array
+
+
+def _row(x: np.ndarray, subject: str) -> np.ndarray:
+    """A row (1, F) of a table; infinite is missing."""
+    if x.ndim == 1:
+        x = x[None]
+    if x.ndim != 2 or len(x) != 1 or x.shape[1] < 1:
+        raise DataError(f"subject {subject}: a row of a table has the shape (1, columns), got {x.shape}")
+    absurd = np.abs(np.where(np.isfinite(x), x, 0)) > LARGEST
+    if absurd.any():
+        raise DataError(f"subject {subject}: numbers above {LARGEST:g} cannot be measurements; leave them empty")
+    return np.where(np.isfinite(x), x, np.nan)
+
+
+def _whole_matrix(x: np.ndarray, subject: str) -> np.ndarray:
+    """A symmetric matrix: where one triangle is empty the other twice, else their mean; infinite is missing.
+
+    An infinite diagonal, as Fisher's z of 1 has it, is 1.
+
+    >>> _whole_matrix(np.array([[1.0, 0.5], [0.0, 1.0]]), "01").tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    if x.ndim != 2 or x.shape[0] != x.shape[1] or len(x) < 2:
+        raise DataError(
+            f"subject {subject}: a connectivity matrix is regions x regions, got shape {x.shape}; give the edges of "
+            "one person as a square matrix"
+        )
+    diagonal = np.where(np.isfinite(np.diag(x)), np.diag(x), 1.0)
+    x = np.where(np.isfinite(x), x, np.nan)
+    upper, lower = np.triu(np.nan_to_num(x), 1), np.tril(np.nan_to_num(x), -1)
+    if not lower.any():
+        x = np.triu(x, 1) + np.triu(x, 1).T
+    elif not upper.any():
+        x = np.tril(x, -1) + np.tril(x, -1).T
+    else:
+        x = (x + x.T) / 2
+    np.fill_diagonal(x, diagonal)
+    return x
+
+
 def frozen_series(x: np.ndarray, subject: str) -> np.ndarray:
     """A read-only float array of two dimensions."""
-    if isinstance(x, np.ndarray) and x.dtype == float and x.flags.c_contiguous and not x.flags.writeable:
-        array = x  # nobody can change it, so it need not be copied
+    if _is_frozen(x):
+        array = x
     else:
         try:
             array = np.array(x, dtype=float, order="C")
@@ -98,6 +152,11 @@ def frozen_series(x: np.ndarray, subject: str) -> np.ndarray:
     check_is_series(array, f"subject {subject}")
     array.setflags(write=False)
     return array
+
+
+def _is_frozen(x: object) -> bool:
+    """Whether nobody can change an array, so that it need not be copied."""
+    return isinstance(x, np.ndarray) and x.dtype == float and x.flags.c_contiguous and not x.flags.writeable
 
 
 def check_is_series(x: np.ndarray, whose: str) -> None:
@@ -113,16 +172,20 @@ def check_is_series(x: np.ndarray, whose: str) -> None:
             f"{whose}: the series must be time x regions with at least {MIN_VOLUMES} volumes and 2 regions, "
             f"got shape {x.shape}" + (f"; if these are vectorised edges, {remedy}" if x.ndim == 1 else "")
         )
-    if _symmetric(x):
+    if is_matrix(x):
         raise DataError(
             f"{whose}: a symmetric matrix of {x.shape[0]} x {x.shape[0]} is a connectivity matrix, no time series; "
-            f"{remedy}"
+            f"{remedy}, or pass matrices as one array (n, P, P)"
         )
 
 
-def _symmetric(x: np.ndarray) -> bool:
-    """Whether a matrix is symmetric and not merely empty; the diagonal may hold anything, as with Fisher's z."""
-    if x.shape[0] != x.shape[1]:
+def is_matrix(x: np.ndarray) -> bool:
+    """Whether a matrix is symmetric and not merely empty; the diagonal may hold anything, as with Fisher's z.
+
+    >>> is_matrix(np.eye(3)), is_matrix(np.zeros((3, 3))), is_matrix(np.arange(9).reshape(3, 3))
+    (True, False, False)
+    """
+    if x.ndim != 2 or x.shape[0] != x.shape[1] or x.dtype == object:
         return False
     known = np.where(np.isfinite(x), x, 0)
     size = np.abs(known).max()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from brainroam.core.connectivity import EdgeKind, edge_name, edges
+from brainroam.core.connectivity import EdgeKind, edge_name, features
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import FeatureFolder
 from brainroam.errors import BrainroamError
@@ -60,13 +60,13 @@ def is_small(cohort: Cohort) -> bool:
     >>> is_small(brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8))
     True
     """
-    return len(cohort) * cohort.n_rois**2 / 2 < FEW
+    return len(cohort) * cohort.n_features < FEW
 
 
-def _compute(cohort: Cohort, kind: EdgeKind, features: FeatureFolder, jobs: int, engine: str | engines.Engine) -> None:
+def _compute(cohort: Cohort, kind: EdgeKind, folder: FeatureFolder, jobs: int, engine: str | engines.Engine) -> None:
     """Let all processes fill in the edges of some people each."""
-    shape = len(cohort), cohort.n_rois * (cohort.n_rois - 1) // 2
-    with features.filling(edge_name(kind), shape) as file:
+    shape = len(cohort), cohort.n_features
+    with folder.filling(edge_name(kind), shape) as file:
         tasks = [(kind, file, start) for start in range(0, len(cohort), PEOPLE_AT_A_TIME)]
         for _, outcome in engines.map(_some, tasks, cohort, jobs, engine):
             if isinstance(outcome, engines.Failure):
@@ -76,4 +76,4 @@ def _compute(cohort: Cohort, kind: EdgeKind, features: FeatureFolder, jobs: int,
 def _some(cohort: Cohort, task: tuple[EdgeKind, Path, int]) -> None:
     kind, file, start = task
     people = slice(start, start + PEOPLE_AT_A_TIME)
-    np.load(file, mmap_mode="r+")[people] = edges(cohort.series[people], *kind)
+    np.load(file, mmap_mode="r+")[people] = features(cohort.series[people], cohort.measure, kind)

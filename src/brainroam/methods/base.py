@@ -19,6 +19,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import MethodError, UsageError, counted, listed
 from brainroam.utils.parameters import require_settings
 
+MEASURED = {"series": "time series", "matrices": "connectivity matrices", "table": "a table of measures"}
 Folds: TypeAlias = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
@@ -171,6 +172,8 @@ class MethodInfo:
         It cannot predict at a site it was not trained on.
     stochastic : bool
         Another seed gives other scores; a method that is not is run once however many seeds are asked for.
+    reads : tuple of str
+        Which measures of people it can read: ``"series"``, ``"matrices"``, ``"table"``.
     least_sites : int
         Sites with both classes it cannot do without; inner folds leave it as many.
     estimator : object, optional
@@ -188,8 +191,14 @@ class MethodInfo:
     fast: dict[str, Any] = field(default_factory=dict)
     in_distribution_only: bool = False
     stochastic: bool = True
+    reads: tuple[str, ...] = ("series",)
     least_sites: int = 0
     estimator: Any = field(default=None, repr=False, compare=False)
+
+    def require_measure(self, measure: str) -> None:
+        """Refuse people of whom something was measured that the method does not read."""
+        if measure not in self.reads:
+            raise UsageError(f"{self.name} reads {' or '.join(self.reads)}, but these people have {MEASURED[measure]}")
 
     def require(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that the method cannot be made with, before anything is computed."""

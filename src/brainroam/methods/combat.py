@@ -114,6 +114,7 @@ register(
         {"penalty": (3.0, 1.0, 10.0)},
         needs=("site", "covariates"),
         covariate_use="kept",
+        reads=("series", "matrices", "table"),
         stochastic=False,
     )
 )

@@ -116,7 +116,8 @@ class SiteOnly(Method):
         return self
 
 
-register(MethodInfo("majority", Majority, "control: the same score for everybody", stochastic=False))
+ANY = ("series", "matrices", "table")
+register(MethodInfo("majority", Majority, "control: the same score for everybody", stochastic=False, reads=ANY))
 register(
     MethodInfo(
         "confounds",
@@ -125,6 +126,7 @@ register(
         needs=("covariates",),
         covariate_use="read",
         stochastic=False,
+        reads=ANY,
     )
 )
 register(
@@ -135,5 +137,6 @@ register(
         needs=("site",),
         in_distribution_only=True,
         stochastic=False,
+        reads=ANY,
     )
 )

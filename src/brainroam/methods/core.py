@@ -126,18 +126,30 @@ class Core(Method):
 
 
 _CORE = "When Brain Networks Travel: Learning Beyond Site (2026)"
-for _name, _settings, _summary in (
-    ("core", {}, "cross-site scaffold, read by a ridge, by prior-guided gates, or both, as held-out sites decide"),
-    ("core-no-cd", {"deconfounding": "pooled"}, "core without site-aware deconfounding (pooled instead)"),
-    ("core-tp", {"profiles": True}, "core with temporal profiles: volatility and flexibility"),
-    ("core-no-pg", {"prior_strength": 0.0}, "core without the prior in the gate"),
-    ("core-no-sg", {"gated": False}, "core without subject-adaptive gates"),
+EVERY, WITH_EDGES = ("series", "matrices", "table"), ("series", "matrices")
+for _name, _settings, _reads, _summary in (
+    (
+        "core",
+        {},
+        EVERY,
+        "cross-site scaffold, read by a ridge, by prior-guided gates, or both, as held-out sites decide",
+    ),
+    ("core-no-cd", {"deconfounding": "pooled"}, EVERY, "core without site-aware deconfounding (pooled instead)"),
+    ("core-tp", {"profiles": True}, ("series",), "core with temporal profiles: volatility and flexibility"),
+    ("core-no-pg", {"prior_strength": 0.0}, WITH_EDGES, "core without the prior in the gate"),
+    ("core-no-sg", {"gated": False}, WITH_EDGES, "core without subject-adaptive gates"),
     (
         "core-network",
         {"recipe": "network"},
+        WITH_EDGES,
         "the paper's network and Pearson edges, oriented, trained by site folds",
     ),
-    ("core-paper", {"recipe": "paper"}, "the literal reading of the paper: joint, site residuals, no orientation"),
+    (
+        "core-paper",
+        {"recipe": "paper"},
+        WITH_EDGES,
+        "the literal reading of the paper: joint, site residuals, no orientation",
+    ),
 ):
     register(
         MethodInfo(
@@ -149,5 +161,6 @@ for _name, _settings, _summary in (
             covariate_use="removed",
             self_selecting=True,
             fast={"trials": 1},
+            reads=_reads,
         )
     )

@@ -8,6 +8,8 @@ moves with a nuisance variable (head motion) within site and class is projected 
 |t_j|^soft, with t its pooled contrast at the training sites, so that edges without a contrast are penalised more: a
 scaffold without a threshold. The threshold of the decision is learned apart, so there is no intercept, which would
 move with the share of cases.
+
+Columns of a table, which have units of their own, are divided by their standard deviation within training sites.
 """
 
 from collections.abc import Iterable, Sequence
@@ -165,7 +167,7 @@ class EdgeRidge(Method):
         found = iterative_ridge(edges.residuals(), people[:, new], scales, target, nuisance, penalties)
         if len(found) > 1:
             found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-150)
-        return list((found.mean(axis=0) * scales).T)
+        return list(edges.in_own_units(found.mean(axis=0) * scales).T)
 
     def _target(self, cohort: Cohort) -> np.ndarray:
         target = 2.0 * cohort.labels - 1
@@ -200,6 +202,7 @@ register(
         {"penalties": PENALTIES},
         needs=("site",),
         stochastic=False,
+        reads=("series", "matrices", "table"),
     )
 )
 register(
@@ -210,5 +213,6 @@ register(
         "Varoquaux et al. (2010) MICCAI; recipe of brainroam",
         needs=("site",),
         stochastic=False,
+        reads=("series", "matrices"),
     )
 )

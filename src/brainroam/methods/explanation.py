@@ -4,8 +4,8 @@ An explanation is a dictionary of arrays; run files keep it, and `brainroam.meth
 
     kind      "scaffold" (CORE), "linear" (weights of edges) or "masks" (what a deep method attends to)
     measure   the column of ``edges`` they are ranked by: d_com, effect, or the method's own name for its mask
-    regions   name (P,), mni (P, 3) or None, network (P,) or None
-    edges     edge (index in triu order), then one column per quantity; the largest measure first
+    regions   name (P,), mni (P, 3) or None, network (P,) or None; columns (True) where they are those of a table
+    edges     edge (index in triu order, or of a column), then one column per quantity; the largest measure first
     sites     site (E,), edge (K,), contrast (E, K): d_e of the K largest edges at each training site   (CORE)
     nodes     one column per region-wise quantity (P,)                                                  (some masks)
     chance    strength of the scaffold as it is, then with signs of whole sites flipped                 (CORE)
@@ -36,7 +36,8 @@ def described(kind: str, measure: str, atlas: Atlas, edges: Mapping[str, np.ndar
 
 
 def _regions(atlas: Atlas) -> dict[str, Any]:
-    return {"name": list(atlas.labels), "mni": atlas.coords, "network": atlas.networks}
+    known = {"name": list(atlas.labels), "mni": atlas.coords, "network": atlas.networks}
+    return known | ({"columns": True} if atlas.columns else {})
 
 
 def largest(edges: np.ndarray, top: int, by: str, **values: np.ndarray) -> dict[str, np.ndarray]:

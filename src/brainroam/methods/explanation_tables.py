@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import edge_pairs
 from brainroam.data.atlas import Atlas
 from brainroam.data.atlas.lobes import Parts, parts_of
 from brainroam.data.cohort import Cohort
@@ -62,7 +61,8 @@ class Explanation:
         self.kind, self.measure = first["kind"], first.get("measure", "")
         names, mni, networks = (first["regions"].get(key) for key in ("name", "mni", "network"))
         coords = None if mni is None else np.asarray(mni, dtype=float)
-        self.atlas = Atlas("regions", tuple(names), coords, networks=None if networks is None else tuple(networks))
+        networks, columns = None if networks is None else tuple(networks), bool(first["regions"].get("columns"))
+        self.atlas = Atlas("regions", tuple(names), coords, networks=networks, columns=columns)
 
     @classmethod
     def of_model(cls, method: Method, cohort: Cohort, top: int = 10) -> Self:
@@ -212,7 +212,7 @@ class Explanation:
 
     def _regions(self, edges: np.ndarray) -> pd.DataFrame:
         """Names, lobes or networks and, where the atlas knows them, MNI coordinates of the two regions of each edge."""
-        pairs = edge_pairs(len(self.atlas))[edges]
+        pairs = self.atlas.pairs[edges]
         labels = np.array(self.atlas.labels, dtype=object)
         columns = {f"region_{k + 1}": labels[pairs[:, k]] for k in (0, 1)}
         if self.parts is not None:

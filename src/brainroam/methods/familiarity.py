@@ -44,10 +44,14 @@ class Familiarity:
         beyond which at most 1 % of the training people lie; absent where unknown.
     centre : ndarray of shape (M,)
         b.
+    scale : ndarray of shape (M,), optional
+        Of a table, or matrices that are no correlations, the standard deviation of each feature within sites: distances
+        are in its units, and there is no pattern to resemble.
     """
 
     limits: dict[str, float]
     centre: np.ndarray
+    scale: np.ndarray | None = None
 
     @classmethod
     def of(cls, cohort: Cohort) -> "Familiarity":
@@ -72,27 +76,33 @@ class Familiarity:
             low, high = 5 * np.floor(ages.min() / 5), 5 * np.ceil(ages.max() / 5)  # not the age of the oldest
             limits |= {"age_low": float(low), "age_high": float(high)}
         edges = SiteEdges(cohort, EdgeKind("pearson"))
+        scale = edges.scale if cohort.own_units else None
         if len(edges.sites) > 1:
             far, like, sided = [], [], []
             mirrored = _mirrored(cohort)
             for name in edges.sites:
                 centre = edges.centre([other for other in edges.sites if other != name])
                 for people in cohort.select([name]).batches():
-                    far.append(distances(cohort_edges(people), centre))
+                    far.append(distances(cohort_edges(people), centre, scale))
                     like.append(resemblances(cohort_edges(people), centre))
                     if mirrored is not None:
                         sided.append(sidedness(cohort_edges(people), centre, mirrored))
             limits["distance_high"] = float(np.nanquantile(np.concatenate(far), 1 - RARE))
-            limits["resemblance_low"] = float(np.nanquantile(np.concatenate(like), RARE))
+            if scale is None:
+                limits["resemblance_low"] = float(np.nanquantile(np.concatenate(like), RARE))
             if sided:
                 limits["sidedness_low"] = min(float(np.nanquantile(np.concatenate(sided), RARE)), 0.0)
-        return cls(limits, edges.centre(edges.sites))
+        return cls(limits, edges.centre(edges.sites), scale)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays that a model folder keeps."""
+        return {"familiarity": self.centre} | ({} if self.scale is None else {"familiarity_scale": self.scale})
 
     def flags(self, cohort: Cohort) -> list[str]:
         """For each person the reasons why the model may not be meant for them; empty text where there is none."""
         edges, mirrored = cohort_edges(cohort), _mirrored(cohort)
         measured = _measured(cohort).assign(
-            distance=distances(edges, self.centre),
+            distance=distances(edges, self.centre, self.scale),
             resemblance=resemblances(edges, self.centre),
             sidedness=np.nan if mirrored is None else sidedness(edges, self.centre, mirrored),
         )
@@ -116,9 +126,11 @@ class Familiarity:
         elif not np.isfinite(person["seconds"]) and beyond("volumes", "low"):
             found.append(f"{person['volumes']:.0f} volumes, fewer than 99 % of training ({limits['volumes_low']:.0f})")
         if beyond("missing", "high"):
-            found.append(f"{person['missing']:.0f} regions without signal, more than 99 % of training")
+            what = "regions without signal" if self.scale is None else "measures missing"
+            found.append(f"{person['missing']:.0f} {what}, more than 99 % of training")
         if beyond("distance", "high"):
-            found.append("edges farther from the training sites than those of 99 % of training")
+            what = "edges" if self.scale is None else "measures"
+            found.append(f"{what} farther from the training sites than those of 99 % of training")
         if beyond("resemblance", "low"):
             r, limit = person["resemblance"], limits["resemblance_low"]
             found.append(f"edges resemble the training sites with r {r:.2f}, less than 99 % of training ({limit:.2f})")
@@ -129,13 +141,13 @@ class Familiarity:
 
 
 def _mirrored(cohort: Cohort) -> tuple[np.ndarray, np.ndarray] | None:
-    pairs = homologues(cohort.atlas)
+    pairs = None if cohort.measure == "table" else homologues(cohort.atlas)
     return None if pairs is None else mirrored_edges(pairs)
 
 
-def distances(edges: np.ndarray, centre: np.ndarray) -> np.ndarray:
+def distances(edges: np.ndarray, centre: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
     """Root mean square difference of each person's edges from the centre, over the edges both have."""
-    gap = np.square(edges - centre)
+    gap = np.square(edges - centre if scale is None else (edges - centre) / scale)
     present = np.isfinite(gap)
     with np.errstate(invalid="ignore"):
         return np.sqrt(np.where(present, gap, 0).sum(axis=1) / present.sum(axis=1))

@@ -1,4 +1,7 @@
-"""Edge features of a cohort for linear readers, with missing values at the training mean."""
+"""Edge features of a cohort for linear readers, with missing values at the training mean.
+
+Columns of a table have units of their own: each is divided by its standard deviation within training sites.
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,8 +9,9 @@ from typing import Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.connectivity import TangentEdges, cohort_edges
+from brainroam.core.connectivity import EdgeKind, TangentEdges, cohort_edges
 from brainroam.core.geometric_mean import NearMean
+from brainroam.core.site_edges import SiteEdges
 from brainroam.core.symmetric import edge_vectors
 from brainroam.core.tangent import cohort_covariances
 from brainroam.data.cohort import Cohort
@@ -53,6 +57,8 @@ class EdgeFeatures:
             self.tangent_, values = training.space, training.edges
         else:
             values = cohort_edges(cohort, self.kind)
+        self.scale_ = SiteEdges(cohort, EdgeKind(self.kind)).scale if cohort.own_units else None
+        values = self._scaled(values)
         known = np.isfinite(values)
         self.fill_ = np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         return np.where(known, values, self.fill_)
@@ -60,15 +66,20 @@ class EdgeFeatures:
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Features of anybody, person by person."""
         values = self.tangent_.transform(cohort.series) if self.kind == "tangent" else cohort_edges(cohort, self.kind)
+        values = self._scaled(values)
         return np.where(np.isfinite(values), values, self.fill_)
+
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
+        return values if self.scale_ is None else values / self.scale_
 
     def state(self) -> dict[str, np.ndarray]:
         """What was learned."""
-        return {"fill": self.fill_, **({"whitening": self.tangent_.whitening_} if self.kind == "tangent" else {})}
+        whitening = {"whitening": self.tangent_.whitening_} if self.kind == "tangent" else {}
+        return {"fill": self.fill_, **whitening, **({} if self.scale_ is None else {"scale": self.scale_})}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
-        self.fill_ = state["fill"]
+        self.fill_, self.scale_ = state["fill"], state.get("scale")
         if self.kind == "tangent":
             self.tangent_ = TangentEdges()
             self.tangent_.whitening_ = state["whitening"]

@@ -131,6 +131,7 @@ for _name, _kind, _classifier, _citation in _METHODS:
             f"{_classifier} on {_kind} connectivity",
             _citation,
             {"strength": _STRENGTHS},
+            reads=("series", "matrices", "table") if _kind == "pearson" else ("series",),
             stochastic=False,
         )
     )

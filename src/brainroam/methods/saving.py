@@ -12,6 +12,7 @@ from brainroam.data.atlas import anonymous_atlas
 from brainroam.data.cohort import DROPPED, Cohort
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
 from brainroam.errors import DataError, ModelFileError, UsageError, visible
+from brainroam.methods.base import MEASURED
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.training_sketch import sketch
@@ -59,6 +60,7 @@ def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes:
             "prepared": list(cohort.prepared),
             "sketch": sketch(cohort),
         },
+        "measure": cohort.measure,
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
         "familiarity": method.familiarity_.limits,
     }
@@ -70,7 +72,7 @@ def write_method(path: str | Path, method: TunedMethod, header: dict[str, Any]) 
         raise UsageError(
             f"{method.info.name} is not of brainroam, so arrays do not make it again; keep it with skops or joblib"
         )
-    known = {} if method.familiarity_ is None else {"familiarity": method.familiarity_.centre}
+    known = {} if method.familiarity_ is None else method.familiarity_.state()
     return save_model(path, header, {**method.state(), **known})
 
 
@@ -112,7 +114,7 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
         method.inner_sites_ = pd.DataFrame(header["inner_sites"], columns=list(INNER_SITES))
         if "familiarity" in arrays:  # a pooled model knows nobody
             limits = {str(name): float(value) for name, value in header["familiarity"].items()}
-            method.familiarity_ = Familiarity(limits, arrays["familiarity"])
+            method.familiarity_ = Familiarity(limits, arrays["familiarity"], arrays.get("familiarity_scale"))
         if cohort is not None:
             with suppress(DataError):  # about these people, not about the model
                 _require_use(method, cohort.subset([0]))
@@ -130,6 +132,10 @@ def _require_use(method: TunedMethod, first: Cohort) -> None:
 
 def _require_regions(header: dict[str, Any], cohort: Cohort) -> None:
     """An error unless the data have the model's regions; of a model of bare arrays only their number is known."""
+    if (trained := header.get("measure", "series")) != cohort.measure:
+        raise DataError(
+            f"the model was trained on {MEASURED[trained]}, but these people have {MEASURED[cohort.measure]}"
+        )
     n_rois = header["atlas"]["n_regions"]
     nameless = describe_atlas("", anonymous_atlas(n_rois).labels)["labels_sha256"]
     here = describe_atlas(cohort.atlas.name, cohort.atlas.labels)["labels_sha256"]

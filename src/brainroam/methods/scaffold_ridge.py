@@ -165,6 +165,7 @@ register(
         "recipe of brainroam",
         needs=("site", "covariates"),
         covariate_use="removed",
+        reads=("series", "matrices", "table"),
         stochastic=False,
         least_sites=2,
     )

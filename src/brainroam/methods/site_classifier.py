@@ -133,7 +133,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         n_rois = self.header_["atlas"]["n_regions"]
         if cohort.n_rois != n_rois:
             raise DataError(
-                f"the model was fitted on {n_rois} regions but the series have {cohort.n_rois}: another atlas?"
+                f"the model was fitted on {n_rois} regions but these people have {cohort.n_rois}: another atlas?"
             )
         return cohort if isinstance(X, Cohort) else self._with_covariates(cohort, covariates)
 
@@ -174,7 +174,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         """
         cohort = self._people(X, covariates, tr, site)
         if atlas is not None:
-            cohort = Cohort(cohort.series, cohort.table, atlas)
+            cohort = Cohort(cohort.series, cohort.table, atlas, measure=cohort.measure)
         return Explanation.of_model(self.model_.model_, cohort, top)
 
     def save(self, path: str | Path, atlas: Atlas | None = None) -> Path:

@@ -78,6 +78,7 @@ class TunedMethod(Method):
     @one_thread()  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Choose on inner sites, then refit on everybody."""
+        self.info.require_measure(cohort.measure)
         refuse_one_series(cohort)
         cohort, self.notes_ = _one_site_each(cohort)
         cohort, notes = without_rare_edges(cohort)

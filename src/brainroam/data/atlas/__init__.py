@@ -46,6 +46,8 @@ class Atlas:
         What to cite when the atlas is used.
     networks : tuple of str or None
         The functional network of each region, for atlases that come with networks.
+    columns : bool
+        These are the columns of a table, each a feature of its own, not regions that edges join.
     """
 
     name: str
@@ -53,6 +55,18 @@ class Atlas:
     coords: np.ndarray | None = None
     citation: str = ""
     networks: tuple[str, ...] | None = None
+    columns: bool = False
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The two regions (M, 2) of every feature: of each edge, or twice the column of a table.
+
+        >>> Atlas("custom", ("a", "b", "c")).pairs.tolist(), Atlas("table", ("a", "b"), columns=True).pairs.tolist()
+        ([[0, 1], [0, 2], [1, 2]], [[0, 0], [1, 1]])
+        """
+        if self.columns:
+            return np.repeat(np.arange(len(self))[:, None], 2, axis=1)
+        return np.stack(np.triu_indices(len(self), 1), axis=1)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -67,16 +81,16 @@ class Atlas:
     def described(self) -> dict[str, Any]:
         """Everything but the coordinates, as plain values for a JSON header."""
         networks = None if self.networks is None else list(self.networks)
-        return {"name": self.name, "labels": list(self.labels), "citation": self.citation, "networks": networks}
+        known = {"name": self.name, "labels": list(self.labels), "citation": self.citation, "networks": networks}
+        return known | ({"columns": True} if self.columns else {})
 
     @classmethod
     def of_description(cls, described: Mapping[str, Any], coords: np.ndarray | None) -> Self:
         """An atlas of what `described` returned; files of earlier versions have no networks."""
         networks = described.get("networks")
         labels = tuple(described["labels"])
-        return cls(
-            described["name"], labels, coords, described["citation"], None if networks is None else tuple(networks)
-        )
+        known = described["name"], labels, coords, described["citation"]
+        return cls(*known, None if networks is None else tuple(networks), bool(described.get("columns", False)))
 
 
 def anonymous_atlas(n_rois: int, labels: Sequence[str] | None = None) -> Atlas:
@@ -87,6 +101,15 @@ def anonymous_atlas(n_rois: int, labels: Sequence[str] | None = None) -> Atlas:
     """
     names = tuple(labels) if labels is not None else tuple(f"ROI_{i + 1:03d}" for i in range(n_rois))
     return Atlas("custom", names)
+
+
+def columns_of_table(names: Sequence[str], name: str = "table") -> Atlas:
+    """The columns of a table, where an atlas would name regions.
+
+    >>> len(columns_of_table(["thickness", "area"]))
+    2
+    """
+    return Atlas(name, tuple(str(column) for column in names), columns=True)
 
 
 def load_atlas(source: str | Path | Atlas) -> Atlas:

@@ -57,6 +57,7 @@ def save_pooled(
     shifts = shifts or dict.fromkeys(("controls", UNLABELLED), SiteShift(0.0, 0.0))
     facts = {
         "n_rois": int(like.atlas["n_regions"]),
+        "measure": "series",
         "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
         "notes": notes,
         "sites": sites,

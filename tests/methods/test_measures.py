@@ -1,0 +1,169 @@
+"""Matrices and tables: what methods learn from them, against references written out here."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from brainroam.audit.spoiling import corrupted
+from brainroam.core.connectivity import cohort_edges
+from brainroam.data.atlas import columns_of_table
+from brainroam.data.cohort import Cohort, anonymous_cohort
+from brainroam.data.synthetic import make_cohort
+from brainroam.errors import DataError, UsageError
+from brainroam.methods.registry import method_info, method_names
+from brainroam.methods.saving import load_method, save_method
+from brainroam.methods.tuning import TunedMethod
+
+ON_TABLES = [
+    name for name in method_names() if "table" in method_info(name).reads and name not in ("majority", "site-only")
+]
+
+
+def table_cohort(n_sites=6, n_per_site=20, n_columns=30, missing=0.02, seed=0):
+    """A table with columns of very different units, of which the first five carry the diagnosis."""
+    rng = np.random.default_rng(seed)
+    n = n_sites * n_per_site
+    site = np.repeat([f"S{k}" for k in range(n_sites)], n_per_site)
+    y = np.tile([0, 1], n // 2)
+    values = (
+        rng.normal(size=(n, n_columns)) + rng.normal(size=(n_sites, n_columns))[np.repeat(range(n_sites), n_per_site)]
+    )
+    values[:, :5] += 0.8 * y[:, None]
+    values = 5 + values * 10.0 ** rng.integers(-2, 5, n_columns)
+    values[rng.random(values.shape) < missing] = np.nan
+    people = {
+        "subject": [f"p{i}" for i in range(n)],
+        "site": site,
+        "label": y,
+        "age": rng.uniform(10, 60, n),
+        "sex": rng.integers(0, 2, n),
+    }
+    columns = columns_of_table([f"measure {k}" for k in range(n_columns)])
+    return Cohort(list(values[:, None]), pd.DataFrame(people), columns, measure="table")
+
+
+@pytest.fixture(scope="module")
+def table():
+    return table_cohort()
+
+
+@pytest.fixture(scope="module")
+def series():
+    return make_cohort(n_sites=5, n_per_site=16, n_rois=12, seed=3)
+
+
+@pytest.fixture(scope="module")
+def matrices(series):
+    correlations = [np.corrcoef(x.T) for x in series.series]
+    return Cohort(correlations, series.table, measure="matrices")
+
+
+def fitted(name, cohort, **settings):
+    return TunedMethod(method_info(name), "fast", **settings).fit(cohort, 0)
+
+
+def test_edges_of_pearson_matrices_are_those_of_their_series(series, matrices):
+    np.testing.assert_allclose(cohort_edges(matrices), cohort_edges(series), atol=1e-12)
+    for kind in ("log", "partial"):
+        np.testing.assert_allclose(cohort_edges(matrices, kind, 0.7), cohort_edges(series, kind, 0.7), atol=1e-9)
+    with pytest.raises(DataError, match="time series"):
+        cohort_edges(matrices, "lag")
+
+
+def test_fisher_z_is_read_as_correlations_in_the_logarithm(series):
+    strong = [np.corrcoef((x + 3 * x.mean(axis=1, keepdims=True)).T) for x in series.series]
+    with np.errstate(divide="ignore"):
+        z = [np.arctanh(r) for r in strong]
+    r, z = (Cohort(m, series.table, measure="matrices") for m in (strong, z))
+    assert "Fisher" in z.prepared[0]
+    np.testing.assert_allclose(cohort_edges(z, "log", 0.7), cohort_edges(r, "log", 0.7), atol=1e-9)
+
+
+def test_a_triangle_stands_for_a_matrix(series):
+    whole = np.corrcoef(series.series[0].T)
+    made = [Cohort([x], series.table.iloc[:1], measure="matrices") for x in (whole, np.triu(whole), np.tril(whole))]
+    for other in made[1:]:
+        np.testing.assert_allclose(other.series[0], made[0].series[0], rtol=1e-12)
+
+
+def test_plain_ridge_of_a_table_is_a_ridge_of_standardised_columns(table):
+    x, y, site = np.concatenate(table.series), table.labels, table.table["site"].to_numpy()
+    frame = pd.DataFrame(x)
+    residual = (frame - frame.groupby(site).transform("mean")).to_numpy()
+    scale = np.nanstd(residual, axis=0)
+    r = np.nan_to_num(residual) / scale
+    target = 2.0 * y - 1 - pd.Series(2.0 * y - 1).groupby(site).transform("mean").to_numpy()
+    penalty = 3.0 * (r**2).sum() / len(r)
+    weights = np.linalg.solve(r.T @ r + penalty * np.eye(r.shape[1]), r.T @ target)
+    centre = frame.groupby(site).mean().mean(axis=0).to_numpy()
+    expected = np.nan_to_num(x - centre) / scale @ weights
+    np.testing.assert_allclose(fitted("fc-ridge", table).score(table), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ON_TABLES)
+def test_units_of_columns_do_not_matter(table, name):
+    factor = 10.0 ** np.linspace(-6, 6, table.n_rois)
+    other = table.with_series([x * factor for x in table.series])
+    same, rescaled = fitted(name, table).score(table), fitted(name, other).score(other)
+    np.testing.assert_allclose(rescaled, same, rtol=1e-3, atol=1e-4 * np.std(same))
+
+
+@pytest.mark.parametrize("name", ON_TABLES)
+def test_models_of_tables_are_read_back_as_they_were(table, name, tmp_path):
+    model = fitted(name, table)
+    again, header = load_method(save_method(tmp_path / "model", model, table), table)
+    assert header["measure"] == "table"
+    np.testing.assert_array_equal(again.score(table), model.score(table))
+
+
+@pytest.mark.parametrize("name", ["ensemble", "core", "scaffold-ridge", "fc-ridge", "combat-ridge", "fc-svm"])
+def test_a_corrupted_held_out_site_leaves_the_model_as_it_is(table, matrices, name):
+    for cohort in (table, matrices):
+        held_out = cohort.table["site"] == cohort.sites[0]
+        spoiled = corrupted(cohort, np.flatnonzero(held_out), seed=1)
+        settings = {"epochs": 0} if name == "core" else {}
+        one, other = (fitted(name, c.subset(~held_out.to_numpy()), **settings).state() for c in (cohort, spoiled))
+        assert one.keys() == other.keys()
+        assert all(one[key].tobytes() == other[key].tobytes() for key in one)
+
+
+def test_a_method_that_needs_series_refuses_a_table(table, matrices):
+    with pytest.raises(UsageError, match="table"):
+        fitted("tangent-ridge", table)
+    with pytest.raises(UsageError, match="matrices"):
+        fitted("core-tp", matrices)
+
+
+def test_core_reads_a_table_without_a_network_and_says_so(table):
+    model = fitted("core", table)
+    assert model.model_.core_.reading_.network is None
+    assert any("table" in note for note in model.notes_)
+    chosen = set(model.model_.core_.scaffold_.edges)
+    assert len(chosen & set(range(5))) >= 4  # where the diagnosis was planted
+
+
+def test_what_is_measured_survives_selecting_saving_and_columns(table, matrices, tmp_path):
+    for cohort in (table, matrices):
+        saved = Cohort.load(cohort.subset([3, 1]).save(tmp_path / "cohort.npz"))
+        assert saved.measure == cohort.measure and saved.atlas == cohort.atlas
+        np.testing.assert_array_equal(saved.series[1], cohort.series[1])
+        assert cohort.with_columns(cohort.table[["age"]]).select(cohort.sites[:2]).measure == cohort.measure
+    assert table.n_features == 30 and table.feature_names[0] == "measure 0"
+    assert matrices.n_features == 66 and matrices.feature_names[0] == "ROI_001 - ROI_002"
+
+
+def test_bare_arrays_tell_what_they_are(series):
+    n = len(series)
+    correlations = np.stack([np.corrcoef(x.T) for x in series.series])
+    assert anonymous_cohort(series.series).measure == "series"
+    assert anonymous_cohort(correlations).measure == anonymous_cohort(list(correlations)).measure == "matrices"
+    assert anonymous_cohort(np.zeros((n, 4))).measure == "table"
+    assert anonymous_cohort(pd.DataFrame({"a": [1.0], "b": [2]})).atlas.labels == ("a", "b")
+    with pytest.raises(DataError, match="numbers"):
+        anonymous_cohort(pd.DataFrame({"a": ["x"]}))
+
+
+def test_people_who_lack_many_columns_are_left_out(table):
+    rows = table.series
+    rows[0] = np.where(np.arange(30) < 10, np.nan, rows[0])
+    assert table.with_series(rows).exclude_missing(0.2).excluded["subject"].tolist() == ["p0"]
