@@ -71,9 +71,7 @@ class _Leaks:
         rng = np.random.default_rng([self.seed, 1])
         alone = rng.choice(len(self.test), min(N_ALONE, len(self.test)), replace=False)
         groups = [self.test, *(self.test[[i]] for i in alone)]
-        whole = self.cohort
-        known = {"covariates": whole.covariate_names, "target": whole.target, "measure": whole.measure}
-        same = Cohort(whole.series, whole.table, whole.atlas, **known)
+        same = self.cohort.made_of(self.cohort.series, self.cohort.table)
         first, again = self.run(in_turn, same, [(self.train, groups)] * 2, self.seed)
         yield self._reproducible(first, again)
         yield self._single_subject(first, alone)

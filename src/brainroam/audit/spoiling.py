@@ -3,8 +3,6 @@
 Each function gives a cohort of its own, with nothing remembered of the one it was made from.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -29,7 +27,7 @@ def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
     ids = np.random.default_rng([seed, 4, draw]).choice(10**8, len(table), replace=False)
     table["subject"] = [f"person-{number:08d}" for number in ids]
     table["site"] = table["site"].map(new)
-    return _made(cohort, cohort.series, table)
+    return cohort.made_of(cohort.series, table)
 
 
 def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
@@ -37,7 +35,7 @@ def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
     table = cohort.table
     label = table["label"]
     table.loc[people, "label"] = label.min() + label.max() - label[people]
-    return _made(cohort, cohort.series, table)
+    return cohort.made_of(cohort.series, table)
 
 
 def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
@@ -49,25 +47,20 @@ def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
         series[i] = noise + noise.T if cohort.measure == "matrices" else noise
     for name in table.columns.drop(["subject", "label", "n_timepoints"]):
         table[name] = _with_strange(table[name], people, STRANGE.get(str(name)))
-    return _made(cohort, series, table)
-
-
-def _made(cohort: Cohort, series: Sequence[np.ndarray], table: pd.DataFrame) -> Cohort:
-    known = {"covariates": cohort.covariate_names, "target": cohort.target, "measure": cohort.measure}
-    return Cohort(series, table, cohort.atlas, **known)
+    return cohort.made_of(series, table)
 
 
 def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
     """These people were scanned for shorter than anybody, every second of them for longer."""
     series = cohort.series
     if cohort.measure != "series":
-        return _made(cohort, series, cohort.table)
+        return cohort.made_of(series, cohort.table)
     shortest, longest = min(map(len, series)), max(map(len, series))
     for k, i in enumerate(people):
         length = longest + 1 if k % 2 else max(shortest - 1, 2)
         # The scan again and again, a little louder all the time: exact copies of volumes would be dropped.
         series[i] = np.resize(series[i], (length, cohort.n_rois)) * np.linspace(1, 1.1, length)[:, None]
-    return _made(cohort, series, cohort.table)
+    return cohort.made_of(series, cohort.table)
 
 
 def without_regions(cohort: Cohort, people: np.ndarray) -> Cohort:
@@ -79,7 +72,7 @@ def without_regions(cohort: Cohort, people: np.ndarray) -> Cohort:
         series[i][:, region] = 0.0 if cohort.measure == "series" else np.nan
         if cohort.measure == "matrices":
             series[i][region] = np.nan
-    return _made(cohort, series, cohort.table)
+    return cohort.made_of(series, cohort.table)
 
 
 def _with_strange(column: pd.Series, people: np.ndarray, value: float | None) -> pd.Series:

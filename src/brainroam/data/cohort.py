@@ -83,7 +83,7 @@ def missing_rois(series: Sequence[np.ndarray], measure: str = "series") -> np.nd
 
 def _no_edges(x: np.ndarray) -> np.ndarray:
     others = np.where(np.eye(len(x), dtype=bool), 0.0, np.nan_to_num(x))
-    return ~others.any(axis=0)
+    return np.asarray(~others.any(axis=0))
 
 
 def _flat_columns(x: np.ndarray) -> np.ndarray:
@@ -535,7 +535,7 @@ class Cohort:
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].array for name in columns})
-        same_series = self._made(self._series, table)
+        same_series = self.made_of(self._series, table)
         same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
         same_series.labels_hidden = self.labels_hidden
         return same_series
@@ -543,17 +543,17 @@ class Cohort:
     def predicting(self, target: Target, table: pd.DataFrame) -> "Cohort":
         """The same people with another target, whose values are the ``label`` of this table; no covariate any more."""
         covariates = tuple(name for name in self._covariates if name != target.name)
-        same = self._made(self._series, table, truth=None, covariates=covariates, target=target)
+        same = self.made_of(self._series, table, truth=None, covariates=covariates, target=target)
         if self._origin is None:
             same._features, same._cache = self._features, self._cache
         return same
 
     def with_series(self, series: Sequence[np.ndarray], *steps: str) -> "Cohort":
         """The same people with other arrays of the same measure, and what was done to them in words."""
-        return self._made(series, self._table, prepared=(*self._prepared, *steps))
+        return self.made_of(series, self._table, prepared=(*self._prepared, *steps))
 
-    def _made(self, series: Sequence[np.ndarray], table: pd.DataFrame, **changed: Any) -> "Cohort":
-        """Another cohort of this measure: all that is not given is as here."""
+    def made_of(self, series: Sequence[np.ndarray], table: pd.DataFrame, **changed: Any) -> "Cohort":
+        """A cohort of other arrays and another table that remembers nothing; what is not given is as here."""
         known = {
             "atlas": self._atlas,
             "excluded": self._excluded,
@@ -576,7 +576,7 @@ class Cohort:
             )
         table = pd.concat([self._table, other._table], ignore_index=True)
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
-        return self._made(self._series + other._series, table, excluded=excluded, truth=None)
+        return self.made_of(self._series + other._series, table, excluded=excluded, truth=None)
 
     def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
         """A cohort of these people that shares its arrays with this one and is not validated again."""
