@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from brainroam import CoreClassifier, make_cohort, save_model
+from brainroam.core.recipe import Recipe
 
 LINE = 'pip install "brainroam[torch]"'
 BLOCKED = """
@@ -43,7 +44,9 @@ def models(cohort, tmp_path_factory):
     given = {"site": people["site"], "covariates": people[["age", "sex"]]}
     alone = CoreClassifier(**SETTINGS, skip="none", updates=4).fit(cohort.series, people["label"], **given)
     save_model(alone, folder / "network")
-    linear = CoreClassifier(**SETTINGS, updates=1, learning_rate=0.0).fit(cohort.series, people["label"], **given)
+    linear = CoreClassifier(Recipe(**SETTINGS, updates=1, learning_rate=0.0)).fit(
+        cohort.series, people["label"], **given
+    )
     assert linear.chosen_["network"] == 0 and linear.chosen_["gain"] < 0  # it was tried
     save_model(linear, folder / "linear")
     np.save(folder / "expected.npy", linear.predict_proba(cohort.series, people[["age", "sex"]]))

@@ -1,6 +1,8 @@
 """CORE from series to a prediction at an unseen site, on cohorts whose truth is known."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +14,12 @@ from sklearn.metrics import roc_auc_score
 from brainroam import CoreClassifier, make_cohort
 from brainroam.core.choice import Choice
 from brainroam.core.model import CoreModel
-from brainroam.core.recipe import PAPER, Recipe
+from brainroam.core.recipe import NETWORK as NETWORK_ALONE
+from brainroam.core.recipe import OURS, PAPER, Recipe
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError, UsageError
+from brainroam.methods.naming import json_or_text
+from brainroam.methods.registry import method_info
 
 Q = ["age", "sex"]
 SMALL = {"hidden": 4, "budget": 3, "tau_percentile": 60, "updates": 4}
@@ -458,6 +463,23 @@ def test_unknown_choices_name_the_nearest(small, wrong):
     (value,) = wrong.values()
     with pytest.raises(BrainroamError, match=f"unknown .*{value}"):
         fitted(small, **(SMALL | wrong))
+
+
+# --- recipes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_fixed_number_of_epochs_of_the_papers_network_is_trained_at_the_papers_rate():
+    method = method_info("core-network").make(epochs=10)
+    assert (method.recipe.learning_rate, method.recipe.updates) == (1e-3, None)
+
+
+def test_the_page_tables_every_setting_in_which_the_recipes_differ():
+    page = (Path(__file__).parents[2] / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (\S+) \| (\S+) \|$", page, re.M)
+    tabled = {name: tuple(json_or_text(value) for value in values) for name, *values in rows}
+    names = {field.name for field in fields(Recipe)}
+    recipes = {name: tuple(getattr(recipe, name) for recipe in (OURS, NETWORK_ALONE, PAPER)) for name in names}
+    assert tabled == {name: values for name, values in recipes.items() if len(set(values)) > 1}
 
 
 # --- beyond the paper ------------------------------------------------------------------------------------------------

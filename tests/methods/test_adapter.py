@@ -113,7 +113,7 @@ def test_a_deconfounder_in_a_pipeline_gets_site_and_covariates(cohort):
 
 def test_our_own_estimators_are_methods_too(cohort):
     results = brainroam.evaluate(cohort, [brainroam.EnsembleClassifier(), "majority"], tuning="fast")
-    assert set(results.scores["method"]) == {"EnsembleClassifier", "majority"}
+    assert set(results.scores["method"]) == {"ensemble", "majority"}
 
 
 def test_seeds_reach_every_part_that_has_none(cohort):

@@ -106,7 +106,7 @@ def _spread(score: np.ndarray, site: np.ndarray) -> float:
 
 
 def decision_told(chosen: Sequence[Mapping[str, Any]]) -> str:
-    """What one or several fits decided (`CoreClassifier.chosen_`), in words; nothing where nothing is known.
+    """What one or several fits decided (`CoreModel.chosen_`), in words; nothing where nothing is known.
 
     >>> decision_told([{"network": 0.834, "gain": 0.0411, "gain_error": 0.0123}])
     'the network is believed by 0.83: +4.1 points of AUC at held-out training sites, standard error 1.2'

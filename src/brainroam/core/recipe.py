@@ -169,8 +169,8 @@ class Recipe:
 
 
 OURS = Recipe()
-#: The paper's network and edges, oriented and trained by site folds as ours is.
-NETWORK = replace(OURS, kind="pearson", robust=False, skip="none", profiles=True)
+#: The paper's network, edges and optimiser, oriented and trained by site folds as ours is.
+NETWORK = replace(OURS, kind="pearson", robust=False, skip="none", profiles=True, updates=None, learning_rate=1e-3)
 #: The literal reading of the paper.
 PAPER = replace(
     NETWORK,
@@ -181,8 +181,6 @@ PAPER = replace(
     stretch=None,
     slopes="site",
     contrast="huber",
-    updates=None,
-    learning_rate=1e-3,
     max_pathways=None,
 )
 RECIPES: Mapping[str, Recipe] = {"ours": OURS, "network": NETWORK, "paper": PAPER}

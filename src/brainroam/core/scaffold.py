@@ -44,7 +44,7 @@ class Scaffold:
     edges : ndarray of int, shape (M_S,)
         Indices of the selected edges in ``triu`` order, ascending.
     contrast : ndarray of shape (E, M)
-        d_e of each site in ``sites``; without rows in a model that was loaded, see `brainroam.core.saving`.
+        d_e of each site in ``sites``; without rows in a model that was loaded, see `CoreModel.state`.
     consensus, sign_consistency, stability : ndarray of shape (M,)
         d_com, kappa and pi.
     tau : float

@@ -47,7 +47,7 @@ POSITIONS = {"edges", "counts", "fit.n_people"}  # whole numbers; everything els
 
 @dataclass(frozen=True)
 class Settings:
-    """How edges, regressions and contrasts are computed; the same at all sites. Names as in `CoreClassifier`."""
+    """How edges, regressions and contrasts are computed; the same at all sites. Names as in `Recipe`."""
 
     kind: str = "log"
     shrinkage: Share = 0.7

@@ -23,7 +23,7 @@ from brainroam.utils.parameters import Percentile
 
 @dataclass(frozen=True)
 class Settings:
-    """Edge values, deconfounding and thresholds. Names as in `CoreClassifier`."""
+    """Edge values, deconfounding and thresholds. Names as in `Recipe`."""
 
     kind: str = "log"
     shrinkage: NonNegativeFloat = 0.7
