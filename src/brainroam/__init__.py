@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from brainroam.methods.site_classifier import CoreClassifier as CoreClassifier
     from brainroam.methods.site_classifier import EnsembleClassifier as EnsembleClassifier
     from brainroam.methods.site_classifier import SiteClassifier as SiteClassifier
+    from brainroam.methods.site_classifier import SiteRegressor as SiteRegressor
     from brainroam.methods.site_classifier import explain as explain
     from brainroam.methods.site_classifier import load_model as load_model
     from brainroam.methods.site_classifier import save_model as save_model
@@ -41,6 +42,7 @@ _HOME = {
     "SiteClassifier": "methods.site_classifier",
     "SiteDeconfounder": "core.deconfound",
     "SiteHalves": "evaluation.splits",
+    "SiteRegressor": "methods.site_classifier",
     "SiteScorer": "evaluation.scorer",
     "compare": "evaluation.runner",
     "compare_sites": "evaluation.stats.paired",

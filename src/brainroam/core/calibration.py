@@ -38,6 +38,43 @@ FAR = 50.0  # log odds beyond this are held there
 
 
 @dataclass(frozen=True)
+class NumberCalibration:
+    """A number from a score: ``intercept + slope * score``, on the scale the target is learned on.
+
+    Examples
+    --------
+    >>> NumberCalibration(10.0, 2.0)(np.array([1.0])).tolist()
+    [12.0]
+    """
+
+    intercept: float
+    slope: float
+
+    def __call__(self, score: np.ndarray) -> np.ndarray:
+        """The number for each score."""
+        return self.intercept + self.slope * np.asarray(score)
+
+
+def calibrate_number(score: np.ndarray, t: np.ndarray) -> NumberCalibration:
+    """Least squares of the target on scores by fits without the person's site; people without a score are left out.
+
+    Over the people of all these sites, so that scores whose level differs between sites for no reason count less. The
+    slope is never negative: the order of people is the score's.
+
+    >>> calibrate_number(np.array([0.0, 1.0, np.nan]), np.array([5.0, 7.0, 0.0]))
+    NumberCalibration(intercept=5.0, slope=2.0)
+    """
+    known = np.isfinite(score)
+    if not known.any():
+        return NumberCalibration(float(np.mean(t)), 0.0)
+    x, y = score[known], t[known]
+    centred = x - x.mean()
+    size = float(centred @ centred)
+    slope = max(float(centred @ y) / size, 0.0) if size > 1e-12 * max(1.0, float(x @ x)) else 0.0
+    return NumberCalibration(float(y.mean() - slope * x.mean()), slope)
+
+
+@dataclass(frozen=True)
 class Calibration:
     """A frozen decision and probability; calling it turns scores into probabilities of the condition.
 

@@ -27,6 +27,7 @@ from scipy.special import ndtr
 
 from brainroam.core.auc import placements, sites_with_scores
 from brainroam.core.episodes import as_array
+from brainroam.core.numbers import is_number, order_gain, sites_with_numbers
 from brainroam.core.pathways import Pathways
 from brainroam.utils.threads import one_thread
 
@@ -81,6 +82,8 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
     >>> weigh(noise, y + 0.5 * noise, y, site).share, weigh(y + 0.5 * noise, noise, y, site).share
     (1.0, 0.0)
     """
+    if is_number(y):
+        return _weigh_numbers(linear, network, y, site)
     gains, variances, pairs = [], [], []
     for here in sites_with_scores(y, site, linear + network, LEAST):
         of_linear, of_network = placements(y[here], linear[here]), placements(y[here], network[here])
@@ -88,9 +91,29 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
         gains.append(of_cases.mean())
         variances.append(sum(np.var(change, ddof=1) / len(change) for change in (of_cases, of_controls)))
         pairs.append(len(of_cases) * len(of_controls))
+    return _chosen(gains, variances, pairs, linear, network, site)
+
+
+def _weigh_numbers(linear: np.ndarray, network: np.ndarray, t: np.ndarray, site: np.ndarray) -> Choice:
+    """The same for a number: the gain is that of Fisher's z of the correlation within a site."""
+    sites = sites_with_numbers(t, site, linear + network)
+    found = [order_gain(t[here], linear[here], network[here]) for here in sites]
+    people = [len(here) - 3 for here in sites]
+    return _chosen([gain for gain, _ in found], [variance for _, variance in found], people, linear, network, site)
+
+
+def _chosen(
+    gains: Sequence[float],
+    variances: Sequence[float],
+    counts: Sequence[int],
+    linear: np.ndarray,
+    network: np.ndarray,
+    site: np.ndarray,
+) -> Choice:
+    """From the gain of each site, its variance and what it counts."""
     if not gains:
         return Choice(0.0)
-    weights = np.array(pairs) / np.sum(pairs)
+    weights = np.array(counts) / np.sum(counts)
     gain, error = float(weights @ gains), float(np.sqrt(weights**2 @ variances))
     share = float(ndtr(gain / max(error, EPS)))
     share = 0.0 if share < FIRM else 1.0 if share > 1 - FIRM else share
@@ -122,6 +145,9 @@ def decision_told(chosen: Sequence[Mapping[str, Any]]) -> str:
     tried = [(found["gain"], found["gain_error"]) for found in chosen if "gain" in found]
     if not tried:
         return told
+    if any("r" in found for found in chosen):
+        gain, error = np.mean(tried, axis=0)
+        return f"{told}: {gain:+.2f} of Fisher's z at held-out training sites, standard error {error:.2f}"
     gain, error = 100 * np.mean(tried, axis=0)
     return f"{told}: {gain:+.1f} points of AUC at held-out training sites, standard error {error:.1f}"
 

@@ -206,7 +206,8 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
     """Covariates (n, k) without their means within site and class, 0 where missing.
 
-    What is left varies among people of the same site and diagnosis only. Mean framewise displacement is skewed: its
+    What is left varies among people of the same site and diagnosis only; beside a number, what goes with it within a
+    site is taken out instead. Mean framewise displacement is skewed: its
     logarithm is taken.
 
     >>> import brainroam
@@ -218,12 +219,17 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
     if "mean_fd" in known:
         known["mean_fd"] = np.log(known["mean_fd"].clip(lower=1e-4))
     values = CovariateEncoder().fit(known).encoded(known)
-    group = table["site"].astype(str) + table["label"].astype(str)
+    two = cohort.target.is_two_classes
+    group = table["site"].astype(str) + (table["label"].astype(str) if two else "")
     for people in group.groupby(group).indices.values():
         here = values[people]
         present = np.isfinite(here)
         mean = np.where(present, here, 0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
         values[people] = np.where(present, here - mean, 0)
+        if not two:
+            t = cohort.targets[people]
+            t = t - t.mean()
+            values[people] -= np.outer(t, t @ values[people] / max(float(t @ t), 1e-12)) * present
     return values
 
 

@@ -26,6 +26,7 @@ from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
 from brainroam.core.linegraph import line_graph
+from brainroam.core.numbers import is_number, mean_order
 from brainroam.core.pathways import Pathways, SiteStatistics, profiles_of, site_statistics
 from brainroam.core.profile import windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
@@ -66,7 +67,7 @@ class CoreModel:
         ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
         ``gain`` and ``gain_error``: by how much it ordered people of held-out sites better than the linear reading, and
         the standard error of that, where both were tried; ``epochs``, where they were chosen or given; the thresholds;
-        the inner ``auc`` of the choice, where a group of sites could be held out.
+        the inner ``auc`` of the choice, or ``r`` of a number, where a group of sites could be held out.
     notes_ : list of str
         Every fallback that was taken.
 
@@ -110,7 +111,8 @@ class CoreModel:
         evidence = site_statistics(cohort, covariates, deconfounder, how.kind, how.shrinkage, how.robust, how.contrast)
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
-            self.notes_.append(f"without both classes, so without a contrast: {listed(one_class)}")
+            what = "both classes" if cohort.target.is_two_classes else f"people who differ in {cohort.target.name}"
+            self.notes_.append(f"without {what}, so without a contrast: {listed(one_class)}")
 
         best: tuple[SiteFolds, np.ndarray, Choice, dict[str, Any]] | None = None
         grid = self._grid(len(evidence.sites))
@@ -123,7 +125,7 @@ class CoreModel:
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
             scores, choice, facts = self._judge(folds)
-            if best is None or facts.get("auc", 0) > best[3].get("auc", 0):
+            if best is None or _merit(facts) > _merit(best[3]):
                 best = folds, scores, choice, {"tau_percentile": tau_percentile, "eta": eta, **facts}
         if best is None:
             raise DataError("tau_percentile and eta need at least one value each")
@@ -154,7 +156,11 @@ class CoreModel:
             facts |= {"gain": choice.gain, "gain_error": choice.error}
         if epochs is not None:
             facts["epochs"] = epochs
-        if sites := sites_with_scores(y, site, scores):
+        if is_number(y):
+            known = np.isfinite(scores)
+            if known.any():
+                facts["r"] = float(mean_order(y[known], site[known], scores[known]))
+        elif sites := sites_with_scores(y, site, scores):
             facts["auc"] = float(np.mean([auc(y[here], scores[here]) for here in sites]))
         return scores, choice, facts
 
@@ -263,6 +269,7 @@ class CoreModel:
             self.recipe.weight_decay,
             self.recipe.batch_size,
             self.recipe.updates if self.recipe.epochs is None else None,
+            is_number(folds.evidence.y),
         )
 
     def _grid(self, n_sites: int) -> list[tuple[float, float]]:
@@ -407,6 +414,11 @@ def _require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, ch
     for name, shape in shapes.items():
         if name in state and state[name].shape != shape:
             raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")
+
+
+def _merit(facts: dict[str, Any]) -> float:
+    """How well held-out people were ordered."""
+    return facts.get("auc", facts.get("r", 0))
 
 
 def _training() -> ModuleType:

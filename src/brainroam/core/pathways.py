@@ -28,6 +28,7 @@ from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.log_profiles import Profiles as Profiles
 from brainroam.core.log_profiles import profiles_of as profiles_of
 from brainroam.core.moments import Moments
+from brainroam.core.numbers import covariate_slopes, is_number, signed, site_target
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,
@@ -249,8 +250,10 @@ class SiteStatistics:
 
     @cached_property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
-        """Mean covariates (d,) of the cases of each site minus those of its controls, in their own units."""
+        """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
         raw = self.deconfounder.encoder_.imputed(self.covariates)
+        if is_number(self.y):
+            return {name: covariate_slopes(raw[self.site == name], self.y[self.site == name]) for name in self.sites}
         classes = {name: [(self.site == name) & (self.y == label) for label in (1, 0)] for name in self.sites}
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
@@ -371,7 +374,9 @@ def site_statistics(
     edges = cohort_edges(cohort, kind, shrinkage, robust)
     group = group_codes(cohort.table)
     of_features = group, cohort.feature_pairs, cohort.own_units
-    return SiteStatistics(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, *of_features)
+    return SiteStatistics(
+        edges, site_target(cohort), site, covariates, deconfounder, cohort.cache, contrast, *of_features
+    )
 
 
 def positions(people: np.ndarray) -> np.ndarray:
@@ -402,5 +407,5 @@ def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
     """Weights (N,) of the linear reading, scaled so that it has unit spread over the training people."""
     if skip == "none":
         return np.zeros(x.shape[1])
-    weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, 2.0 * y - 1, *RIDGE_PENALTIES)
+    weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, signed(y), *RIDGE_PENALTIES)
     return weights / max(float(np.std(x @ weights)), EPS)

@@ -26,8 +26,9 @@ from scipy.special import comb
 from scipy.stats import binom
 
 from brainroam.core.huber import huber_mean, huber_regression
+from brainroam.core.numbers import is_number, sites_with_numbers, slopes
 from brainroam.data.names import site_names
-from brainroam.errors import EmptyScaffoldError, unknown
+from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import Percentile, require_settings
@@ -131,6 +132,8 @@ def extract_scaffold(
     contrast = site_contrasts(residuals, y, site, sites, huber_delta=huber_delta)
     stability = None
     if bootstrap == "hierarchical":
+        if is_number(y):
+            raise UsageError('bootstrap="hierarchical" resamples people within classes; a number has none: use "sites"')
         classes = list(_groups(y, site, sites))
         people = [(residuals[cases], residuals[controls]) for cases, controls in classes]
         codes = None if group is None else [(group[cases], group[controls]) for cases, controls in classes]
@@ -142,7 +145,10 @@ def extract_scaffold(
 
 def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
     """Sites that have a contrast, sorted; an error when fewer than two do."""
-    sites = [name for name in sorted(set(site)) if len(set(y[site == name])) == 2]
+    if is_number(y):
+        sites = [str(site[here[0]]) for here in sites_with_numbers(y, site)]
+    else:
+        sites = [name for name in sorted(set(site)) if len(set(y[site == name])) == 2]
     if len(sites) < 2:
         found = ", ".join(sites) or "none"
         raise EmptyScaffoldError(
@@ -166,8 +172,13 @@ def site_contrasts(
     cache: Cache | None = None,
     huber_delta: float | None = None,
 ) -> np.ndarray:
-    """d_e of every site (E, M): difference of the robust means of cases and controls."""
+    """d_e of every site (E, M): difference of the robust means of cases and controls, or the slope on a number."""
     cache = cache or Cache()
+
+    if is_number(y):
+        people = [(residuals[site == name], y[site == name]) for name in sites]
+        name = "slope", huber_delta
+        return np.stack([cache.get(name, [r, t], lambda r=r, t=t: slopes(r, t, huber_delta)) for r, t in people])
 
     def contrast(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
         means = (huber_mean(group, delta=huber_delta) for group in (cases, controls))

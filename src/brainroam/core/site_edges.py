@@ -17,6 +17,9 @@ means of site e, p_e = n1 n0 / (n1 + n0), and s the standard deviation of r over
 
 Columns of a table have units of their own: there r is divided by s in products, and weights come back in units of x.
 
+Of a number, p_e d_e is the sum of its values, without their mean at the site, times r, and p_e the sum of their
+squares: of 0 and 1 that is the same.
+
 Without centring, r = x in training (the mean of the site where the edge is missing), and b_bar is the mean over people.
 """
 
@@ -59,7 +62,8 @@ class SiteEdges:
 
     def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:
         whole, self._rows = cohort.origin
-        self._labels, self._memory, self._folder = cohort.labels, cohort.memory, cohort.folder
+        self._labels, self._memory, self._folder = cohort.targets, cohort.memory, cohort.folder
+        self._two_classes = cohort.target.is_two_classes
         self.kind, self.centred, self._cache = kind, centred, cohort.cache
         self._values = cohort_edges(whole, *kind)
         self._own_units = cohort.own_units
@@ -199,20 +203,30 @@ class SiteEdges:
 
     def _precision(self, site: str) -> float:
         """p_e."""
+        if not self._two_classes:
+            return float(np.square(self._without_site_mean(site)).sum())
         case = self._labels[self.people[site]] == 1
         return float(case.sum() * (~case).sum() / len(case))
+
+    def _without_site_mean(self, site: str) -> np.ndarray:
+        t = self._labels[self.people[site]]
+        return t - t.mean()
 
     def _contrast(self, site: str) -> np.ndarray:
         """(3, M): p_e d_e, and the sum of squares and number of the values present."""
         people = self.people[site]
-        case = self._labels[people] == 1
+        case = self._labels[people] == 1 if self._two_classes else self._without_site_mean(site)
 
         def contrast(columns: slice) -> np.ndarray:
             read = self._values[self._rows[people], columns]
             present = np.isfinite(read)
             values = np.where(present, self._without_mean(read, site, columns), 0)
-            mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
-            return np.stack([self._precision(site) * (mean[0] - mean[1]), (values**2).sum(axis=0), present.sum(axis=0)])
+            if self._two_classes:
+                mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
+                gap = self._precision(site) * (mean[0] - mean[1])
+            else:
+                gap = case @ values
+            return np.stack([gap, (values**2).sum(axis=0), present.sum(axis=0)])
 
         name = "contrast", self.kind, self.centred
         return self._cache.summary(name, [self._rows[people], case], lambda: self._over_blocks(contrast))

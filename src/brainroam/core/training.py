@@ -2,7 +2,8 @@
 
     L = CE(logit, y) + gamma * mean_i | sum_p g_ip - K |             Adam, weight decay
 
-over a list of episodes. *Joint* training (the paper) is one episode with everybody. *Episodic* training has one episode
+over a list of episodes; of a number, standardised within sites, (logit - y)^2 stands in the place of CE.
+*Joint* training (the paper) is one episode with everybody. *Episodic* training has one episode
 per group of training sites: its people, read on the pathways that the other sites gave, exactly as an unseen site will
 be read. Over a number of updates U that is set before, the rate warms up linearly during the first tenth and then falls
 to zero,
@@ -26,6 +27,7 @@ from torch.nn import functional
 from brainroam.core.auc import auc, sites_with_scores
 from brainroam.core.episodes import AnyEpisode, Episode, predict_logits
 from brainroam.core.gate import GatedNetwork
+from brainroam.core.numbers import is_number, mean_order
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Schedule:
     weight_decay: float = 5e-4
     batch_size: int = 32
     updates: int | None = None  # over which the rate falls to zero; None is a constant rate
+    squared_error: bool = False  # of a number, in the place of cross-entropy
 
     def rate(self, update: int, total: int) -> float:
         """The learning rate of one update of ``total``."""
@@ -61,7 +64,9 @@ class Trial:
     site: np.ndarray
 
     def aucs(self, score: np.ndarray) -> list[float]:
-        """The AUC at each site of the group with both classes."""
+        """The AUC at each site of the group with both classes; of a number the correlation."""
+        if is_number(self.label):
+            return [float(mean_order(self.label, self.site, score))]
         people = sites_with_scores(self.label, self.site, score)
         return [auc(self.label[here], score[here]) for here in people]
 
@@ -166,13 +171,14 @@ def choose_epochs(trials: Sequence[Trial], limit: int, patience: int) -> tuple[i
 
 
 def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tensor:
-    """Cross-entropy plus the gate budget, averaged over a batch."""
+    """Cross-entropy, or for a number the squared error, plus the gate budget, averaged over a batch."""
     reading = network(batch.features, batch.graph)
-    cross_entropy = functional.binary_cross_entropy_with_logits(reading.logit, batch.labels)
+    error = functional.mse_loss if schedule.squared_error else functional.binary_cross_entropy_with_logits
+    loss = error(reading.logit, batch.labels)
     if not network.gated:
-        return cross_entropy
+        return loss
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()
-    return cross_entropy + schedule.budget_weight * overspent
+    return loss + schedule.budget_weight * overspent
 
 
 def _updates_per_epoch(episodes: Sequence[AnyEpisode], batch_size: int) -> int:

@@ -16,10 +16,13 @@ import pandas as pd
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO, Target
 from brainroam.errors import MethodError, UsageError, counted, listed
 from brainroam.utils.parameters import require_settings
 
 MEASURED = {"series": "time series", "matrices": "connectivity matrices", "table": "a table of measures"}
+NUMBERS = (TWO, NUMBER, ORDERED)  # what a method learns that reads a number as it reads two classes
+_KIND = {TWO: "of two classes", CLASSES: "of several classes", ORDERED: "ordered", NUMBER: "a number"}
 Folds: TypeAlias = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
@@ -176,6 +179,8 @@ class MethodInfo:
         Which measures of people it can read: ``"series"``, ``"matrices"``, ``"table"``.
     least_sites : int
         Sites with both classes it cannot do without; inner folds leave it as many.
+    targets : tuple of str
+        Kinds of targets it learns, see `brainroam.data.target`; several classes are learned by any method for two.
     estimator : object, optional
         The estimator of somebody else's that ``make`` wraps, see `brainroam.methods.adapter`.
     """
@@ -193,12 +198,18 @@ class MethodInfo:
     stochastic: bool = True
     reads: tuple[str, ...] = ("series",)
     least_sites: int = 0
+    targets: tuple[str, ...] = (TWO,)
     estimator: Any = field(default=None, repr=False, compare=False)
 
     def require_measure(self, measure: str) -> None:
         """Refuse people of whom something was measured that the method does not read."""
         if measure not in self.reads:
             raise UsageError(f"{self.name} reads {' or '.join(self.reads)}, but these people have {MEASURED[measure]}")
+
+    def require_target(self, target: Target) -> None:
+        """Refuse a target that the method does not learn."""
+        if target.kind not in self.targets and not (target.kind == CLASSES and TWO in self.targets):
+            raise UsageError(f"{self.name} is for {' or '.join(self.targets)}; {target.name} is {_KIND[target.kind]}")
 
     def require(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that the method cannot be made with, before anything is computed."""

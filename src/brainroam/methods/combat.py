@@ -21,9 +21,10 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from brainroam.core.covariates import CovariateEncoder
+from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import NUMBERS, MethodInfo
 from brainroam.methods.features import EdgeFeatures
 from brainroam.methods.linear import EdgeModel
 from brainroam.methods.registry import register
@@ -53,7 +54,7 @@ class CombatRidge(EdgeModel):
             features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardised(q)
         )
         mean = harmonised.mean(axis=0)
-        return self._keep(features, ridge_weights(harmonised - mean, 2.0 * cohort.labels - 1, self.penalty), mean)
+        return self._keep(features, ridge_weights(harmonised - mean, learned_target(cohort), self.penalty), mean)
 
 
 def combat(values: np.ndarray, site: np.ndarray, covariates: np.ndarray) -> np.ndarray:
@@ -116,5 +117,6 @@ register(
         covariate_use="kept",
         reads=("series", "matrices", "table"),
         stochastic=False,
+        targets=NUMBERS,
     )
 )

@@ -1,6 +1,6 @@
 """Controls that every comparison shows: what can be had without any brain signal.
 
-``majority``   the same score for everybody
+``majority``   the same score for everybody: the share of cases, or the mean of a number
 ``confounds``  logistic regression on the covariates of the study and motion
 ``site-only``  the share of cases at each site (in-distribution only: it knows nothing of a new site)
 """
@@ -11,12 +11,12 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.base import NUMBERS, Method, MethodInfo
 from brainroam.methods.registry import register
 
 MOTION = "mean_fd"
@@ -27,7 +27,7 @@ class Majority(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Count."""
-        self.share_ = float(cohort.labels.mean())
+        self.share_ = float(cohort.targets.mean())
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -56,8 +56,9 @@ class Confounds(Method):
         """Standardise and fit."""
         table = cohort.covariates(self.covariates or confounds_of(cohort.covariate_names))
         self.encoder_ = CovariateEncoder().fit(table)
-        model = LogisticRegression().fit(self.encoder_.standardised(table), cohort.labels)
-        self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
+        kind = LogisticRegression() if cohort.target.is_two_classes else Ridge()
+        model = kind.fit(self.encoder_.standardised(table), cohort.targets)
+        self.coef_, self.intercept_ = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -95,9 +96,9 @@ class SiteOnly(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Count by site."""
-        table = cohort.table
-        self.shares_ = {str(site): float(share) for site, share in table.groupby("site")["label"].mean().items()}
-        self.overall_ = float(cohort.labels.mean())
+        learned = pd.Series(cohort.targets).groupby(cohort.table["site"].to_numpy())
+        self.shares_ = {str(site): float(share) for site, share in learned.mean().items()}
+        self.overall_ = float(cohort.targets.mean())
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -117,7 +118,16 @@ class SiteOnly(Method):
 
 
 ANY = ("series", "matrices", "table")
-register(MethodInfo("majority", Majority, "control: the same score for everybody", stochastic=False, reads=ANY))
+register(
+    MethodInfo(
+        "majority",
+        Majority,
+        "control: the same score for everybody",
+        stochastic=False,
+        reads=ANY,
+        targets=NUMBERS,
+    )
+)
 register(
     MethodInfo(
         "confounds",
@@ -127,6 +137,7 @@ register(
         covariate_use="read",
         stochastic=False,
         reads=ANY,
+        targets=NUMBERS,
     )
 )
 register(
@@ -138,5 +149,6 @@ register(
         in_distribution_only=True,
         stochastic=False,
         reads=ANY,
+        targets=NUMBERS,
     )
 )

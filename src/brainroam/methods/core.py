@@ -20,7 +20,7 @@ from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.core.sign_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.base import NUMBERS, Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
@@ -162,5 +162,6 @@ for _name, _settings, _reads, _summary in (
             self_selecting=True,
             fast={"trials": 1},
             reads=_reads,
+            targets=NUMBERS,
         )
     )

@@ -22,10 +22,11 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.covariates import nuisance_variables
 from brainroam.core.iterative_ridge import iterative_ridge
+from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import DualRidge
 from brainroam.core.site_edges import SiteEdges, zero_where_missing
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
+from brainroam.methods.base import NUMBERS, Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 
@@ -170,7 +171,7 @@ class EdgeRidge(Method):
         return list(edges.in_own_units(found.mean(axis=0) * scales).T)
 
     def _target(self, cohort: Cohort) -> np.ndarray:
-        target = 2.0 * cohort.labels - 1
+        target = learned_target(cohort)
         if self.centred:
             site = cohort.table["site"].to_numpy()
             for name in np.unique(site):
@@ -203,6 +204,7 @@ register(
         needs=("site",),
         stochastic=False,
         reads=("series", "matrices", "table"),
+        targets=NUMBERS,
     )
 )
 register(
@@ -214,5 +216,6 @@ register(
         needs=("site",),
         stochastic=False,
         reads=("series", "matrices"),
+        targets=NUMBERS,
     )
 )

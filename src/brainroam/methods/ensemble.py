@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import Folds, Method, MethodInfo
+from brainroam.methods.base import NUMBERS, Folds, Method, MethodInfo
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
@@ -152,5 +152,6 @@ register(
         self_selecting=True,
         stochastic=False,
         reads=("series", "matrices", "table"),
+        targets=NUMBERS,
     )
 )

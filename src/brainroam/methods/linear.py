@@ -15,6 +15,7 @@ from pydantic import PositiveFloat
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
+from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, MethodInfo
@@ -91,14 +92,14 @@ class LinearMethod(EdgeModel):
         values = features.fit_transform(cohort)
         mean = values.mean(axis=0)
         values -= mean
-        return self._keep(features, self._weights(values, cohort.labels), mean)
+        return self._keep(features, self._weights(values, cohort), mean)
 
-    def _weights(self, centred: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _weights(self, centred: np.ndarray, cohort: Cohort) -> np.ndarray:
         if self.classifier == "ridge":
             size = max(float(np.vdot(centred, centred)) / len(centred), EPS)  # the unit of a penalty there
-            return ridge_weights(centred, 2.0 * y - 1, self.strength / size)
+            return ridge_weights(centred, learned_target(cohort), self.strength / size)
         rotated, axes = principal_axes(centred)
-        return axes @ np.ravel(ROTATED[self.classifier](self.strength).fit(rotated, y).coef_)
+        return axes @ np.ravel(ROTATED[self.classifier](self.strength).fit(rotated, cohort.labels).coef_)
 
 
 def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

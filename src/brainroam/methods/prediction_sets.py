@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from brainroam.core.calibration import calibrate_number
 from brainroam.errors import UsageError
 
 LEVELS = (0.8, 0.9, 0.95)
@@ -63,6 +64,60 @@ class PredictionSets:
                 f"and controls, and {needed} are needed. A new site is one more draw from the sites: with E of them, "
                 f"nothing beyond E / (E + 1) = {self.n_sites / (self.n_sites + 1):.1%} follows from data alone"
             )
+
+
+@dataclass(frozen=True)
+class PredictionIntervals:
+    """How far the truth lies from a predicted number at a new site.
+
+    Attributes
+    ----------
+    n_sites : int
+        Training sites that were held out.
+    limits : dict of float to (float, float)
+        By level, what is added to a prediction to give its interval. A level that cannot be promised is absent.
+    """
+
+    n_sites: int
+    limits: dict[float, tuple[float, float]]
+
+    def __call__(self, prediction: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end for each prediction, on the scale it was learned on."""
+        self.require(level)
+        low, high = self.limits[level]
+        return prediction + low, prediction + high
+
+    def require(self, level: float) -> None:
+        """Refuse a level that these sites cannot promise."""
+        if level not in self.limits:
+            raise UsageError(
+                f"an interval of {_percent(level)} cannot be promised by {self.n_sites} training sites; these can be: "
+                f"{_percent(*self.limits) or 'none'}"
+            )
+
+
+def calibrate_intervals(score: np.ndarray, t: np.ndarray, site: np.ndarray) -> PredictionIntervals:
+    """Learn intervals from scores by fits without the person's site; NaN where there is none.
+
+    Each site's errors are those of a calibration on the other sites. The interval is the smallest that holds the level
+    when sites and their people count as above: a random person at a random next site.
+
+    >>> rng = np.random.default_rng(0)
+    >>> t, site = rng.normal(size=400), np.repeat(np.arange(10), 40)
+    >>> sorted(calibrate_intervals(t + rng.normal(size=400), t, site).limits)
+    [0.8, 0.9]
+    """
+    known = np.isfinite(score)
+    score, t, site = score[known], np.asarray(t)[known], np.asarray(site)[known]
+    names = np.unique(site)
+    if len(names) < sites_needed(LEVELS[0]):
+        return PredictionIntervals(len(names), {})
+    errors = [
+        np.abs(t[site == name] - calibrate_number(score[site != name], t[site != name])(score[site == name]))
+        for name in names
+    ]
+    widths = {level: _limit(errors, level) for level in LEVELS if len(names) >= sites_needed(level)}
+    return PredictionIntervals(len(names), {level: (-width, width) for level, width in widths.items()})
 
 
 def sites_needed(level: float) -> int:

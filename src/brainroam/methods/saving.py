@@ -16,7 +16,7 @@ from brainroam.methods.base import MEASURED
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.training_sketch import sketch
-from brainroam.methods.tuning import INNER_SITES, TunedMethod
+from brainroam.methods.tuning import INNER_SITES, INNER_SITES_OF_NUMBERS, TunedMethod
 from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
 
 KIND = "method"
@@ -51,6 +51,7 @@ def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes:
         "seed": seed,
         "notes": list(method.notes_),
         "classes": list(classes),
+        "target": cohort.target.described(),
         "covariates": list(cohort.covariate_names),
         "inner_sites": method.inner_sites_.to_dict("records"),
         "training": {
@@ -111,7 +112,7 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
         method = TunedMethod(method_info(header["method"]), header["tuning"], **header["fixed"])
         method.configuration_, method.notes_ = header["configuration"], header["notes"]
         method.load_state(arrays)
-        method.inner_sites_ = pd.DataFrame(header["inner_sites"], columns=list(INNER_SITES))
+        method.inner_sites_ = pd.DataFrame(header["inner_sites"], columns=_columns(method))
         if "familiarity" in arrays:  # a pooled model knows nobody
             limits = {str(name): float(value) for name, value in header["familiarity"].items()}
             method.familiarity_ = Familiarity(limits, arrays["familiarity"], arrays.get("familiarity_scale"))
@@ -121,6 +122,10 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
         return method, header
     except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error
+
+
+def _columns(method: TunedMethod) -> list[str]:
+    return list(INNER_SITES_OF_NUMBERS if method.target_.is_number else INNER_SITES)
 
 
 def _require_use(method: TunedMethod, first: Cohort) -> None:

@@ -17,11 +17,12 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
+from brainroam.core.numbers import signed
 from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.errors import EmptyScaffoldError
-from brainroam.methods.base import Folds, Method, MethodInfo, sites_kept
+from brainroam.methods.base import NUMBERS, Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.utils.model_files import part
@@ -136,7 +137,7 @@ class ScaffoldRidge(Method):
         residuals = evidence.residuals_of(here, edges, deconfounder)
         spread = np.nanstd(residuals, axis=0)
         spread[~(spread > 0)] = 1
-        weights = ridge_weights(np.nan_to_num(residuals / spread), 2.0 * evidence.y[here] - 1, *self.penalties)
+        weights = ridge_weights(np.nan_to_num(residuals / spread), signed(evidence.y[here]), *self.penalties)
         return _Reading(deconfounder, edges, weights / spread)
 
 
@@ -167,6 +168,7 @@ register(
         covariate_use="removed",
         reads=("series", "matrices", "table"),
         stochastic=False,
+        targets=NUMBERS,
         least_sites=2,
     )
 )

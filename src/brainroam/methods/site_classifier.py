@@ -1,7 +1,7 @@
 """Every method as a scikit-learn estimator, for people given as arrays.
 
 `SiteEstimator` turns arrays into a cohort and holds one fitted `TunedMethod`; it fits, reads, explains and saves,
-whatever is predicted. `SiteClassifier` adds what two classes need. `CoreClassifier` and `EnsembleClassifier` are the
+whatever is predicted. `SiteClassifier` adds what two classes need, `SiteRegressor` what a number needs. `CoreClassifier` and `EnsembleClassifier` are the
 same for one method, with its settings spelled out. A model of ``brainroam fit`` and one of ``clf.save`` are the same.
 """
 
@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +29,7 @@ from brainroam.data.atlas import Atlas
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.data.condition_columns import warn_of_the_condition
+from brainroam.data.target import NUMBER, Target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
@@ -115,7 +117,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             cohort = self._cohort(X, target, site, covariates, tr)
             if info.covariate_use == "projected":  # what is given is meant, not the usual column of a study
                 fixed = {"covariates": list(cohort.covariate_names)} | fixed
-            warn_of_the_condition(cohort.table, cohort.covariate_names)
+            warn_of_the_condition(cohort.table, cohort.covariate_names, cohort.target)
         model = TunedMethod(info, self.tuning, **fixed).fit(cohort, self.random_state)
         self.header_ = describe_method(model, cohort, self.random_state, np.asarray(classes).tolist())
         self.model_ = model
@@ -313,6 +315,115 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     def calibration_(self) -> Calibration:
         """Decision and probability, learned on inner held-out sites."""
         return self.model_.calibration_
+
+
+class SiteRegressor(RegressorMixin, SiteEstimator):
+    """Learn a number from people of several sites, predict it at a site never seen: any method that can.
+
+    Parameters
+    ----------
+    method : str
+        A registered name, see ``brainroam methods``: ``"ensemble"`` by default.
+    tuning : {"default", "fast", "full"}
+        How much is chosen on inner held-out sites.
+    random_state : int
+        Random seed.
+    transform : {"", "log"}
+        Learn the logarithm, as for ages; predictions are in the units of y all the same.
+    **settings
+        Of the method, as in brackets on the command line.
+
+    Attributes
+    ----------
+    model_ : TunedMethod
+        Everything that was learned.
+    inner_scores_ : ndarray of shape (n,)
+        Out-of-site score of each training person, NaN where their site was not or could not be held out.
+    notes_ : list of str
+        Every fallback that was taken.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=6, n_per_site=16, n_rois=12, seed=0)
+    >>> people = cohort.table
+    >>> model = SiteRegressor("fc-ridge", transform="log").fit(cohort.series, people["age"], site=people["site"])
+    >>> model.predict(cohort.series[:2]).shape, model.predict_interval(cohort.series[:2], level=0.8).shape
+    ((2,), (2, 2))
+    """
+
+    __metadata_request__decision_function: ClassVar = READ
+
+    def __init__(
+        self,
+        method: Any = "ensemble",
+        tuning: str = "default",
+        random_state: int = 0,
+        transform: str = "",
+        **settings: Any,
+    ) -> None:
+        super().__init__(method, tuning, random_state, **settings)
+        self.transform = transform
+
+    def fit(
+        self,
+        X: People,
+        y: Sequence | None = None,
+        *,
+        site: Sequence[str] | None = None,
+        covariates: Covariates = None,
+        tr: Times = None,
+    ) -> Self:
+        """Learn from people of several sites whose number is known.
+
+        Parameters
+        ----------
+        X : sequence of ndarray of shape (T_i, P), or Cohort
+            Series; a cohort (``load_cohort(..., target=...)``) has its target, sites and covariates with it.
+        y : sequence of n numbers
+        site : sequence of n site names
+        covariates : DataFrame or ndarray with n rows, optional
+        tr : sequence of n repetition times in seconds, optional
+        """
+        if isinstance(X, Cohort):
+            if not X.target.is_number:
+                raise DataError("the cohort has classes; read it with target=COLUMN, or use SiteClassifier")
+            return self._fit(X, None, None, None, None, ())
+        if site is None or y is None:
+            raise DataError("SiteRegressor.fit needs the number and site of every person: fit(X, y, site=...)")
+        values = np.asarray(y, dtype=float)
+        if not np.isfinite(values).all():
+            raise DataError(f"y is missing for person {listed(np.flatnonzero(~np.isfinite(values)))}; leave them out")
+        if self.transform == "log" and (values <= 0).any():
+            raise DataError(f"y has no logarithm for person {listed(np.flatnonzero(values <= 0))}: it must be above 0")
+        return self._fit(X, values, site, covariates, tr, ())
+
+    def _cohort(self, X: People, target: Any, site: Any, covariates: Covariates, tr: Times) -> Cohort:
+        people = super()._cohort(X, None, site, covariates, tr)
+        if target is None:
+            return people
+        return people.predicting(Target("y", NUMBER, (), self.transform), people.table.assign(label=target))
+
+    def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
+        """The number of each person, in the units of y, for people of any site."""
+        return self.model_.predicted(self.decision_function(X, covariates, tr))
+
+    def predict_interval(
+        self, X: People, covariates: Covariates = None, tr: Times = None, *, level: float = 0.9
+    ) -> np.ndarray:
+        """Ends (n, 2) of intervals that hold the truth for a share ``level`` of people at a new site.
+
+        Conformal over inner held-out sites (`brainroam.methods.prediction_sets`): on average over sites like those of
+        the training. A level that so few training sites cannot promise is refused.
+        """
+        score = self.decision_function(X, covariates, tr)
+        return np.column_stack([self.model_.target_.inverse(end) for end in self.model_.interval(score, level)])
+
+    def score(
+        self, X: People, y: Sequence, sample_weight: Any = None, *, covariates: Covariates = None, tr: Times = None
+    ) -> float:
+        """R squared, as of every regressor of scikit-learn; it counts differences between sites, too."""
+        return float(r2_score(np.asarray(y, dtype=float), self.predict(X, covariates, tr), sample_weight=sample_weight))
 
 
 class EnsembleClassifier(SiteClassifier):
@@ -531,11 +642,17 @@ def save_model(estimator: SiteEstimator, path: str | Path, atlas: Atlas | None =
     return estimator.save(path, atlas)
 
 
-def load_model(path: str | Path) -> SiteClassifier:
-    """The fitted classifier of a model folder, be it of ``clf.save`` or of ``brainroam fit``: the same bits."""
+def load_model(path: str | Path) -> Any:
+    """The fitted estimator of a model folder, be it of ``clf.save`` or of ``brainroam fit``: the same bits."""
     model, header = load_method(path)
     seed: Mapping[str, Any] = {"random_state": header["seed"]}
     clf: SiteClassifier
+    if model.target_.is_number:
+        regressor = SiteRegressor(
+            model.info.name, model.tuning, **seed, transform=model.target_.transform, **model.fixed
+        )
+        regressor.model_, regressor.header_ = model, header
+        return regressor
     if isinstance(model.model_, Core):
         clf = CoreClassifier(recipe=model.model_.recipe, tuning=model.tuning, **seed)
     elif isinstance(model.model_, Ensemble):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-STRICT, UNLABELLED = "strict", "unlabelled"
+STRICT, UNLABELLED, LABELLED = "strict", "unlabelled", "labelled"
 ADAPTATIONS = (STRICT, "controls", UNLABELLED)
 MIN_SITES = 3
 

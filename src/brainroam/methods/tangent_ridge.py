@@ -21,11 +21,12 @@ from pydantic import PositiveFloat
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.geometric_mean import logarithms_at_mean
+from brainroam.core.numbers import learned_target
 from brainroam.core.site_edges import zero_where_missing
 from brainroam.core.symmetric import edge_vectors
 from brainroam.core.tangent import cohort_covariances
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import Folds, MethodInfo
+from brainroam.methods.base import NUMBERS, Folds, MethodInfo
 from brainroam.methods.features import tangent_training
 from brainroam.methods.linear import LinearMethod
 from brainroam.methods.registry import register
@@ -50,7 +51,7 @@ class TangentRidge(LinearMethod):
         """Scores (1, n) of the people each inner fold holds out; the usual strengths are computed together."""
         strengths = STRENGTHS if self.strength in STRENGTHS else (self.strength,)
         # By content of all training people, since their mean is where the inner references start.
-        content = [np.array(cohort.series_digests), cohort.labels, *(rows for fold in folds for rows in fold)]
+        content = [np.array(cohort.series_digests), cohort.targets, *(rows for fold in folds for rows in fold)]
         scores = cohort.cache.get(("tangent-ridge", strengths), content, lambda: inner_scores(cohort, folds, strengths))
         return [of_fold[[strengths.index(self.strength)]] for of_fold in scores]
 
@@ -59,7 +60,7 @@ class TangentRidge(LinearMethod):
 def inner_scores(cohort: Cohort, folds: Folds, strengths: Sequence[float]) -> list[np.ndarray]:
     """Scores (strengths, n) of the people each fold holds out."""
     matrices, missing, near = cohort_covariances(cohort), cohort.missing_rois, tangent_training(cohort).near
-    target, scores = 2.0 * cohort.labels - 1, []
+    target, scores = learned_target(cohort), []
     for train, held_out in folds:
         start = near.mean_without(np.setdiff1d(np.arange(len(cohort)), train))
         _, known, unseen = logarithms_at_mean(matrices[train], matrices[held_out], start, INNER_TOL)
@@ -90,5 +91,6 @@ register(
         "Dadi et al. (2019) NeuroImage 192:115-134; nilearn",
         {"strength": STRENGTHS},
         stochastic=False,
+        targets=NUMBERS,
     )
 )

@@ -9,11 +9,14 @@ training sites. Rule name: ``inner-loso-auc``. How much is tuned (``tuning``):
 ``default`` default hyper-parameters, all inner sites for epochs and threshold
 
 The out-of-site scores of the chosen configuration also give the decision threshold and the calibration, so that
-nothing of the held-out site is needed for either. Where they give nothing else, because the method has no epochs and
-one configuration, `GROUPS` groups of sites are held out instead of single ones: as good a threshold (balanced accuracy
-within half a point at twenty sites of ABIDE) for a fraction of the work.
+nothing of the held-out site is needed for either. Of a number they give a calibration in its units and intervals
+(`NumberCalibration`, `PredictionIntervals`), and the mean correlation within sites stands for the AUC. Where they give
+nothing else, because the method has no epochs and one configuration, `GROUPS` groups of sites are held out instead of
+single ones: as good a threshold (balanced accuracy within half a point at twenty sites of ABIDE) for a fraction of the
+work.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import astuple
 from itertools import product
@@ -21,20 +24,28 @@ from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold
 
 from brainroam.core.auc import auc, aucs
-from brainroam.core.calibration import Calibration, calibrate
+from brainroam.core.calibration import Calibration, NumberCalibration, calibrate, calibrate_number
+from brainroam.core.numbers import correlations, mean_order, sites_with_numbers
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
 from brainroam.data.prepare import without_rare_edges
 from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, unknown
 from brainroam.methods.base import Method, MethodInfo, fit_method, naming_errors, scores_of
 from brainroam.methods.familiarity import Familiarity
-from brainroam.methods.prediction_sets import LEVELS, PredictionSets, calibrate_sets
-from brainroam.methods.site_shift import UNLABELLED, SiteShift, learn_shift
+from brainroam.methods.prediction_sets import (
+    LEVELS,
+    PredictionIntervals,
+    PredictionSets,
+    calibrate_intervals,
+    calibrate_sets,
+)
+from brainroam.methods.site_shift import LABELLED, UNLABELLED, SiteShift, learn_shift
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import settings_of
 from brainroam.utils.threads import one_thread
@@ -42,6 +53,7 @@ from brainroam.utils.threads import one_thread
 RULE = "inner-loso-auc"
 TUNINGS = get_args(Tuning)
 INNER_SITES = ("site", "n_cases", "n_controls", "auc")
+INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
 
@@ -67,7 +79,10 @@ class TunedMethod(Method):
     """
 
     familiarity_: Familiarity | None = None
+    target_: Target = TWO_CLASSES
     model_: Any
+    calibration_: Any
+    sets_: Any
 
     def __init__(self, info: MethodInfo, tuning: str = STANDARD_TUNING, /, **fixed: Any) -> None:
         if tuning not in TUNINGS:
@@ -80,10 +95,12 @@ class TunedMethod(Method):
         """Choose on inner sites, then refit on everybody."""
         self.info.require_measure(cohort.measure)
         refuse_one_series(cohort)
+        self.info.require_target(cohort.target)
+        self.target_ = cohort.target
         cohort, self.notes_ = _one_site_each(cohort)
         cohort, notes = without_rare_edges(cohort)
         self.notes_ += notes
-        y, site = cohort.labels, cohort.table["site"].to_numpy()
+        y, site = cohort.targets, cohort.table["site"].to_numpy()
         if self.info.self_selecting:
             self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self.fixed
             self._refit(cohort, seed)
@@ -93,13 +110,30 @@ class TunedMethod(Method):
             with naming_errors(self.info.name):
                 self._select(cohort, y, seed)
             self._refit(cohort, seed)
+        self.notes_ += list(self.model_.notes_)
+        if cohort.target.is_number:
+            self._learn_number(y, site)
+            return self
+        y = cohort.labels
         self.calibration_ = calibrate(self.inner_scores_, y, site)
         who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
         self.shifts_ = {name: learn_shift(self.inner_scores_, site, people) for name, people in who.items()}
         self.sets_ = calibrate_sets(self.inner_scores_, y, site)
         self.inner_sites_ = _inner_sites(self.inner_scores_, y, site)
-        self.notes_ += list(self.model_.notes_)
         return self
+
+    def _learn_number(self, t: np.ndarray, site: np.ndarray) -> None:
+        """Calibration, intervals, and how far sites differ in level, from out-of-site scores."""
+        score = self.inner_scores_
+        self.calibration_ = calibrate_number(score, t)
+        self.sets_ = calibrate_intervals(score, t, site)
+        errors = t - self.calibration_(score)
+        self.shifts_ = {LABELLED: learn_shift(errors, site, np.ones(len(t), dtype=bool))}
+        rows = [
+            (str(site[here[0]]), len(here), float(correlations(t[here], score[here])), float(-errors[here].mean()))
+            for here in sites_with_numbers(t, site, score)
+        ]
+        self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_NUMBERS))
 
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -110,6 +144,14 @@ class TunedMethod(Method):
     def probability(self, cohort: Cohort, prevalence: float | None = None) -> np.ndarray:
         """Calibrated probabilities where ``prevalence`` of the people are cases; by default as in training."""
         return self.calibration_(self.score(cohort), prevalence)
+
+    def predicted(self, score: np.ndarray) -> np.ndarray:
+        """The number for each score, in the target's own units."""
+        return self.target_.inverse(self.calibration_(score))
+
+    def interval(self, score: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the interval of a number for each score, on the scale it was learned on."""
+        return self.sets_(self.calibration_(score), level)
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Those of the refitted model."""
@@ -123,17 +165,21 @@ class TunedMethod(Method):
             "shifts": np.array([astuple(shift) for shift in self.shifts_.values()]),
             "sets": np.array([(self.sets_.n_sites, np.nan), *limits], dtype=float),
         }
+        if not self.target_.is_two_classes:
+            learned["target"] = np.frombuffer(json.dumps(self.target_.described()).encode(), dtype=np.uint8)
         return {**{f"model.{name}": value for name, value in self.model_.state().items()}, **learned}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted model; needs ``configuration_``."""
-        self.calibration_ = Calibration(*map(float, state["calibration"]))
-        names = ("controls", UNLABELLED)
+        self.target_ = Target.of_description(json.loads(state["target"].tobytes()) if "target" in state else None)
+        number = self.target_.is_number
+        self.calibration_ = (NumberCalibration if number else Calibration)(*map(float, state["calibration"]))
+        names = (LABELLED,) if number else ("controls", UNLABELLED)
         self.shifts_ = {name: SiteShift.of_row(row) for name, row in zip(names, state["shifts"], strict=True)}
         sets = state["sets"]
         limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
         promised = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
-        self.sets_ = PredictionSets(int(np.nan_to_num(sets[0, 0])), promised)
+        self.sets_ = (PredictionIntervals if number else PredictionSets)(int(np.nan_to_num(sets[0, 0])), promised)
         self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
         return self
 
@@ -146,11 +192,17 @@ class TunedMethod(Method):
         nothing_to_choose = len(configurations) == 1 and "epochs" not in settings_of(self.info.make)
         groups = GROUPS if nothing_to_choose else None
         folds = list(inner_folds(cohort, self.tuning, seed, self.info.least_sites, groups))
-        best = -np.inf
+        site, best = cohort.table["site"].to_numpy(), -np.inf
+
+        def order(held_out: np.ndarray, path: np.ndarray) -> np.ndarray:
+            if cohort.target.is_number:
+                return np.nan_to_num(mean_order(y[held_out], site[held_out], path))
+            return aucs(y[held_out], path)
+
         for configuration in configurations:
             paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
-            merit = np.mean([aucs(y[held_out], path) for held_out, path in held_out_paths], axis=0)
+            merit = np.mean([order(held_out, path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
             if merit[epoch] > best:
                 best = float(merit[epoch])
@@ -175,19 +227,32 @@ def inner_folds(
     Each site is held out alone, or, with ``groups``, that many groups of sites of about equal size: enough to scale
     scores and to learn a threshold, at a fraction of the cost.
     """
-    site, y, codes = cohort.table["site"].to_numpy(), cohort.labels, group_codes(cohort.table)
-    both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
-    sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) == 2]
+    site, y, codes = cohort.table["site"].to_numpy(), cohort.targets, group_codes(cohort.table)
+    if cohort.target.is_number:
+        both = [site[here[0]] for here in sites_with_numbers(y, site)]
+    else:
+        both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
+    sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) >= 2]
     if not sites:
-        yield from _fifths(y, codes, seed)
+        yield from _number_fifths(y, codes, seed) if cohort.target.is_number else _fifths(cohort.labels, codes, seed)
         return
     if tuning == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
     for left_out in grouped(sites, site, len(sites) if groups is None else groups):
         inside = np.isin(site, left_out)
-        if len(set(y[~inside])) == 2:
+        if len(set(y[~inside])) >= 2:
             held_out = np.flatnonzero(inside)
             yield without_relatives(np.flatnonzero(~inside), held_out, codes), held_out
+
+
+def _number_fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Random fifths, whole groups where people belong together."""
+    people = np.arange(len(y)) if codes is None else codes
+    if len(set(people)) < 5:
+        raise DataError(
+            f"a number cannot be learned from {len(set(people))} people; give at least five, and more sites"
+        )
+    yield from GroupKFold(5, shuffle=True, random_state=seed).split(y, y, people)
 
 
 def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.numbers import site_target
 from brainroam.core.pathways import Profiles, SiteStatistics, positions, profiles_of, site_statistics
 from brainroam.core.ridge import LARGE
 from brainroam.core.scaffold import Scaffold, edges_of
@@ -44,7 +45,8 @@ class StoredEvidence(SiteStatistics):
         self._narrow: tuple[np.ndarray, Scratch] | None = None
         site = cohort.table["site"].to_numpy().astype(str)
         group = group_codes(cohort.table)
-        super().__init__(edges, cohort.labels, site, covariates, deconfounder, cohort.cache, contrast, group)  # type: ignore[arg-type]
+        y = site_target(cohort)
+        super().__init__(edges, y, site, covariates, deconfounder, cohort.cache, contrast, group)  # type: ignore[arg-type]
 
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "StoredEvidence":
         """The same with the columns of these scaffolds, person by person."""

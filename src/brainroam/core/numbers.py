@@ -1,0 +1,122 @@
+"""A number as the target: what takes the place of contrast and AUC.
+
+With t the target of the people of one site and r a residual edge or a score of theirs,
+
+    d = slope of r on t,  by least squares or Huber's loss        in the place of the difference of class means
+    r = correlation of the score with t                           in the place of the AUC
+
+With t = 0 and 1 the slope is the difference of the class means (`brainroam.core.scaffold` has the same numbers to
+rounding, for means and for a fixed threshold of Huber's loss). Everything is within sites: a target that differs
+between sites moves neither. Labels 0 and 1 stand for classes wherever both kinds come along one way; see `is_number`.
+"""
+
+import numpy as np
+
+from brainroam.core.huber import huber_regression
+from brainroam.data.cohort import Cohort
+
+LEAST = 4  # people with a value: fewer have no correlation to speak of, and Fisher's z has a variance from 4 on
+PRESENT = 3  # people who have an edge, without whom it has no slope
+EPS = 1e-12
+
+
+def is_number(y: np.ndarray) -> bool:
+    """Whether targets are numbers, not labels 0 and 1.
+
+    >>> is_number(np.array([0, 1, 1])), is_number(np.array([0.3, -1.2]))
+    (False, True)
+    """
+    return not np.isin(y, (0, 1)).all()
+
+
+def signed(y: np.ndarray) -> np.ndarray:
+    """What a ridge is fitted to: -1 and 1 for two classes, a number as it is."""
+    return y if is_number(y) else 2.0 * y - 1
+
+
+def learned_target(cohort: Cohort) -> np.ndarray:
+    """What a linear reader of all edges is fitted to: -1 and 1, or the number over its standard deviation."""
+    if cohort.target.is_two_classes:
+        return 2.0 * cohort.labels - 1
+    t = cohort.targets
+    return (t - t.mean()) / max(float(t.std()), EPS)
+
+
+def site_target(cohort: Cohort) -> np.ndarray:
+    """What CORE is fitted to: 0 and 1, or the number without the means of the sites, over its spread within them.
+
+    >>> import brainroam
+    >>> from brainroam.data.target_column import with_target
+    >>> cohort = with_target(brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8), "mean_fd:number")
+    >>> t = site_target(cohort)
+    >>> bool(abs(t[:8].mean()) < 1e-12), round(float(t.std()), 6)
+    (True, 1.0)
+    """
+    if cohort.target.is_two_classes:
+        return cohort.labels
+    t, site = cohort.targets.copy(), cohort.table["site"].to_numpy()
+    for name in np.unique(site):
+        t[site == name] -= t[site == name].mean()
+    return t / max(float(t.std()), EPS)
+
+
+def slopes(residuals: np.ndarray, t: np.ndarray, huber_delta: float | None = None) -> np.ndarray:
+    """d (M,) of the people of one site; NaN where hardly anybody has the edge.
+
+    >>> t = np.array([0.0, 0, 1, 1]); slopes(np.array([[1.0], [3.0], [5.0], [7.0]]), t, np.inf).tolist()
+    [4.0]
+    """
+    enough = np.isfinite(residuals).sum(axis=0) >= PRESENT
+    found = np.full(residuals.shape[1], np.nan)
+    design = np.column_stack([np.ones(len(t)), t])
+    found[enough] = huber_regression(design, residuals[:, enough], delta=huber_delta)[0][1]
+    return found
+
+
+def covariate_slopes(raw: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Least-squares slopes (d,) of covariates (n, d) on t."""
+    centred = t - t.mean()
+    return centred @ raw / max(float(centred @ centred), EPS)
+
+
+def correlations(t: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Correlation of each of several scores (..., N) with t; 0 for a score that is the same for everybody.
+
+    >>> correlations(np.array([1.0, 2, 3]), np.array([[2.0, 4, 6], [1, 1, 1]])).tolist()
+    [1.0, 0.0]
+    """
+    x, y = scores - scores.mean(axis=-1, keepdims=True), t - t.mean()
+    size = np.sqrt((x**2).sum(axis=-1) * (y @ y))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r = x @ y / size
+    return np.clip(np.where(size > EPS * max(1.0, float(np.abs(scores).max(initial=0)) ** 2), r, 0.0), -1, 1)
+
+
+def sites_with_numbers(t: np.ndarray, site: np.ndarray, score: np.ndarray | None = None) -> list[np.ndarray]:
+    """Positions of the people with a score, for each site where at least `LEAST` have one and differ in t."""
+    known = np.ones(len(t), dtype=bool) if score is None else np.isfinite(score)
+    people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
+    return [here for here in people if len(here) >= LEAST and np.ptp(t[here]) > 0]
+
+
+def mean_order(t: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Mean within-site correlation (...) of scores (..., N) of some people, over sites by their people; NaN of none."""
+    here = sites_with_numbers(t, site)
+    if not here:
+        return np.full(scores.shape[:-1], np.nan)
+    weights = np.array([len(people) - 1.0 for people in here])
+    return weights @ np.stack([correlations(t[people], scores[..., people]) for people in here]) / weights.sum()
+
+
+def order_gain(t: np.ndarray, old: np.ndarray, new: np.ndarray) -> tuple[float, float]:
+    """By how much the correlation with t grows from one score of the same people to another, and its variance.
+
+    Meng, Rosenthal and Rubin (1992), Psychological Bulletin 111(1), 172-175: z_new - z_old of Fisher has the variance
+    2 (1 - r_between) h / (n - 3).
+    """
+    (r_old, r_new), between = correlations(t, np.stack([old, new])), float(correlations(old, new))
+    square = (r_old**2 + r_new**2) / 2
+    f = min((1 - between) / max(2 * (1 - square), EPS), 1.0)
+    h = (1 - f * square) / max(1 - square, EPS)
+    z_old, z_new = np.arctanh(np.clip([r_old, r_new], -0.9999, 0.9999))
+    return float(z_new - z_old), float(max(2 * (1 - between) * h / (len(t) - 3), EPS))

@@ -1,0 +1,120 @@
+"""A number as the target: slopes and correlations in the place of contrasts and AUCs, in the target's own units."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import brainroam
+from brainroam.core.connectivity import EdgeKind, edges
+from brainroam.core.covariates import nuisance_variables
+from brainroam.core.numbers import correlations, order_gain, slopes
+from brainroam.core.scaffold import site_contrasts
+from brainroam.core.site_edges import SiteEdges
+from brainroam.data.target_column import with_target
+from brainroam.errors import UsageError
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import TunedMethod
+
+NUMBER_METHODS = ("fc-ridge", "log-ridge", "ensemble", "scaffold-ridge", "tangent-ridge", "combat-ridge")
+CONTROLS = ("majority", "confounds")
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    """Six sites whose people's number follows some edges, and whose level differs between sites."""
+    made = brainroam.make_cohort(n_sites=6, n_per_site=24, n_rois=10, seed=1)
+    x = edges(made.series)
+    rng = np.random.default_rng(0)
+    number = 50 + 20 * (x[:, :8] - x[:, :8].mean(axis=0)).sum(axis=1) + rng.normal(0, 3, len(x))
+    number += made.table["site"].map({name: 4 * k for k, name in enumerate(made.sites)})
+    return with_target(made.with_columns(pd.DataFrame({"score": number})), "score")
+
+
+def test_the_slope_on_two_classes_is_the_difference_of_their_means():
+    rng = np.random.default_rng(0)
+    y, site = np.tile([0, 1, 1], 20), np.repeat(["A", "B"], 30)
+    r = rng.normal(size=(60, 5))
+    r[3, 2] = np.nan
+    for delta in (np.inf, 0.8):
+        contrast = site_contrasts(r, y, site, ["A", "B"], huber_delta=delta)
+        of_slopes = [slopes(r[site == name], y[site == name].astype(float), delta) for name in ("A", "B")]
+        assert np.allclose(contrast, of_slopes, atol=1e-8)
+
+
+def test_the_pooled_contrast_of_all_edges_on_0_and_1_is_that_of_two_classes():
+    made = brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=8)
+    as_number = made.predicting(brainroam.data.target.Target("y", "number", ()), made.table)
+    kind = EdgeKind("pearson")
+    classes, number = (SiteEdges(people, kind).contrast(made.sites) for people in (made, as_number))
+    assert np.allclose(classes, number)
+
+
+def test_nuisance_variables_do_not_go_with_the_number_within_a_site(cohort):
+    nuisance = nuisance_variables(cohort, ["mean_fd"])
+    for name in cohort.sites:
+        here = (cohort.table["site"] == name).to_numpy()
+        assert abs(np.corrcoef(cohort.targets[here], nuisance[here, 0])[0, 1]) < 1e-8
+
+
+def test_the_gain_of_a_score_is_that_of_its_correlation():
+    rng = np.random.default_rng(0)
+    t = rng.normal(size=200)
+    poor, good = t + 3 * rng.normal(size=200), t + rng.normal(size=200)
+    gain, variance = order_gain(t, poor, good)
+    assert gain == pytest.approx(np.arctanh(np.corrcoef(t, good)[0, 1]) - np.arctanh(np.corrcoef(t, poor)[0, 1]))
+    assert gain > 3 * np.sqrt(variance)
+    assert correlations(t, np.full(200, 7.0)) == 0
+
+
+@pytest.mark.parametrize("name", [*NUMBER_METHODS, *CONTROLS])
+def test_methods_learn_a_number_and_are_saved_with_it(cohort, name, tmp_path):
+    train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
+    fitted = TunedMethod(method_info(name)).fit(train)
+    score = fitted.score(new)
+    predicted = fitted.predicted(score)
+    if name in NUMBER_METHODS:
+        assert correlations(new.targets, score) > 0.4
+        assert np.abs(predicted - new.targets).mean() < 20
+    low, high = fitted.sets_(fitted.calibration_(score), 0.8)
+    assert (low < predicted).all() and (predicted < high).all()
+    again = TunedMethod(method_info(name))
+    again.configuration_ = fitted.configuration_
+    again.load_state(fitted.state())
+    assert again.target_ == cohort.target
+    assert (again.predicted(again.score(new)) == predicted).all()
+
+
+def test_a_method_for_two_classes_says_so(cohort):
+    with pytest.raises(UsageError, match="number"):
+        TunedMethod(method_info("fc-svm")).fit(cohort)
+
+
+def test_a_regressor_for_arrays_predicts_in_units_with_intervals_and_is_saved(cohort, tmp_path):
+    people = cohort.table
+    model = brainroam.SiteRegressor("fc-ridge", transform="log")
+    model.fit(cohort.series, people["label"], site=people["site"])
+    predicted, ends = model.predict(cohort.series), model.predict_interval(cohort.series, level=0.8)
+    assert ((ends[:, 0] < predicted) & (predicted < ends[:, 1])).all()
+    assert np.mean((ends[:, 0] <= people["label"]) & (people["label"] <= ends[:, 1])) > 0.7
+    again = brainroam.load_model(model.save(tmp_path / "model"))
+    assert (again.predict(cohort.series) == predicted).all()
+    assert again.get_params()["transform"] == "log"
+    with pytest.raises(UsageError, match="95"):
+        model.predict_interval(cohort.series, level=0.95)
+
+
+def test_core_reads_a_number_by_pathways_whose_slope_all_sites_share(cohort):
+    train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
+    linear = TunedMethod(method_info("core"), "default", epochs=0, tau_percentile=60).fit(train)
+    assert correlations(new.targets, linear.score(new)) > 0.4
+    network = TunedMethod(method_info("core"), "default", updates=40, tau_percentile=60, hidden=4).fit(train)
+    assert "r" in network.model_.core_.chosen_
+    assert "Fisher" in network.model_.decision
+    assert correlations(new.targets, network.score(new)) > 0.3
+
+
+def test_a_number_is_predicted_whatever_its_units(cohort):
+    times = cohort.predicting(cohort.target, cohort.table.assign(label=1000 * cohort.table["label"] + 7))
+    first, second = (TunedMethod(method_info("fc-ridge")).fit(people) for people in (cohort, times))
+    a, b = (fitted.predicted(fitted.score(cohort)) for fitted in (first, second))
+    assert np.allclose(1000 * a + 7, b)
