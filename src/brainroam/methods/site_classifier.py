@@ -1,8 +1,9 @@
 """Every method as a scikit-learn estimator, for people given as arrays.
 
 `SiteEstimator` turns arrays into a cohort and holds one fitted `TunedMethod`; it fits, reads, explains and saves,
-whatever is predicted. `SiteClassifier` adds what two classes need, `SiteRegressor` what a number needs. `CoreClassifier` and `EnsembleClassifier` are the
-same for one method, with its settings spelled out. A model of ``brainroam fit`` and one of ``clf.save`` are the same.
+whatever is predicted. `SiteClassifier` adds what two classes need, `SiteRegressor` what a number needs.
+`CoreClassifier` and `EnsembleClassifier` are the same for one method, with its settings spelled out. A model of
+``brainroam fit`` and one of ``clf.save`` are the same.
 """
 
 import warnings
