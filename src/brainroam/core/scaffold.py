@@ -18,7 +18,7 @@ within site and class too, families and people with several scans as a whole; th
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -178,7 +178,7 @@ def site_contrasts(
     if is_number(y):
         people = [(residuals[site == name], y[site == name]) for name in sites]
         name = "slope", huber_delta
-        return np.stack([cache.get(name, [r, t], lambda r=r, t=t: slopes(r, t, huber_delta)) for r, t in people])
+        return np.stack([cache.get(name, [r, t], partial(slopes, r, t, huber_delta)) for r, t in people])
 
     def contrast(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
         means = (huber_mean(group, delta=huber_delta) for group in (cases, controls))
