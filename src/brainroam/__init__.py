@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort as Cohort
     from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
+    from brainroam.evaluation.forecast import foretell as foretell
+    from brainroam.evaluation.forecast import reveal as reveal
+    from brainroam.evaluation.pipelines import pipeline_agreement as pipeline_agreement
     from brainroam.evaluation.predictions_file import read_predictions as read_predictions
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.scorer import SiteScorer as SiteScorer
@@ -48,12 +51,15 @@ _HOME = {
     "compare_sites": "evaluation.stats.paired",
     "evaluate": "audit.gate",
     "explain": "methods.site_classifier",
+    "foretell": "evaluation.forecast",
     "load_cohort": "data.loading",
     "load_model": "methods.site_classifier",
     "make_cohort": "data.synthetic",
     "next_site": "evaluation.stats.verdict",
+    "pipeline_agreement": "evaluation.pipelines",
     "read_predictions": "evaluation.predictions_file",
     "report": "report.build",
+    "reveal": "evaluation.forecast",
     "save_model": "methods.site_classifier",
 }
 __all__ = list(_HOME)

@@ -24,6 +24,7 @@ from brainroam.cli import (
     export,
     extract,
     federation,
+    forecast,
     init,
     model,
     plan,
@@ -128,7 +129,7 @@ PANELS = {
         study.methods,
     ),
     "In a container or on a cluster": (bids_app.bids_app,),
-    "Keep and use one model": (model.fit, model.predict, model.explain),
+    "Keep and use one model": (model.fit, model.predict, model.explain, forecast.foretell, forecast.reveal),
     "Hospitals that cannot share": (federation.site, federation.pool),
 }
 for _panel, _commands in PANELS.items():

@@ -491,12 +491,13 @@ class Cohort:
         same.covariates()  # one that does not exist is named now
         return same
 
-    def without_labels(self) -> "Cohort":
+    def without_labels(self, telling: bool = True) -> "Cohort":
         """The same people as they are handed to a method that scores them: nothing tells the diagnosis.
 
         Missing here and in the cohort they were selected from: the label, what a synthetic cohort planted, and columns
         that measure the condition (a raw diagnosis, symptoms; see `brainroam.data.condition_columns`) unless the study
-        names them as covariates. Features of single people are shared with the labelled cohort.
+        names them as covariates. Features of single people are shared with the labelled cohort. With ``telling=False``
+        only the label is hidden, and what is hidden does not depend on it.
 
         >>> import brainroam
         >>> brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8).without_labels().table["label"].isna().all()
@@ -505,7 +506,8 @@ class Cohort:
         if self.labels_hidden:
             return self
         whole, rows = self.origin
-        blank = dict.fromkeys(["label", *(name for name in whole._telling if name not in self._covariates)], np.nan)
+        columns = [name for name in whole._telling if name not in self._covariates] if telling else []
+        blank = dict.fromkeys(["label", *columns], np.nan)
         if self.target.name in whole._table:  # of a cohort on disk, whose store keeps the column of the target
             blank[self.target.name] = np.nan
         hidden = self._blanked(blank)

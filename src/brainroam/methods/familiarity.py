@@ -100,13 +100,16 @@ class Familiarity:
 
     def flags(self, cohort: Cohort) -> list[str]:
         """For each person the reasons why the model may not be meant for them; empty text where there is none."""
+        return ["; ".join(self._reasons(row)) for row in self.measure(cohort).to_dict("records")]
+
+    def measure(self, cohort: Cohort) -> pd.DataFrame:
+        """What is held against the limits, one row per person; NaN where unknown."""
         edges, mirrored = cohort_edges(cohort), _mirrored(cohort)
-        measured = _measured(cohort).assign(
+        return _measured(cohort).assign(
             distance=distances(edges, self.centre, self.scale),
             resemblance=resemblances(edges, self.centre),
             sidedness=np.nan if mirrored is None else sidedness(edges, self.centre, mirrored),
         )
-        return ["; ".join(self._reasons(row)) for row in measured.to_dict("records")]
 
     def _reasons(self, person: Mapping[str, Any]) -> list[str]:
         limits, found = self.limits, []

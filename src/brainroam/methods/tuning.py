@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold
 
-from brainroam.core.auc import auc, aucs
+from brainroam.core.auc import aucs
 from brainroam.core.calibration import Calibration, NumberCalibration, calibrate, calibrate_number
 from brainroam.core.numbers import correlations, mean_order, sites_with_numbers
 from brainroam.data.cohort import Cohort, refuse_one_series
@@ -45,6 +45,7 @@ from brainroam.methods.prediction_sets import (
     calibrate_intervals,
     calibrate_sets,
 )
+from brainroam.methods.site_measures import inner_sites
 from brainroam.methods.site_shift import LABELLED, UNLABELLED, SiteShift, learn_shift
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import settings_of
@@ -52,7 +53,6 @@ from brainroam.utils.threads import one_thread
 
 RULE = "inner-loso-auc"
 TUNINGS = get_args(Tuning)
-INNER_SITES = ("site", "n_cases", "n_controls", "auc")
 INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
@@ -73,7 +73,7 @@ class TunedMethod(Method):
         How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there.
     sets_ : PredictionSets
     inner_sites_ : DataFrame
-        ``site``, ``n_cases``, ``n_controls`` and ``auc`` of the inner sites.
+        What was measured at the inner sites (`brainroam.methods.site_measures`).
     familiarity_ : Familiarity or None
         What the training people were like; of a model that is or was saved (`brainroam.methods.saving`).
     """
@@ -119,7 +119,7 @@ class TunedMethod(Method):
         who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
         self.shifts_ = {name: learn_shift(self.inner_scores_, site, people) for name, people in who.items()}
         self.sets_ = calibrate_sets(self.inner_scores_, y, site)
-        self.inner_sites_ = _inner_sites(self.inner_scores_, y, site)
+        self.inner_sites_ = inner_sites(self.inner_scores_, y, site, self.calibration_)
         return self
 
     def _learn_number(self, t: np.ndarray, site: np.ndarray) -> None:
@@ -268,17 +268,6 @@ def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tupl
     for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
         if len(set(y[held_out])) == 2:  # large groups may leave a fold with one class, which has no AUC
             yield train, held_out
-
-
-def _inner_sites(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> pd.DataFrame:
-    """The AUC of the out-of-site scores at each inner site with both classes."""
-    people = pd.DataFrame({"site": site, "label": y, "score": score}).dropna(subset="score")
-    rows = [
-        (name, int(here["label"].sum()), int((1 - here["label"]).sum()), auc(here["label"], here["score"]))
-        for name, here in people.groupby("site")
-        if here["label"].nunique() == 2
-    ]
-    return pd.DataFrame(rows, columns=list(INNER_SITES))
 
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from brainroam.report.displays.adaptation import AdaptationDisplay as AdaptationDisplay
     from brainroam.report.displays.calibration_by_site import CalibrationBySiteDisplay as CalibrationBySiteDisplay
     from brainroam.report.displays.decision_curve import DecisionCurveDisplay as DecisionCurveDisplay
+    from brainroam.report.displays.forecast import ForecastDisplay as ForecastDisplay
     from brainroam.report.displays.gates import GateDisplay as GateDisplay
     from brainroam.report.displays.groups import GroupDisplay as GroupDisplay
     from brainroam.report.displays.learning_curve import LearningCurveDisplay as LearningCurveDisplay
@@ -26,6 +27,7 @@ _DISPLAYS = {
     "AdaptationDisplay": "adaptation",
     "CalibrationBySiteDisplay": "calibration_by_site",
     "DecisionCurveDisplay": "decision_curve",
+    "ForecastDisplay": "forecast",
     "GateDisplay": "gates",
     "GroupDisplay": "groups",
     "LearningCurveDisplay": "learning_curve",

@@ -32,6 +32,7 @@ Medicine 26(1), 37-52, for Q(tau); Nagashima, Noma and Furukawa (2019), Statisti
 1689-1702, for prediction from the confidence distribution of tau.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -49,6 +50,7 @@ MIN_SITES = 3
 MIN_SITES_NEXT = 4
 MAX_SE_AT_CHANCE = 0.2  # standard error of the mean at AUC 0.5 beyond which an interval would exclude next to nothing
 GRID = np.linspace(-4, 4, 401)  # probit of an AUC
+AREAS = np.linspace(0, 1, 1001)  # observed AUCs
 TAU = np.concatenate([[0.0], np.geomspace(0.05, 4, 30)])  # what lies between two of these counts for the larger
 
 
@@ -111,28 +113,56 @@ def next_site(values: ArrayLike, variances: ArrayLike) -> Verdict:
     >>> [round(x, 2) for x in (found.mean, found.low, found.high, found.next_low, found.next_high)]
     [0.39, 0.19, 0.6, 0.09, 0.7]
     """
-    pairs = np.array([values, variances], dtype=float)
-    a, v = pairs[:, np.isfinite(pairs).all(axis=0)]
+    a, v = _known(values, variances)
     if len(a) < MIN_SITES_NEXT:
         return Verdict(len(a), mean_over_sites(a, 1 / v), reason=f"no intervals: fewer than {MIN_SITES_NEXT} sites")
+    mean, below, tau, error = _plain_model(a, v)
+    half, half_next = (_half_width(below, np.sqrt(x)) for x in (error, error + tau**2))
+    middle = float(np.interp(0.5, below, tau))
+    return Verdict(len(a), mean, mean - half, mean + half, mean - half_next, mean + half_next, middle)
+
+
+def observed_next(
+    values: ArrayLike, variances: ArrayLike, variance: float, levels: Sequence[float] = (0.8, LEVEL)
+) -> tuple[float, list[tuple[float, float]]]:
+    """Mean, and an interval of each level for what will be *observed* at the next site with this sampling variance.
+
+    `next_site` is about the true value there. NaN where fewer than four sites say anything.
+
+    >>> mean, (narrow, wide) = observed_next([0.42, 0.31, 0.55, 0.18, 0.4], [0.02, 0.03, 0.02, 0.04, 0.01], 0.02)
+    >>> round(mean, 2), [round(x, 2) for x in (*narrow, *wide)]
+    (0.4, [0.12, 0.68, -0.12, 0.92])
+    """
+    a, v = _known(values, variances)
+    if len(a) < MIN_SITES_NEXT:
+        return mean_over_sites(a, 1 / v), [(np.nan, np.nan) for _ in levels]
+    mean, below, tau, error = _plain_model(a, v)
+    halves = [_half_width(below, np.sqrt(error + tau**2 + variance), level) for level in levels]
+    return mean, [(mean - half, mean + half) for half in halves]
+
+
+def _known(values: ArrayLike, variances: ArrayLike) -> np.ndarray:
+    pairs = np.array([values, variances], dtype=float)
+    return pairs[:, np.isfinite(pairs).all(axis=0)]
+
+
+def _plain_model(a: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean; P(tau <= t), these t, and the variance of the mean given each."""
     k, tau = len(a), TAU * np.sqrt(v.mean() + a.var())
     total = v + tau[:, None] ** 2
     centre = (a / total).sum(axis=1) / (1 / total).sum(axis=1)
     q = ((a - centre[:, None]) ** 2 / total).sum(axis=1) * (k - 1) / (k - 2)
     below = np.maximum.accumulate(chi2.sf(q, k - 1))
     below[-1] = 1
-    middle = float(np.interp(0.5, below, tau))
-    share = 1 / (v + middle**2)
+    share = 1 / (v + float(np.interp(0.5, below, tau)) ** 2)
     share /= share.sum()
-    error = 2 * total @ share**2
-    mean = float(share @ a)
-    half, half_next = (_half_width(np.diff(below, prepend=0), np.sqrt(x)) for x in (error, error + tau**2))
-    return Verdict(k, mean, mean - half, mean + half, mean - half_next, mean + half_next, middle)
+    return float(share @ a), below, tau, 2 * total @ share**2
 
 
-def _half_width(mass: np.ndarray, spread: np.ndarray) -> float:
-    """x with 95 % between -x and x under a mixture of normal distributions around 0."""
-    return float(brentq(lambda x: mass @ ndtr(x / spread) - TAILS[1], 0, 10 * spread.max()))
+def _half_width(below: np.ndarray, spread: np.ndarray, level: float = LEVEL) -> float:
+    """x with the level between -x and x under a mixture of normal distributions around 0."""
+    mass = np.diff(below, prepend=0)
+    return float(brentq(lambda x: mass @ ndtr(x / spread) - (1 + level) / 2, 0, 10 * spread.max()))
 
 
 def refusal(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> str:
@@ -171,6 +201,17 @@ def limits(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.n
     ndarray of shape (5, n_studies)
         Low, high, low at the next site, high at the next site, tau.
     """
+    given_data, of_mean, of_next = _distributions(auc, n_cases, n_controls)
+    low, high = _quantiles(of_mean)
+    next_low, next_high = _quantiles(of_next)
+    tau = [np.interp(0.5, row, TAU) for row in given_data]
+    return np.array([low, high, np.minimum(low, next_low), np.maximum(high, next_high), tau])
+
+
+def _distributions(
+    auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P(tau <= t) on `TAU`; on `GRID`, distributions of the probit of the mean and of the next site's true AUC."""
     given_data = tau_distribution(auc, n_cases, n_controls)
     mass = np.diff(given_data, axis=-1, prepend=0)
     error = _standard_error(GRID, TAU[:, None], n_cases, n_controls)
@@ -178,11 +219,40 @@ def limits(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.n
     given_tau = ndtr((ndtr(GRID) - mean[:, None, None]) / error)
     of_mean = np.einsum("st,stc->sc", mass, given_tau)
     joint = mass[:, :, None] * np.diff(given_tau, axis=-1, prepend=0)
-    of_next = np.tensordot(joint, _next_given_tau(), axes=2)
-    low, high = _quantiles(of_mean)
-    next_low, next_high = _quantiles(of_next)
-    tau = [np.interp(0.5, row, TAU) for row in given_data]
-    return np.array([low, high, np.minimum(low, next_low), np.maximum(high, next_high), tau])
+    return given_data, of_mean, np.tensordot(joint, _next_given_tau(), axes=2)
+
+
+def observed_auc(
+    auc: ArrayLike,
+    n_cases: ArrayLike,
+    n_controls: ArrayLike,
+    m: float,
+    n: float,
+    levels: Sequence[float] = (0.8, LEVEL),
+    kept: float = 1.0,
+) -> list[tuple[float, float]]:
+    """Intervals for the AUC that will be *observed* at a next site with m cases and n controls.
+
+    The true AUC A there has the distribution of the prediction interval of `verdict`; given A, the observed AUC is
+    normal about A with the variance V(probit A, 0) of m and n people. ``kept`` is the share of the probit of A that is
+    left where scores are noisier than in training (`brainroam.evaluation.pipelines`). NaN where `verdict` gives none.
+
+    >>> narrow, wide = observed_auc([0.6, 0.7, 0.65, 0.8, 0.75], [20] * 5, [20] * 5, 20, 20)
+    >>> [round(x, 2) for x in (*narrow, *wide)]
+    [0.52, 0.87, 0.34, 0.96]
+    """
+    columns = np.array([auc, n_cases, n_controls], dtype=float)
+    a, cases, controls = columns[:, np.isfinite(columns[0])]
+    if len(a) < MIN_SITES_NEXT or refusal(a, cases, controls) or min(m, n) <= 0:
+        return [(np.nan, np.nan) for _ in levels]
+    of_next = _distributions(a[None], cases, controls)[2][0]
+    mass = np.diff(of_next, prepend=0, append=1)  # what lies beyond the grid is at its ends
+    probit = kept * np.append(GRID, GRID[-1])
+    spread = np.sqrt(auc_variance(probit, 0.0, np.array(m), np.array(n)))
+    below = ndtr((AREAS[:, None] - ndtr(probit)) / spread) @ mass
+    tails = np.array([((1 - level) / 2, (1 + level) / 2) for level in levels])
+    found = np.interp(tails, below, AREAS, left=0, right=1)
+    return [(float(low), float(high)) for low, high in found]
 
 
 def tau_distribution(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:

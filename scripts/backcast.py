@@ -1,0 +1,142 @@
+"""Do forecasts made from some sites of ABIDE hold at the sites that were left out?
+
+    python scripts/backcast.py measure ABIDE_pcp --atlas aal --methods fc-ridge,ensemble --sites 6,10,15 --out scores
+    python scripts/backcast.py judge scores
+
+``measure`` draws k of the twenty sites as training sites, again and again, and keeps the score of everybody: of
+training people by a fit without their site, of the others by the fit on all training sites. Files that exist are not
+measured again, so it can be stopped and continued; each holds ``--piece`` draws. ``judge`` makes the forecast of
+`brainroam.evaluation.forecast` from the training sites of each draw and holds it against the sites left out.
+
+Draws share sites, so coverage is counted by site first: the share of forecasts of one site that held, then the mean
+over the sites, with its standard error over sites.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import brainroam
+from brainroam.core.site_edges import SiteEdges
+from brainroam.data.cohort import Cohort
+from brainroam.data.site_groups import grouped
+from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
+from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
+from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import GROUPS, TunedMethod
+from brainroam.utils.threads import one_thread
+
+Draws = list[list[str]]
+
+
+def main() -> None:
+    """Measure, or judge what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("measure", "judge"))
+    parser.add_argument("data", help="the data to measure on, or the folder of scores to judge")
+    parser.add_argument("--atlas", default="aal")
+    parser.add_argument("--methods", default="fc-ridge,ensemble")
+    parser.add_argument("--sites", default="6,10,15")
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--piece", type=int, default=20)
+    parser.add_argument("--pieces", type=int, default=10**6, help="stop after so many files")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("scores"))
+    given = parser.parse_args()
+    measure(given) if given.step == "measure" else judge(Path(given.data))
+
+
+def draws_of(sites: list[str], k: int, n_draws: int, seed: int) -> Draws:
+    """Choices of k sites; the first of a longer list are those of a shorter one."""
+    rng = np.random.default_rng([seed, k])
+    return [sorted(rng.choice(sites, k, replace=False).tolist()) for _ in range(n_draws)]
+
+
+@one_thread()
+def measure(given: argparse.Namespace) -> None:
+    """Write the scores of everybody, ``piece`` draws to a file."""
+    given.out.mkdir(parents=True, exist_ok=True)
+    todo = []
+    for method in given.methods.split(","):
+        for k in map(int, given.sites.split(",")):
+            for start in range(0, given.draws, given.piece):
+                file = given.out / f"{given.atlas}_{method}_{k}_{start:03d}.npz"
+                if not file.exists():
+                    todo.append((method, k, start, file))
+    if not todo:
+        return
+    cohort = brainroam.load_cohort(given.data, atlas=given.atlas)
+    for method, k, start, file in todo[: given.pieces]:
+        draws = draws_of(cohort.sites, k, given.draws, given.seed)[start : start + given.piece]
+        trained = np.array([cohort.table["site"].isin(sites).to_numpy() for sites in draws])
+        np.savez(file, scores=SCORES.get(method, refitted)(cohort, draws, method), trained=trained)
+        print(file, flush=True)
+
+
+def folds_of(cohort: Cohort, sites: list[str]) -> list[list[str]]:
+    """The training sites of each inner fold of `brainroam.methods.tuning`."""
+    site = cohort.select(sites).table["site"].to_numpy()
+    return [[name for name in sites if name not in group] for group in grouped(sites, site, GROUPS)]
+
+
+def ridge_scores(cohort: Cohort, draws: Draws, reader: EdgeRidge) -> np.ndarray:
+    """Scores (draws, n) of one reader: of training people by the inner fold without their site.
+
+    Where each fold scales the edges its own way the problems of all draws are solved together, on the edges of all
+    sites: what a fit takes from a site depends on that site alone.
+    """
+    site, edges = cohort.table["site"].to_numpy().astype(str), SiteEdges(cohort, reader.kind, reader.centred)
+    kept = [[*folds_of(cohort, sites), sites] for sites in draws]
+    if reader.soft:
+        found = iter(reader._weights(edges, cohort, [sites for choice in kept for sites in choice]))
+    else:  # the unit of the penalty is that of the draw's own people
+        parts = [(SiteEdges(here := cohort.select(sites), reader.kind), here) for sites in draws]
+        found = iter([w for part, choice in zip(parts, kept, strict=True) for w in reader._weights(*part, choice)])
+    scores = np.full((len(draws), len(cohort)), np.nan)
+    for row, choice in zip(scores, kept, strict=True):
+        for sites in choice:
+            whole = choice[-1]
+            away = ~np.isin(site, sites) & (np.isin(site, whole) if sites is not whole else True)
+            people = np.flatnonzero(away)
+            row[people] = edges.score(people, edges.centre(sites), next(found))
+    return scores
+
+
+def plain_ridge(cohort: Cohort, draws: Draws, method: str) -> np.ndarray:
+    """fc-ridge."""
+    return ridge_scores(cohort, draws, EdgeRidge(penalties=PENALTIES[0]))
+
+
+def ensemble(cohort: Cohort, draws: Draws, method: str) -> np.ndarray:
+    """The weighted sum of its readers, scaled on the inner scores of each draw."""
+    readers = [EdgeRidge(**settings, covariates=("mean_fd",)) for settings in MEMBERS.values()]
+    parts = np.stack([ridge_scores(cohort, draws, reader) for reader in readers], axis=-1)
+    site = cohort.table["site"].to_numpy()
+    scores = np.empty(parts.shape[:2])
+    for row, part, sites in zip(scores, parts, draws, strict=True):
+        here = np.isin(site, sites)
+        row[:] = part @ (SHARES / SHARES.sum() / spread_within_sites(part[here], site[here]))
+    return scores
+
+
+def refitted(cohort: Cohort, draws: Draws, method: str) -> np.ndarray:
+    """Any method, refitted for every draw; core by its linear reading."""
+    site, scores = cohort.table["site"].to_numpy(), np.full((len(draws), len(cohort)), np.nan)
+    for row, sites in zip(scores, draws, strict=True):
+        here = np.isin(site, sites)
+        model = TunedMethod(method_info(method), "default", **({"epochs": 0} if method == "core" else {}))
+        row[here] = model.fit(cohort.subset(here)).inner_scores_
+        row[~here] = model.score(cohort.subset(~here))
+    return scores
+
+
+SCORES = {"fc-ridge": plain_ridge, "ensemble": ensemble}
+
+
+def judge(folder: Path) -> None:
+    """Print coverage."""
+
+
+if __name__ == "__main__":
+    main()

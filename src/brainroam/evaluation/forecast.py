@@ -1,0 +1,513 @@
+"""Foretell what a model will be worth at new sites before their diagnoses are opened, and be judged by them later.
+
+A forecast says for each new site what will be *observed* there: the AUC (order), balanced accuracy at the model's
+threshold, level and Brier score (`brainroam.methods.site_measures`), each with intervals of 80 and 95 %. They follow
+from the same measures at the inner held-out sites of the training, from how many people the new site has and from its
+expected share of cases:
+
+    AUC      true AUC of a next site (`verdict`), then sampling of m cases and n controls (`observed_auc`)
+    others   A ~ N(mu, tau^2 + v),   v = mean_s(v_s h_s) / h,   1/h = 1/m + 1/n (`observed_next`)
+
+Motion, scan length, age and familiarity of the new people are written down and do not move the forecast: they do not
+make it sharper (docs/results/backcast.md). Labels of the new people are never read.
+
+The forecast holds hashes of the model, of the people (ids and series) and of the code, the time, and everybody's score;
+the hash of all this is what to commit or to send before labels are opened. `reveal` refuses a forecast that was
+changed, other people, and another model.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.calibration import to_prevalence
+from brainroam.data.cohort import Cohort
+from brainroam.data.groups import persons
+from brainroam.data.loading import load_cohort
+from brainroam.data.readers.participants_table import Columns, read_participants
+from brainroam.data.readers.tables import is_table
+from brainroam.errors import BrainroamError, DataError, UsageError, counted, listed
+from brainroam.evaluation.code_version import code_version
+from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions
+from brainroam.evaluation.run_records import plain
+from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
+from brainroam.evaluation.stats.verdict import observed_auc, observed_next
+from brainroam.methods.predictions import predictions
+from brainroam.methods.saving import load_method, prepared_as_in_training
+from brainroam.methods.site_measures import MEASURES, site_measures
+from brainroam.methods.training_sketch import known_share
+from brainroam.methods.tuning import TunedMethod
+from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+
+LEVELS = (0.8, 0.95)
+LIMITS = tuple(f"{side}_{100 * level:.0f}" for level in LEVELS for side in ("low", "high"))
+NAMES = {"auc": "AUC", "balanced_acc": "balanced accuracy", "level": "level", "brier": "Brier score"}
+RANGE = {"auc": (0.0, 1.0), "balanced_acc": (0.0, 1.0), "level": (-0.5, 0.5), "brier": (0.0, 1.0)}
+LOOKS = ("seconds", "volumes", "mean_fd", "age", "distance", "resemblance")
+UNLIKE = 0.5  # share of flagged people from which on a site is not like those the forecast was learned on
+
+
+class ForecastError(BrainroamError):
+    """A forecast is damaged, was changed, or is about other people or another model."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What was foretold: plain content, its hash, and tables of it.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> from brainroam.methods.registry import method_info
+    >>> cohort = brainroam.make_cohort(n_sites=7, n_per_site=20, n_rois=10)
+    >>> model = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:6]))
+    >>> new = cohort.select(["S07"])
+    >>> forecast = foretell(model, new)
+    >>> forecast.sites["site"].tolist(), len(forecast.people), len(forecast.hash)
+    (['S07'], 20, 64)
+    >>> found = reveal(forecast, new)
+    >>> found.table["measure"].tolist()
+    ['auc', 'balanced_acc', 'level', 'brier']
+    """
+
+    content: dict[str, Any]
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the content: commit this, or send it to somebody, before labels are opened."""
+        return content_hash(self.content)
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """One row per site: how many people, what they look like, and the expected AUC with its intervals."""
+        rows = [{"site": row["site"], "n": row["n"], **row["looks"], **row["expected"]["auc"]} for row in self._sites]
+        return pd.DataFrame(rows)
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """One row per scan: score, probability, predicted class and flags."""
+        return pd.DataFrame(self.content["persons"])
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per site and measure: ``expected`` and the limits of its intervals."""
+        rows = [
+            {"site": row["site"], "n": row["n"], "measure": name, **row["expected"][name]}
+            for row in self._sites
+            for name in row["expected"]
+        ]
+        return pd.DataFrame(rows, columns=["site", "n", "measure", "expected", *LIMITS]).astype(
+            dict.fromkeys(["expected", *LIMITS], float)
+        )
+
+    @property
+    def _sites(self) -> list[dict[str, Any]]:
+        return self.content["sites"]
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as JSON that states its own checksum."""
+        write_checksummed(Path(path), self.content)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Forecast":
+        """Read what `save` wrote; refuses a file that was changed."""
+        content = read_checksummed(Path(path), ForecastError)
+        if content.get("kind") != "forecast":
+            raise ForecastError(f"{path} is not a forecast; brainroam foretell writes one")
+        return cls(content)
+
+    def sentences(self) -> Iterator[str]:
+        """What is to be expected at each site, in words."""
+        share = self.content["prevalence"]
+        whose = "as stated" if share["stated"] else "as in training"
+        for row in self._sites:
+            expected, people = row["expected"], counted(row["n"], "person", "people")
+            area = expected["auc"]
+            if area["low_95"] is None:
+                yield f"{row['site']}, {people}: no forecast of the AUC; {row['reason']}"
+            else:
+                spans = (f"{area[f'low_{p}']:.2f} to {area[f'high_{p}']:.2f} ({p} %)" for p in (80, 95))
+                yield (
+                    f"{row['site']}, {people}: AUC {area['expected']:.2f} expected, observed within {', '.join(spans)} "
+                    f"if {share['value']:.0%} are cases, {whose}"
+                )
+            others = [
+                f"{NAMES[name]} {x['expected']:.2f} ({x['low_95']:.2f} to {x['high_95']:.2f})"
+                for name in MEASURES
+                if (x := expected[name])["low_95"] is not None
+            ]
+            if others:
+                yield f"{row['site']}: {'; '.join(others)}, 95 % intervals"
+            if row["looks"]["flagged"] >= UNLIKE * row["n"]:
+                yield (
+                    f"{row['site']}: {row['looks']['flagged']} of {row['n']} people are unlike those trained on; the "
+                    "forecast is for sites like the training sites, and this one may not be"
+                )
+        if self.content["pipelines"]:
+            yield self.content["pipelines"]["sentence"]
+
+
+def foretell(
+    model: Any,
+    cohort: Cohort,
+    *,
+    prevalence: float | None = None,
+    other: Cohort | None = None,
+    time: str | None = None,
+) -> Forecast:
+    """Foretell what a model will be worth at the sites of new people, whose labels are not read.
+
+    Parameters
+    ----------
+    model : path of a model folder, TunedMethod, or a fitted SiteClassifier
+    cohort : Cohort
+        The new people; labels in it are ignored.
+    prevalence : float, optional
+        The share of cases to expect there; by default that among the training people.
+    other : Cohort, optional
+        The same people by another pipeline (`brainroam.evaluation.pipelines`): intervals are widened by how much the
+        scores differ.
+    time : str, optional
+        By default now, in UTC.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> from brainroam.methods.registry import method_info
+    >>> cohort = brainroam.make_cohort(n_sites=7, n_per_site=20, n_rois=10)
+    >>> model = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:6]))
+    >>> print(next(foretell(model, cohort.select(["S07"])).sentences()))  # doctest: +ELLIPSIS
+    S07, 20 people: AUC 0... expected, observed within 0... to ... (80 %), 0... to ... (95 %) if ...% are cases, ...
+    """
+    cohort = cohort.without_labels(telling=False)
+    digests = cohort.series_digests  # as they came, before they are prepared as in training
+    method, header = _model_for(model, cohort)
+    if method.target_.is_number:
+        raise UsageError("forecasts are made for two classes, not yet for numbers")
+    cohort = prepared_as_in_training(header, cohort) if header else cohort
+    share = known_share(header["training"], cohort) if header else 0.0
+    if share > 0:
+        raise DataError(
+            f"about {share:.0%} of these people were in the training of this model: a forecast is about people it has "
+            "never seen; leave them out (--exclude)"
+        )
+    agreement = None if other is None else compare_versions(method, cohort, other.without_labels(telling=False))
+    table = predictions(method, cohort, method.familiarity_, prevalence=prevalence)
+    expected_share = float(table["prevalence"].iloc[0])
+    measured = method.inner_sites_.to_dict("list")
+    rows = table.assign(
+        person=persons(cohort.table).to_numpy(),
+        score=method.score(cohort),
+        digest=digests,
+        site=table["site"].astype(str),
+    )
+    looks = _looks(method, cohort)
+    sites = [
+        {
+            "site": str(name),
+            "n": int(here["person"].nunique()),
+            **_expected(measured, int(here["person"].nunique()), expected_share, agreement),
+            "looks": {**looks.loc[here.index, list(LOOKS)].mean(), "flagged": int((here["flags"] != "").sum())},
+        }
+        for name, here in rows.groupby("site", sort=True)
+    ]
+    columns = ["subject", "person", "site", "score", "probability", "predicted", "flags", "digest"]
+    content = {
+        "kind": "forecast",
+        "target": "two classes",
+        "made": {"time": time or datetime.now(UTC).isoformat(timespec="seconds"), "code": code_version(method.info)},
+        "model": {
+            "digest": model_digest(method),
+            "method": method.info.name,
+            "threshold": method.calibration_.threshold,
+            "n_sites": len(measured["auc"]),
+        },
+        "people": people_digest(rows["subject"], digests),
+        "prevalence": {"value": expected_share, "stated": prevalence is not None},
+        "pipelines": None if agreement is None else agreement.content,
+        "sites": sites,
+        "persons": rows[columns].sort_values("subject").to_dict("records"),
+    }
+    return Forecast(plain(content))
+
+
+def _model_for(model: Any, cohort: Cohort | None) -> tuple[TunedMethod, dict[str, Any]]:
+    """The fitted method, and what is said of its training."""
+    if isinstance(model, str | Path):
+        return load_method(model, cohort)
+    method = model if isinstance(model, TunedMethod) else getattr(model, "model_", None)
+    if not isinstance(method, TunedMethod) or not hasattr(method, "calibration_"):
+        raise UsageError("a forecast needs a fitted model of brainroam, or the folder it was saved in")
+    return method, getattr(model, "header_", {})
+
+
+def _looks(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
+    """What the people look like, one row each; NaN where unknown."""
+    if method.familiarity_ is None:
+        return pd.DataFrame(np.nan, index=range(len(cohort)), columns=list(LOOKS))
+    known = method.familiarity_
+    return pd.concat([known.measure(part) for part in cohort.batches()], ignore_index=True)
+
+
+def _expected(
+    measured: Mapping[str, list[float]], n: int, share: float, agreement: PipelineAgreement | None
+) -> dict[str, Any]:
+    """Each measure at a site of n people, with its limits; None where nothing can be promised, with the reason."""
+    cases = min(max(n * share, 1.0), max(n - 1.0, 1.0))
+    found = expected_measures(measured, cases, n - cases)
+    if agreement is not None:
+        found = agreement.widen(found, expected_measures(measured, cases, n - cases, agreement.kept)["auc"])
+    reason = ""
+    if found["auc"]["low_95"] != found["auc"]["low_95"]:
+        few = "it takes four inner held-out sites with both classes and enough people"
+        reason = "one person has no AUC" if n < 2 else few
+    return {"expected": found, "reason": reason}
+
+
+def expected_measures(
+    measured: Mapping[str, Any], m: float, n: float, kept: float = 1.0
+) -> dict[str, dict[str, float]]:
+    """``expected`` and limits of each measure at a site of m cases and n controls.
+
+    ``measured`` are columns of `brainroam.methods.site_measures.inner_sites`, ``kept`` is that of `observed_auc`.
+
+    >>> sites = {"auc": [0.6, 0.7, 0.65, 0.8, 0.75], "n_cases": [20] * 5, "n_controls": [20] * 5}
+    >>> sites |= {name: [0.6, 0.7, 0.6, 0.7, 0.7] for name in MEASURES}
+    >>> sites |= {f"{name}_var": [0.005] * 5 for name in MEASURES}
+    >>> found = expected_measures(sites, 20, 20)
+    >>> round(found["auc"]["expected"], 2), round(found["balanced_acc"]["low_95"], 2)
+    (0.7, 0.47)
+    """
+    nothing = dict.fromkeys(("expected", *LIMITS), np.nan)
+    if not measured or not len(measured["auc"]) or min(m, n) <= 0:
+        return {name: dict(nothing) for name in ("auc", *MEASURES)}
+    cases, controls = (np.asarray(measured[name], dtype=float) for name in ("n_cases", "n_controls"))
+    areas = observed_auc(measured["auc"], cases, controls, m, n, LEVELS, kept)
+    mean = mean_over_sites(measured["auc"], site_weights(cases, controls))
+    found = {"auc": _limited("auc", mean, areas)}
+    people, here = 1 / (1 / cases + 1 / controls), 1 / (1 / m + 1 / n)
+    for name in MEASURES:
+        values, variances = (np.asarray(measured[f"{name}{end}"], dtype=float) for end in ("", "_var"))
+        variance = float(np.mean(variances * people)) / here
+        found[name] = _limited(name, *observed_next(values, variances, variance, LEVELS))
+    return found
+
+
+def _limited(name: str, mean: float, intervals: list[tuple[float, float]]) -> dict[str, float]:
+    limits = np.clip([limit for pair in intervals for limit in pair], *RANGE[name])
+    return {"expected": mean, **dict(zip(LIMITS, limits.tolist(), strict=True))}
+
+
+def model_digest(method: TunedMethod) -> str:
+    """SHA-256 of a fitted model: its name, settings and every array it learned."""
+    digest = hashlib.sha256(content_hash(plain([method.info.name, method.configuration_])).encode())
+    for name, array in sorted(method.state().items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def people_digest(subjects: Any, digests: Any) -> str:
+    """SHA-256 of ids and the digests of their series, in any order."""
+    return content_hash(sorted([str(subject), digest] for subject, digest in zip(subjects, digests, strict=True)))
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """What came of a forecast.
+
+    Attributes
+    ----------
+    forecast : Forecast
+    table : DataFrame
+        That of the forecast with ``n_cases``, ``observed``, ``inside_80`` and ``inside_95``.
+    labels : str
+        Hash of the labels it was judged by.
+    time : str
+    notes : list of str
+        People without a diagnosis, people of the labels whom the forecast is not about.
+    """
+
+    forecast: Forecast
+    table: pd.DataFrame
+    labels: str
+    time: str
+    notes: list[str]
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return plain(
+            {
+                "kind": "reveal",
+                "forecast": self.forecast.hash,
+                "made": self.forecast.content["made"]["time"],
+                "time": self.time,
+                "labels": self.labels,
+                "notes": self.notes,
+                "table": self.table.astype(object).to_dict("records"),
+            }
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """One for each site, and what is to be known besides."""
+        for row in self.table[self.table["measure"] == "auc"].itertuples():
+            yield f"{row.site}: {_judged(row)}"
+        others = self.table[(self.table["measure"] != "auc") & self.table["inside_95"].notna()]
+        if len(others):
+            outside = others[~others["inside_95"].astype(bool)]
+            told = [f"{NAMES[row.measure]} at {row.site} ({_gap(row, 95)})" for row in outside.itertuples()]
+            rest = f"outside: {', '.join(told)}" if told else "none outside"
+            yield f"Balanced accuracy, level and Brier score, 95 % intervals: {rest}"
+        yield from self.notes
+
+
+def _judged(row: Any) -> str:
+    if not np.isfinite(row.observed):
+        return f"{counted(row.n, 'person', 'people')} of one class, so there is no AUC to judge by"
+    if not np.isfinite(row.low_95):
+        return f"AUC {row.observed:.2f}; no AUC had been foretold"
+    told = f"AUC {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"
+    if row.inside_80:
+        return f"{told}: inside the 80 % interval"
+    if row.inside_95:
+        return f"{told}: inside the 95 % interval, outside that of 80 % ({_gap(row, 80)})"
+    return f"{told}: outside, {_gap(row, 95)}"
+
+
+def _gap(row: Any, percent: int) -> str:
+    low, high = getattr(row, f"low_{percent}"), getattr(row, f"high_{percent}")
+    return f"{low - row.observed:.2f} below it" if row.observed < low else f"{row.observed - high:.2f} above it"
+
+
+def reveal(
+    forecast: Forecast | str | Path,
+    labels: Any,
+    *,
+    model: Any = None,
+    hash: str | None = None,
+    time: str | None = None,
+    **options: Any,
+) -> Reveal:
+    """Judge a forecast by the diagnoses.
+
+    Parameters
+    ----------
+    forecast : Forecast or the path of one
+        Refused where it was changed after it was written.
+    labels : Cohort, DataFrame, mapping, or path
+        A cohort with labels, whose series must be those of the forecast; a table with ``subject`` and ``label`` (0, 1),
+        a mapping of ids to labels; or the path of a table of people or of a study. Everybody of the forecast must be in
+        it; a diagnosis may be unknown.
+    model : optional
+        Refused where it is not the model of the forecast.
+    hash : str, optional
+        The hash that was committed before (its first digits are enough, eight at least); refused where it is not that
+        of the forecast.
+    time : str, optional
+        By default now, in UTC.
+    **options
+        How a table of people is to be read: ``label_col``, ``case``, ``control`` and so on.
+    """
+    forecast = forecast if isinstance(forecast, Forecast) else Forecast.load(forecast)
+    if hash is not None and not (len(hash) >= 8 and forecast.hash.startswith(hash.lower())):
+        raise ForecastError(f"the forecast has the hash {forecast.hash}, not {hash}: it is not the one committed")
+    if model is not None:
+        _require_model(forecast, model)
+    people, known = forecast.people, labels_of(labels, **options)
+    notes = _require_people(people, known)
+    people = people.assign(label=people["subject"].map(known.set_index("subject")["label"]))
+    unknown = int(people["label"].isna().sum())
+    if unknown:
+        notes.append(f"{unknown} of {len(people)} people have no diagnosis and are not counted")
+    if unknown == len(people):
+        raise DataError("nobody of the forecast has a diagnosis in these labels; name the column (--option label_col=)")
+    measured = pd.DataFrame(_measured(forecast, people.dropna(subset="label")))
+    table = forecast.table.merge(measured, on=["site", "measure"], how="left")
+    for percent in (80, 95):
+        inside = table["observed"].between(table[f"low_{percent}"], table[f"high_{percent}"])
+        judged = table[["observed", f"low_{percent}"]].notna().all(axis=1)
+        table[f"inside_{percent}"] = inside.astype(object).where(judged, None)
+    judged_by = content_hash(
+        sorted([s, None if pd.isna(y) else int(y)] for s, y in people[["subject", "label"]].values)
+    )
+    return Reveal(forecast, table, judged_by, time or datetime.now(UTC).isoformat(timespec="seconds"), notes)
+
+
+def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """What is observed at each site; a person with several scans counts once, with the mean of them."""
+    content = forecast.content
+    half = to_prevalence(people["probability"].to_numpy(), content["prevalence"]["value"], 0.5)
+    each = people.assign(half=half).groupby(["site", "person"])[["score", "half", "label"]].mean().reset_index()
+    for site, here in each.groupby("site"):
+        y, score = here["label"].to_numpy().round().astype(int), here["score"].to_numpy()
+        called = (score >= content["model"]["threshold"]).astype(int)
+        found = site_measures(y, score, called, here["half"].to_numpy())
+        for name in ("auc", *MEASURES):
+            yield {"site": site, "measure": name, "n_cases": found["n_cases"], "observed": found[name]}
+
+
+def labels_of(labels: Any, **options: Any) -> pd.DataFrame:
+    """``subject``, ``label`` (NaN where unknown) and, of a cohort, ``digest`` of everybody.
+
+    >>> labels_of({"01": 1, "02": 0})["label"].tolist()
+    [1, 0]
+    """
+    if isinstance(labels, str | Path):
+        path = Path(labels).expanduser()
+        if not (is_table(path) and path.is_file()):
+            labels = load_cohort(path, require_label=False, **options)
+        else:
+            unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
+            table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
+            if table["label"].isna().all():
+                raise DataError(f"{path} has no diagnosis of anybody; name its column with --option label_col=NAME")
+            return table[["subject", "label"]]
+    if isinstance(labels, Cohort):
+        return labels.table[["subject", "label"]].assign(digest=labels.series_digests)
+    if isinstance(labels, Mapping | pd.Series):
+        subjects, values = zip(*labels.items(), strict=True)
+        return pd.DataFrame({"subject": [str(name) for name in subjects], "label": values})
+    table = pd.DataFrame(labels)
+    if not {"subject", "label"} <= set(table):
+        raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
+    return table.assign(subject=table["subject"].astype(str))
+
+
+def _require_people(people: pd.DataFrame, known: pd.DataFrame) -> list[str]:
+    """Refuse labels that lack somebody, have somebody twice, or belong to other series; notes on the rest."""
+    twice = known.loc[known["subject"].duplicated(), "subject"]
+    if len(twice):
+        raise DataError(f"the labels have more than one row of {listed(twice.unique())}; leave one of them")
+    absent = sorted(set(people["subject"]) - set(known["subject"]))
+    if absent:
+        raise ForecastError(
+            f"the forecast is about {len(people)} people, and {len(absent)} of them are not among the labels: "
+            f"{listed(absent)}; give the labels of everybody (a diagnosis may be empty)"
+        )
+    if "digest" in known:
+        here = people.set_index("subject")["digest"]
+        other = known[known["digest"] != known["subject"].map(here)]["subject"]
+        other = sorted(set(other) & set(people["subject"]))
+        if other:
+            raise ForecastError(
+                f"{counted(len(other), 'person has', 'people have')} other series than the forecast was made from: "
+                f"{listed(other)}; it was about those, so give the labels as a table or the data as they were"
+            )
+    more = len(set(known["subject"]) - set(people["subject"]))
+    return [f"{counted(more, 'person', 'people')} with a label are not in the forecast and are not counted"] * bool(
+        more
+    )
+
+
+def _require_model(forecast: Forecast, model: Any) -> None:
+    """Refuse a model that the forecast was not made with."""
+    method, _ = _model_for(model, None)
+    if model_digest(method) != forecast.content["model"]["digest"]:
+        raise ForecastError("the forecast was made with another model than this one; give the one it was made with")

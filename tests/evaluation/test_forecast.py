@@ -1,0 +1,222 @@
+"""Forecasts: what is foretold does not see labels, cannot be changed, and holds as often as it says."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtr
+
+import brainroam
+from brainroam.core.auc import auc
+from brainroam.errors import BrainroamError, DataError
+from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures
+from brainroam.evaluation.ledger import boldness, read_ledger, record_forecast, record_reveal, revealed
+from brainroam.evaluation.pipelines import score_parts
+from brainroam.evaluation.stats.verdict import observed_auc, verdict
+from brainroam.methods.registry import method_info
+from brainroam.methods.saving import save_method
+from brainroam.methods.tuning import TunedMethod
+from brainroam.utils.files import content_hash
+
+NOW = "2026-11-18T04:00:00+00:00"
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return brainroam.make_cohort(n_sites=8, n_per_site=16, n_rois=10, seed=3)
+
+
+@pytest.fixture(scope="module")
+def fitted(cohort):
+    return TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:6]))
+
+
+@pytest.fixture(scope="module")
+def folder(cohort, fitted, tmp_path_factory):
+    training = cohort.select(cohort.sites[:6])
+    return save_method(tmp_path_factory.mktemp("m") / "model", fitted, training)
+
+
+@pytest.fixture(scope="module")
+def new(cohort):
+    return cohort.select(cohort.sites[6:])
+
+
+@pytest.fixture(scope="module")
+def forecast(folder, new):
+    return brainroam.foretell(folder, new, time=NOW)
+
+
+def with_labels(cohort, labels):
+    return cohort.with_columns(pd.DataFrame({"label": labels}))
+
+
+def test_labels_of_the_new_people_do_not_reach_the_forecast(folder, new, forecast, tmp_path):
+    first = forecast.save(tmp_path / "a.json").read_bytes()
+    labels = new.labels
+    telling = new.with_columns(pd.DataFrame({"mean_fd": labels + 0.1}))  # a column that tells the diagnosis
+    for changed in (1 - labels, np.full(len(labels), np.nan), np.random.default_rng(0).integers(2, size=len(labels))):
+        again = brainroam.foretell(folder, with_labels(new, changed), time=NOW)
+        assert again.save(tmp_path / "b.json").read_bytes() == first
+        told = [brainroam.foretell(folder, with_labels(telling, y), time=NOW).hash for y in (labels, changed)]
+        assert told[0] == told[1]
+
+
+def test_the_saved_model_and_the_fitted_one_foretell_the_same_sites(fitted, new, forecast):
+    in_memory = brainroam.foretell(fitted, new, time=NOW)
+    pd.testing.assert_frame_equal(in_memory.table, forecast.table)
+    assert in_memory.content["model"]["digest"] == forecast.content["model"]["digest"]
+    assert forecast.table.groupby("site").size().tolist() == [4, 4]
+    assert np.allclose(
+        forecast.people.sort_values("subject")["score"], fitted.score(new)[np.argsort(new.table["subject"])]
+    )
+
+
+def test_a_changed_forecast_is_refused_and_by_its_hash_also_one_sealed_again(forecast, new, tmp_path):
+    path = forecast.save(tmp_path / "forecast.json")
+    content = json.loads(path.read_text())
+    content["sites"][0]["expected"]["auc"]["low_95"] = 0.0
+    path.write_text(json.dumps(content))
+    with pytest.raises(ForecastError, match="changed"):
+        brainroam.reveal(path, new)
+    body = {name: value for name, value in content.items() if name not in ("schema", "checksum")}
+    forged = Forecast(body)
+    forged.save(path)
+    assert brainroam.reveal(path, new).table["observed"].notna().all()
+    with pytest.raises(ForecastError, match="committed"):
+        brainroam.reveal(path, new, hash=forecast.hash)
+    assert content_hash(body) == forged.hash != forecast.hash
+    record_forecast(tmp_path / "ledger.csv", forecast)
+    assert "did not hold" in record_reveal(tmp_path / "ledger.csv", brainroam.reveal(forged, new))[0]
+
+
+def test_other_people_other_series_and_another_model_are_refused(forecast, cohort, new, folder, fitted):
+    with pytest.raises(ForecastError, match="people"):
+        brainroam.reveal(forecast, cohort.select(cohort.sites[:6]))
+    with pytest.raises(ForecastError, match="people"):
+        brainroam.reveal(forecast, new.subset(range(len(new) - 1)))
+    swapped = brainroam.Cohort([new.series[1], new.series[0], *new.series[2:]], new.table, new.atlas)
+    with pytest.raises(ForecastError, match="series"):
+        brainroam.reveal(forecast, swapped)
+    with pytest.raises(ForecastError, match="model"):
+        other = TunedMethod(method_info("log-ridge"), "default").fit(cohort.select(cohort.sites[:4]))
+        brainroam.reveal(forecast, new, model=other)
+    assert brainroam.reveal(forecast, new, model=folder).table.equals(
+        brainroam.reveal(forecast, new, model=fitted).table
+    )
+    with pytest.raises(DataError, match="training"):
+        brainroam.foretell(folder, cohort)
+
+
+def test_labels_come_as_a_table_a_mapping_or_a_cohort_and_unknown_ones_do_not_count(forecast, new, tmp_path):
+    table = new.table
+    words = table["label"].map({1: "ASD", 0: "TD"})
+    rows = pd.DataFrame({"participant_id": table["subject"], "dx": words, "age": "?"})
+    rows = pd.concat([rows, pd.DataFrame([{"participant_id": "stranger", "dx": "TD", "age": "7"}])])
+    rows.to_csv(tmp_path / "labels.csv", index=False)
+    by_table = brainroam.reveal(forecast, tmp_path / "labels.csv")
+    by_cohort = brainroam.reveal(forecast, new)
+    by_mapping = brainroam.reveal(forecast, dict(zip(table["subject"], table["label"], strict=True)))
+    assert by_table.labels == by_cohort.labels == by_mapping.labels
+    pd.testing.assert_frame_equal(by_table.table, by_cohort.table)
+    assert any("1 person with a label" in note for note in by_table.notes)
+    for site in new.sites:
+        here = (table["site"] == site).to_numpy()
+        score = forecast.people.set_index("subject").loc[table["subject"][here], "score"].to_numpy()
+        found = by_cohort.table.set_index(["site", "measure"])["observed"]
+        assert found[site, "auc"] == pytest.approx(auc(new.labels[here], score))
+    rows.loc[0, "dx"] = ""
+    rows.to_csv(tmp_path / "labels.csv", index=False)
+    assert any("no diagnosis" in note for note in brainroam.reveal(forecast, tmp_path / "labels.csv").notes)
+
+
+def test_the_ledger_counts_each_forecast_once_and_knows_what_was_never_revealed(forecast, folder, new, tmp_path):
+    path = tmp_path / "ledger.csv"
+    assert record_forecast(path, forecast) == []
+    again = brainroam.foretell(folder, new, time="2026-11-19T00:00:00+00:00")
+    lines = record_forecast(path, again)
+    assert any("before" in line for line in lines) and any("not been revealed" in line for line in lines)
+    found = brainroam.reveal(forecast, new)
+    lines = record_reveal(path, found)
+    assert any("1 forecast has not" in line for line in lines) and any("2 of 2" in line for line in lines)
+    flipped = brainroam.reveal(forecast, with_labels(new, 1 - new.labels).table)
+    assert "other labels" in record_reveal(path, flipped)[0]
+    rows = revealed(read_ledger(path))
+    assert len(rows) == 8 and set(rows["labels"]) == {found.labels}
+    assert "bold" in boldness(10, 20) and "shy" in boldness(60, 60) and boldness(3, 4) == ""
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(BrainroamError, match="ledger"):
+        read_ledger(path)
+
+
+def test_a_stated_share_of_cases_and_few_people_widen_the_interval(folder, new):
+    def width(cohort, **options):
+        table = brainroam.foretell(folder, cohort, **options).table
+        rows = table[table["measure"] == "auc"]
+        return float((rows["high_95"] - rows["low_95"]).iloc[0])
+
+    site = new.select(new.sites[:1])
+    assert width(site) < width(site, prevalence=0.1) and width(site) < width(site.subset(range(6)))
+    alone = brainroam.foretell(folder, site.subset([0]))
+    assert alone.table["low_95"].isna().all() and "no AUC" in next(alone.sentences())
+
+
+def test_the_observed_auc_is_inside_as_often_as_promised_where_the_truth_is_known():
+    rng, inside, n = np.random.default_rng(1), {0.8: 0, 0.95: 0}, 100
+    for _ in range(n):
+        n_cases = rng.integers(8, 30, size=11)
+        n_controls = rng.integers(8, 30, size=11)
+        probit = 0.75 + 0.25 * rng.normal(size=11)  # of the true AUC; the scores of cases are sqrt(2) times this above
+        areas = np.array(
+            [
+                auc(
+                    np.repeat([1, 0], [m, k]), np.concatenate([rng.normal(size=m) + np.sqrt(2) * c, rng.normal(size=k)])
+                )
+                for m, k, c in zip(n_cases, n_controls, probit, strict=True)
+            ]
+        )
+        intervals = observed_auc(areas[:10], n_cases[:10], n_controls[:10], n_cases[10], n_controls[10])
+        for level, (low, high) in zip(inside, intervals, strict=True):
+            inside[level] += low <= areas[10] <= high
+    assert inside[0.95] / n >= 0.9 and 0.73 <= inside[0.8] / n <= 0.95
+
+
+def test_with_many_people_the_observed_auc_is_the_true_one():
+    sites = np.array([0.6, 0.7, 0.65, 0.8, 0.75, 0.7]), np.full(6, 20), np.full(6, 25)
+    (_, wide), told = observed_auc(*sites, 1e7, 1e7), verdict(*sites)
+    assert wide == pytest.approx((told.next_low, told.next_high), abs=0.005)
+    assert observed_auc(*(x[:3] for x in sites), 20, 20)[0] != observed_auc(*sites, 20, 20)[0]
+    (_, kept), (_, whole) = observed_auc(*sites, 20, 20, kept=0.5), observed_auc(*sites, 20, 20)
+    assert kept[0] < ndtr(0.6) and kept[1] < whole[1]
+    assert expected_measures({}, 5, 5)["auc"]["low_95"] != expected_measures({}, 5, 5)["auc"]["low_95"]
+
+
+def test_parts_of_a_score_are_those_that_were_put_in():
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(400), 20)
+    person, level = rng.normal(size=8000) * 2, rng.normal(size=400)[site]
+    shift = np.where(np.arange(400) % 2, 1.0, -1.0)[site]  # each site moves by 1 or -1 between versions
+    a, b = (person + level + side * shift / 2 + rng.normal(size=8000) for side in (-1, 1))
+    shares, kept = score_parts(a, b, site)
+    wanted = {"person": 4.0, "site": 1.0, "pipeline": 0.25, "noise": 1.0}
+    total = sum(wanted.values())
+    assert shares == pytest.approx({name: value / total for name, value in wanted.items()}, abs=0.02)
+    assert kept == pytest.approx(4 / 5, abs=0.02)
+
+
+def test_another_pipeline_widens_the_forecast(folder, fitted, new, forecast):
+    rng = np.random.default_rng(0)
+    noisy = brainroam.Cohort([x + 2 * x.std() * rng.normal(size=x.shape) for x in new.series], new.table, new.atlas)
+    plain = brainroam.foretell(folder, noisy, time=NOW).table.set_index(["site", "measure"])
+    wide = brainroam.foretell(folder, noisy, other=new, time=NOW)
+    table = wide.table.set_index(["site", "measure"])
+    for name, side in (("auc", "low_95"), ("level", "low_95")):
+        assert (table.xs(name, level=1)[side] < plain.xs(name, level=1)[side]).all()
+    assert "pipeline" in list(wide.sentences())[-1]
+    found = brainroam.pipeline_agreement(fitted, noisy, new)
+    assert found.kept < 1 and found.people["changed"].sum() == len(wide.content["pipelines"]["changed"])
+    same = brainroam.pipeline_agreement(fitted, new, new)
+    assert same.kept == pytest.approx(1) and same.changed == 0
+    with pytest.raises(DataError, match="common"):
+        brainroam.pipeline_agreement(fitted, new.subset(range(5)), new)
