@@ -1,6 +1,7 @@
 """Fixtures shared by all tests; the real cohort is unpacked once per machine, never into the repo."""
 
 import hashlib
+import importlib
 import os
 import signal
 import subprocess
@@ -92,7 +93,8 @@ def _bounded(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without figures, for tests of their words: drawing is most of the time that a report takes."""
-    monkeypatch.setattr("brainroam.report.figures._drawn", lambda *_: ("", 1.0))
+    figures = importlib.import_module("brainroam.report.figures")  # brainroam.report is also a function
+    monkeypatch.setattr(figures, "_drawn", lambda *_: ("", 1.0))
 
 
 @pytest.fixture(scope="session")

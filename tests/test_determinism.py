@@ -80,7 +80,7 @@ def test_the_first_network_of_a_process_is_computed_by_one_thread_like_every_oth
 RESUMED = """
 import sys
 import brainroam
-cohort = brainroam.make_cohort(n_sites=4)
+cohort = brainroam.make_cohort(n_sites=3, n_per_site=30)
 method = "core[updates=20,trials=1,skip=none]"
 brainroam.evaluate(cohort, [method], seeds=2, sites=["S01"], out=sys.argv[1], jobs=int(sys.argv[2]))
 """
@@ -97,7 +97,7 @@ def test_a_study_killed_between_two_seeds_of_a_fold_ends_in_the_same_bytes(tmp_p
     def tables(out):
         return {name: (out / name).read_bytes() for name in ("scores.csv", "predictions.csv")}
 
-    assert start(tmp_path / "whole", "1").wait() == 0
+    assert start(tmp_path / "whole", "1").wait(timeout=120) == 0
     for jobs in ("1", "2"):
         out = tmp_path / jobs
         killed = start(out, jobs)
@@ -105,7 +105,7 @@ def test_a_study_killed_between_two_seeds_of_a_fold_ends_in_the_same_bytes(tmp_p
             time.sleep(0.001)
         killed.kill()
         assert killed.wait() == -signal.SIGKILL and len(list((out / "runs").glob("*.json"))) == 1
-        assert start(out, jobs).wait() == 0
+        assert start(out, jobs).wait(timeout=120) == 0
         assert tables(out) == tables(tmp_path / "whole")
 
 

@@ -1,5 +1,6 @@
 """A light installation: everything but the training of networks works without torch, and that says what to install."""
 
+import json
 import subprocess
 import sys
 
@@ -18,7 +19,7 @@ def without(cls, name, path=None, target=None):
 machinery.PathFinder.find_spec = classmethod(without)
 """
 SETTINGS = {"hidden": 4, "budget": 4, "tau_percentile": 60}
-DATA = "'synthetic', '--option', 'n_sites=3', '--option', 'n_per_site=10', '--option', 'n_rois=10'"
+DATA = ["synthetic", "--option", "n_sites=3", "--option", "n_per_site=10", "--option", "n_rois=10"]
 
 
 def without_torch(code, folder):
@@ -27,8 +28,19 @@ def without_torch(code, folder):
     return " ".join((done.stdout + done.stderr).split()), done.returncode
 
 
-def command(words, folder):
-    return without_torch(f"sys.argv = ['brainroam', {words}]; from brainroam.__main__ import main; main()", folder)
+def commands(several, folder):
+    """Each of several commands in one process without torch, with its exit code and what it said."""
+    code = f"""
+import json
+from typer.testing import CliRunner
+from brainroam.cli import app
+for words in {several!r}:
+    done = CliRunner().invoke(app, words)
+    print(json.dumps([done.exit_code, " ".join(done.output.split())]))
+"""
+    done = subprocess.run([sys.executable, "-c", BLOCKED + code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -54,24 +66,24 @@ def models(cohort, tmp_path_factory):
 
 
 def test_a_study_of_linear_methods_from_check_to_report(tmp_path):
-    for words in (
-        f"'check', {DATA}",
-        f"'audit', {DATA}, '--methods', 'fc-ridge', '--permutations', '0'",
-        f"'loso', {DATA}, '--methods', 'ensemble,core[epochs=0],confounds', '--tuning', 'fast', '--out', 'runs'",
-        "'report', 'runs', '--out', 'report.html'",
-        "'methods'",
-        f"'fit', {DATA}, '--method', 'ensemble', '--out', 'model'",
-        f"'predict', 'model', {DATA}, '--out', 'predictions.csv'",
-    ):
-        said, code = command(words, tmp_path)
+    typed = [
+        ["check", *DATA],
+        ["audit", *DATA, "--methods", "fc-ridge", "--permutations", "0"],
+        ["loso", *DATA, "--methods", "ensemble,core[epochs=0],confounds", "--tuning", "fast", "--out", "runs"],
+        ["report", "runs", "--out", "report.html"],
+        ["methods"],
+        ["fit", *DATA, "--method", "ensemble", "--out", "model"],
+        ["predict", "model", *DATA, "--out", "predictions.csv"],
+    ]
+    for words, (code, said) in zip(typed, commands(typed, tmp_path), strict=True):
         assert code == 0 or ("audit" in words and code == 1), f"{words}\n{said}"
     assert (tmp_path / "report.html").stat().st_size > 100_000
 
 
-@pytest.mark.parametrize("method", ["core", "gcn", "agmgc-proxy"])
-def test_what_trains_a_network_says_what_to_install(tmp_path, method):
-    said, code = command(f"'fit', {DATA}, '--method', '{method}', '--out', 'model'", tmp_path)
-    assert code == 1 and LINE in said and "Traceback" not in said
+def test_what_trains_a_network_says_what_to_install(tmp_path):
+    typed = [["fit", *DATA, "--method", method, "--out", "model"] for method in ("core", "gcn", "agmgc-proxy")]
+    for code, said in commands(typed, tmp_path):
+        assert code == 1 and LINE in said and "Traceback" not in said
 
 
 def test_a_study_file_is_written_without_core_and_says_so(tmp_path):

@@ -36,7 +36,8 @@ def called(*words):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_two_levels_lead_from_volumes_to_the_report(tree, tmp_path):
+def test_two_levels_lead_from_volumes_to_the_report(tree, tmp_path, monkeypatch):
+    monkeypatch.setattr("brainroam.cli.run._short_audit", lambda *_: "")
     atlas = ["--atlas", tree / "labels.nii.gz", "--names", tree / "names.csv"]
     out = tmp_path / "out"
     early = called(tree, out, "group", *atlas)

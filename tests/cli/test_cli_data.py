@@ -262,7 +262,9 @@ def test_fetch_says_where_it_put_the_data_or_why_not(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_demo_shows_a_check_and_saves_a_cohort_that_check_reads(tmp_path):
+def test_demo_shows_a_check_and_saves_a_cohort_that_check_reads(tmp_path, monkeypatch):
+    quick = ["ensemble", "core[updates=20,budget=10]", "fc-ridge", "confounds"]
+    monkeypatch.setattr("brainroam.cli.data.DEMO_METHODS", quick)
     result = run("demo", "--out", tmp_path / "new" / "demo")
     assert result.exit_code == 0, result.output
     assert "240 people, 6 sites" in result.output and "everybody is male" in result.output

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults import launcher
-from tests.faults.bench import JOBS, Bench, finished
+from tests.faults.bench import JOBS, METHODS, Bench, finished
 from tests.faults.launcher import run, said, start, strike
 
 
@@ -171,8 +171,7 @@ def two_writers(bench: Bench, count: int, seed: int) -> Iterator[Trial]:
 
 def _with_methods(command: list[str], which: slice) -> list[str]:
     i = command.index("--methods") + 1
-    names = ["fc-ridge", "core[budget=3,updates=4]", "majority"][which]
-    return [*command[:i], ",".join(names), *command[i + 1 :]]
+    return [*command[:i], ",".join(METHODS.split(",")[which]), *command[i + 1 :]]
 
 
 def completed(bench: Bench, name: str, place: Path, before: object = None) -> list[str]:

@@ -32,7 +32,8 @@ def test_every_fault_is_survived(tmp_path):
         "--jobs",
         "fit again,loso,convert,scaffold",
     ]
-    done = subprocess.run([*command, "--out", tmp_path / "out.json"], cwd=ROOT, capture_output=True, text=True)
+    command += ["--out", tmp_path / "out.json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
     trials = json.loads((tmp_path / "out.json").read_text())
     found = {trial["fault"] for trial in trials if trial["hit"]}

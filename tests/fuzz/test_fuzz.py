@@ -38,13 +38,15 @@ ROWS = st.lists(st.lists(CELLS, min_size=1, max_size=6), min_size=1, max_size=8)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="bounds the memory of a process as Linux does")
-def test_thousands_of_spoilt_files_are_read_or_refused(tmp_path):
+def test_hundreds_of_spoilt_files_are_read_or_refused(tmp_path):
     """Every reader, models, runs, study files and command lines, in a process with bounded memory and time."""
-    command = [sys.executable, "-m", "tests.fuzz", "--inputs", "30", "--out", tmp_path / "out.json"]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tests.fuzz", "--inputs", "15", "--out", tmp_path / "out.json"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=250
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     outcomes = json.loads((tmp_path / "out.json").read_text())
-    assert len(outcomes) == 16 and all(o["read"] + o["refused"] == 30 for o in outcomes)
+    assert len(outcomes) == 16 and all(o["read"] + o["refused"] == 15 for o in outcomes)
     assert all(o["read"] and o["refused"] for o in outcomes)  # mutations that only ever break or never do test little
 
 

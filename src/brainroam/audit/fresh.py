@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
@@ -120,7 +121,7 @@ def _started(folder: str) -> subprocess.Popen:
 def serve() -> None:
     """Answer one message after another, each in a fork of this process."""
 
-    import brainroam.methods.registry  # noqa: F401
+    from brainroam.methods.registry import late_imports
 
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a method prints is no answer
@@ -133,7 +134,9 @@ def serve() -> None:
             _send(answers, _answer(message))
             return
         with suppress(Exception):  # the fork will say what is wrong
-            pickle.loads(pickle.loads(message)[0])  # imports what the method needs, once for all its runs
+            candidate = pickle.loads(pickle.loads(message)[0])  # imports what the method needs, once for all its runs
+            for module in late_imports([candidate.name]):
+                import_module(module)
         child = os.fork()
         if not child:
             _send(answers, _answer(message))

@@ -14,14 +14,13 @@ from brainroam.cli.options import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded, refuse_existing, working_dir
-from brainroam.utils.optional import installed
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.execution.out_of_core import StoredCohort
     from brainroam.utils.workers import Workers
 
-RUNNER, NETWORK = "brainroam.evaluation.runner", "brainroam.core.training"
+RUNNER = "brainroam.evaluation.runner"
 EDGE_COPIES = 4  # of everybody's edges that a study in memory holds: several kinds, and residuals
 PANEL = "Where to run"
 QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
@@ -183,10 +182,10 @@ def workers_of(
     if engine != "local" or jobs == 1 or not source.exists:
         yield None
         return
+    from brainroam.methods.registry import late_imports
     from brainroam.utils.workers import Workers
 
-    with_network = installed("torch") and any(name.startswith("core") for name in methods)
-    with Workers(jobs, preload=[RUNNER, *([NETWORK] if with_network else [])]) as workers:
+    with Workers(jobs, preload=[RUNNER, *late_imports(methods)]) as workers:
         workers.start()
         import_module(RUNNER)  # here too, while they start
         yield workers

@@ -28,6 +28,16 @@ _BASELINES = (  # in the order of the tables of the paper
 _DEEP = tuple(f"deep.{name}" for name in _BASELINES)  # these import torch, which takes seconds
 
 
+def late_imports(names: Iterable[str]) -> list[str]:
+    """Modules that methods of these names import when they are fitted; a process that will be forked imports them once.
+
+    >>> late_imports(["fc-ridge", "ensemble"])
+    []
+    """
+    trains = installed("torch") and any(name.startswith("core") for name in names)
+    return ["brainroam.core.training"] if trains else []
+
+
 def register(info: MethodInfo) -> MethodInfo:
     """Add a method. One of your own takes the place of an earlier one of that name, which a warning says."""
     if info.name in _METHODS:
