@@ -159,6 +159,7 @@ class SiteStatistics:
     on_disk = False
     _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
     _profiled: tuple[Profiles, dict[str, Moments]] | None = None
+    unit: np.ndarray | None = None  # by which residuals are divided, where features have units of their own
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ class SiteStatistics:
         pairs: np.ndarray | None = None,
         own_units: bool = False,
     ) -> None:
-        self.group, self.unit = group, None
+        self.group = group
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
