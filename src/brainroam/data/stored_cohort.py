@@ -78,6 +78,7 @@ class StoredCohort(Cohort):
     """
 
     on_disk = True
+    _measure = "series"  # a store holds nothing else
     folder: Path
 
     def __init__(

@@ -17,7 +17,7 @@ import pandas as pd
 from brainroam.core.choice import decision_told
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.model import CoreModel
-from brainroam.core.recipe import Recipe, as_recipe
+from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
 from brainroam.core.sign_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import NUMBERS, Method, MethodInfo
@@ -140,13 +140,13 @@ for _name, _settings, _reads, _summary in (
     ("core-no-sg", {"gated": False}, WITH_EDGES, "core without subject-adaptive gates"),
     (
         "core-network",
-        {"recipe": "network"},
+        NETWORK.changes(),
         WITH_EDGES,
         "the paper's network and Pearson edges, oriented, trained by site folds",
     ),
     (
         "core-paper",
-        {"recipe": "paper"},
+        PAPER.changes(),
         WITH_EDGES,
         "the literal reading of the paper: joint, site residuals, no orientation",
     ),
