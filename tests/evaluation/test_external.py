@@ -50,3 +50,9 @@ def test_sites_inside_below_and_above_what_was_foretold_are_told_apart():
     assert "Inside: A; Below, but its interval reaches it: B; Below with its whole interval: C; Above: D" in places
     (alone,) = agreement(sites[:1], {})
     assert "foretells no AUC" in alone
+
+
+def test_a_person_with_several_scans_counts_once():
+    people = table(np.random.default_rng(3), "A", 40, 1.0).assign(subject=[f"p{k}" for k in range(40)])
+    scans = pd.concat([people.assign(person=people["subject"], subject=people["subject"] + run) for run in "abc"])
+    pd.testing.assert_frame_equal(validate(scans), validate(people))

@@ -67,6 +67,7 @@ def fit(
     info = method_info(name)
     if info.in_distribution_only:
         raise UsageError(f"{method} cannot predict at a site it was not trained on, so a saved model of it has no use")
+    info.require_savable()
     fixed |= dict(parse_option(text, "--set") for text in settings or ())
     selected = TunedMethod(info, tuning or source.plan.tuning, **fixed)
     show_excluded(cohort.excluded)
@@ -129,6 +130,7 @@ def predict(
     """
     cohort = load_or_open(source, work_beside(out), memory, require_label=False)
     from brainroam.cli.show import show_excluded
+    from brainroam.data.groups import people_and_scans
     from brainroam.data.prepare import listed_people
     from brainroam.methods.predictions import predictions
     from brainroam.methods.saving import load_method, prepared_as_in_training
@@ -156,7 +158,7 @@ def predict(
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
     unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
-    people = counted(len(table), "person", "people")
+    people = people_and_scans(table)
     typer.echo(f"{people}, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}")
     share = float(table["prevalence"].iloc[0])
     whose = "as among the training people" if prevalence is None else "as stated"

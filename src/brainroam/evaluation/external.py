@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
+from brainroam.data.groups import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.adaptation import balanced_metrics
 from brainroam.evaluation.stats.metrics import auc, calibration
@@ -49,7 +50,8 @@ def validate(predictions: pd.DataFrame) -> pd.DataFrame:
     ----------
     predictions : DataFrame
         ``site``, ``label`` (NaN where unknown), ``probability`` and ``predicted``; without a column ``label`` nothing
-        is known.
+        is known. Where ``person`` says whose scan a row is (``subject``), a person counts once at a site, with the
+        mean probability and the class of most scans.
 
     Returns
     -------
@@ -68,7 +70,7 @@ def validate(predictions: pd.DataFrame) -> pd.DataFrame:
     if "label" not in predictions:
         return pd.DataFrame(columns=list(COLUMNS))
     rows = []
-    for site, people in predictions.dropna(subset="label").groupby("site"):
+    for site, people in people_of(predictions.dropna(subset="label")).groupby("site"):
         label, probability = people["label"].to_numpy(dtype=int), people["probability"].to_numpy()
         n, n_cases = len(label), int(label.sum())
         area = auc(label, probability)
@@ -80,7 +82,9 @@ def validate(predictions: pd.DataFrame) -> pd.DataFrame:
                 "auc": area,
                 "low": np.nan,
                 "high": np.nan,
-                "balanced_acc": balanced_metrics(label, probability, people["predicted"].to_numpy())["balanced_acc"],
+                "balanced_acc": balanced_metrics(label, probability, people["predicted"].to_numpy() >= 0.5)[
+                    "balanced_acc"
+                ],
                 "mean_probability": float(probability.mean()),
                 "share": n_cases / n,
                 "calibration_slope": calibration(label, probability)[0],

@@ -173,6 +173,8 @@ class MethodInfo:
         Parameters that make its own selection follow the tuning ``fast``.
     in_distribution_only : bool
         It cannot predict at a site it was not trained on.
+    keeps_people : bool
+        What it learns holds rows of single training people, so it is never written to a file.
     stochastic : bool
         Another seed gives other scores; a method that is not is run once however many seeds are asked for.
     reads : tuple of str
@@ -195,6 +197,7 @@ class MethodInfo:
     self_selecting: bool = False
     fast: dict[str, Any] = field(default_factory=dict)
     in_distribution_only: bool = False
+    keeps_people: bool = False
     stochastic: bool = True
     reads: tuple[str, ...] = ("series",)
     least_sites: int = 0
@@ -210,6 +213,14 @@ class MethodInfo:
         """Refuse a target that the method does not learn."""
         if target.kind not in self.targets and not (target.kind == CLASSES and TWO in self.targets):
             raise UsageError(f"{self.name} is for {' or '.join(self.targets)}; {target.name} is {_KIND[target.kind]}")
+
+    def require_savable(self) -> None:
+        """Refuse to write a method to a file that would hold data of single people."""
+        if self.keeps_people:
+            raise UsageError(
+                f"{self.name} keeps what it saw of every training person, and a file of it would pass their data on; "
+                "study it with brainroam loso, and save another method"
+            )
 
     def require(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that the method cannot be made with, before anything is computed."""

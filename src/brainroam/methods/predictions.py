@@ -43,7 +43,7 @@ def predictions(
     Returns
     -------
     DataFrame
-        ``subject``, ``site``, ``label`` where somebody's is known, ``protocol`` (how the site's threshold was found),
+        ``subject``, ``person`` where somebody has several scans, ``site``, ``label`` where somebody's is known, ``protocol`` (how the site's threshold was found),
         ``probability``, the ``prevalence`` it holds for, the ``predicted`` class (which does not depend on it), a
         column ``set_80``, ``set_90`` for each level that can be promised (empty where the threshold was moved: the
         promise is for the strict protocol), ``imputed`` covariates and ``flags``.
@@ -62,7 +62,8 @@ def predictions(
         raise UsageError(f"adapt is {STRICT} or {UNLABELLED}, not {adapt!r}; controls are named one by one")
     if adapt == UNLABELLED and len(controls):
         raise UsageError("controls of the new site and adapt=unlabelled are two ways to move a threshold: choose one")
-    people = cohort.table[["subject", "site", *(["label"] if cohort.table["label"].notna().any() else [])]]
+    several, known_label = cohort.n_people < len(cohort), cohort.table["label"].notna().any()
+    people = cohort.table[["subject", *["person"] * several, "site", *["label"] * bool(known_label)]]
     known = people["subject"].isin(list(controls)).to_numpy()
     absent = sorted(set(controls) - {*people["subject"], *cohort.excluded["subject"]})
     if absent:

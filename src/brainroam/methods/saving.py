@@ -74,6 +74,7 @@ def write_method(path: str | Path, method: TunedMethod, header: dict[str, Any]) 
         raise UsageError(
             f"{method.info.name} is not of brainroam, so arrays do not make it again; keep it with skops or joblib"
         )
+    method.info.require_savable()
     known = {} if method.familiarity_ is None else method.familiarity_.state()
     return save_model(path, header, {**method.state(), **known})
 

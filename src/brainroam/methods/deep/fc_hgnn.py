@@ -232,5 +232,6 @@ register(
         grid={"learning_rate": (0.01, 0.003)},
         needs=("covariates",),
         covariate_use="linked",
+        keeps_people=True,
     )
 )
