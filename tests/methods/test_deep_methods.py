@@ -135,7 +135,7 @@ def test_state_makes_the_same_model(name):
 def test_saved_and_read_again(name, tmp_path):
     chosen = TunedMethod(method_info(name), "fast", epochs=1).fit(sites(small(), 0, 1))
     if method_info(name).keeps_people:  # links to training people: a file would hold their embeddings, ages and sexes
-        with pytest.raises(UsageError, match="people|person"):
+        with pytest.raises(UsageError, match="person"):
             save_method(tmp_path / "model", chosen, sites(small(), 0, 1))
         assert not (tmp_path / "model").exists()
         return

@@ -73,7 +73,7 @@ def validate(predictions: pd.DataFrame) -> pd.DataFrame:
     for site, people in people_of(predictions.dropna(subset="label")).groupby("site"):
         label, probability = people["label"].to_numpy(dtype=int), people["probability"].to_numpy()
         n, n_cases = len(label), int(label.sum())
-        area = auc(label, probability)
+        area, called = auc(label, probability), people["predicted"].to_numpy() >= 0.5
         rows.append(
             {
                 "site": site,
@@ -82,9 +82,7 @@ def validate(predictions: pd.DataFrame) -> pd.DataFrame:
                 "auc": area,
                 "low": np.nan,
                 "high": np.nan,
-                "balanced_acc": balanced_metrics(label, probability, people["predicted"].to_numpy() >= 0.5)[
-                    "balanced_acc"
-                ],
+                "balanced_acc": balanced_metrics(label, probability, called)["balanced_acc"],
                 "mean_probability": float(probability.mean()),
                 "share": n_cases / n,
                 "calibration_slope": calibration(label, probability)[0],

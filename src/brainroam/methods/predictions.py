@@ -43,10 +43,11 @@ def predictions(
     Returns
     -------
     DataFrame
-        ``subject``, ``person`` where somebody has several scans, ``site``, ``label`` where somebody's is known, ``protocol`` (how the site's threshold was found),
-        ``probability``, the ``prevalence`` it holds for, the ``predicted`` class (which does not depend on it), a
-        column ``set_80``, ``set_90`` for each level that can be promised (empty where the threshold was moved: the
-        promise is for the strict protocol), ``imputed`` covariates and ``flags``.
+        ``subject``, ``person`` where somebody has several scans, ``site``, ``label`` where somebody's is known,
+        ``protocol`` (how the site's threshold was found), ``probability``, the ``prevalence`` it holds for, the
+        ``predicted`` class (which does not depend on it), a column ``set_80``, ``set_90`` for each level that can be
+        promised (empty where the threshold was moved: the promise is for the strict protocol), ``imputed`` covariates
+        and ``flags``.
 
     Examples
     --------
