@@ -18,6 +18,7 @@ from brainroam.evaluation.runner import Results
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.evaluation.stats.metrics import JUDGED, RULE
+from brainroam.evaluation.stats.numbers import NumberComparison, compare_numbers, two_digits
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 def show_results(results: Results, out: Path, json: bool) -> None:
     """Print what a study found and where it is kept."""
+    if results.target.is_number:
+        _show_numbers(compare_numbers(results.scores, results.target), json, compared=False)
+        if not json:
+            print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}")
+        return
     summary = summarise(results.scores, results.predictions)
     if json:
         study = {name: value for name, value in results.study.items() if name != "participants"}
@@ -88,8 +94,45 @@ def validation_table(sites: "pd.DataFrame") -> Table:
     return table
 
 
-def show_comparison(comparison: Comparison, json: bool) -> None:
+def _show_numbers(comparison: NumberComparison, json: bool, compared: bool = True) -> None:
+    """Print order, level and scale of every method, the verdict on each, and the comparisons."""
+    if json:
+        words = {"sentences": comparison.sentences, "notes": comparison.notes, "family": comparison.families}
+        methods, pairs = comparison.table.to_dict("records"), comparison.paired.to_dict("records")
+        print_json(plain({"target": comparison.target.described(), "methods": methods, "pairs": pairs, **words}))
+        return
+    console, target = Console(highlight=False), comparison.target
+    for protocol, rows in comparison.table.groupby("protocol", sort=True):
+        unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
+        console.print(f"[bold]{target.name} at {count} held-out {unit}s[/bold]", markup=True)
+        table = _table("method", "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2")
+        for row in rows.itertuples():
+            spans = [
+                f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))
+            ]
+            numbers = [f"{row.off:.3g}", two_digits(row.scale), f"{row.mae:.3g}", f"{row.mae_constant:.3g}"]
+            table.add_row(Text(visible(row.method)), two_digits(row.r), *spans, *numbers, two_digits(row.r2))
+        table.caption_justify = "right"
+        table.caption = (
+            f"r: correlation within {unit}s{' of the logarithm' if target.transform else ''}; level, error (mean "
+            f"absolute) and that of a constant in units of {target.name}; scale: slope of truth on prediction; R2 "
+            f"within {unit}s; intervals 95 %"
+        )
+        console.print(table)
+        console.print()
+        console.print(_bullets([f"{row.method}: {row.verdict}" for row in rows.itertuples()], ""))
+    if compared:
+        for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
+            if lines:
+                console.print()
+                console.print(_bullets(lines, style))
+
+
+def show_comparison(comparison: Comparison | NumberComparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
+    if isinstance(comparison, NumberComparison):
+        _show_numbers(comparison, json)
+        return
     if json:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
         words = {"family": comparison.families, "sentences": comparison.sentences, "notes": comparison.notes}

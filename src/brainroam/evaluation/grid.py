@@ -53,6 +53,8 @@ def make_tasks(
     if tuning not in TUNINGS:
         raise unknown("tuning", tuning, TUNINGS)
     chosen = _configured(methods, protocol, parameters)
+    for info, _ in chosen:
+        info.require_target(cohort.target)
     _require_covariates(cohort, chosen, held_out)
     of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
     versions = {info.name: code_version(info) for info, _ in chosen}

@@ -17,6 +17,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of
 from brainroam.data.study_file import STANDARD_TUNING
+from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
@@ -24,10 +25,12 @@ from brainroam.evaluation.run_records import RunSpec, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, Fold, folds
-from brainroam.evaluation.stats.compare import Comparison, compare_methods
+from brainroam.evaluation.stats.compare import compare_methods
 from brainroam.evaluation.stats.confounding import confounding
 from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
-from brainroam.evaluation.tables import PREDICTIONS, SCORES, frame, metrics_by_site, prediction_rows, score_rows
+from brainroam.evaluation.stats.numbers import compare_numbers
+from brainroam.evaluation.stats.numbers import site_metrics as number_metrics
+from brainroam.evaluation.tables import columns_of, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.adapter import Judged
@@ -69,6 +72,8 @@ class Results:
 
     def _repr_html_(self) -> str:
         """For notebooks: the mean AUC of every method."""
+        if self.target.is_number:
+            return compare_numbers(self.scores, self.target)._repr_html_()
         rows = [
             {"method": method, "protocol": protocol, **over_sites(sites)}
             for (protocol, method), sites in average_seeds(self.scores).groupby(["protocol", "method"])
@@ -77,6 +82,11 @@ class Results:
         table = pd.DataFrame(rows, columns=columns).sort_values("auc", ascending=False)
         runs = f"{len(self.scores)} runs of {len(table)} methods"
         return html_summary(runs, table, ["brainroam.compare(results) adds intervals and tests."])
+
+    @property
+    def target(self) -> Target:
+        """What was predicted."""
+        return Target.of_description(self.study.get("target"))
 
     @property
     def participants(self) -> pd.DataFrame:
@@ -159,7 +169,7 @@ def evaluate(
     if budget is not None:
         warnings.warn("evaluate(budget=...) is now evaluate(tuning=...)", DeprecationWarning, stacklevel=2)
         tuning = budget
-    cohort.labels  # noqa: B018  who has none is named before anything is computed
+    cohort.targets  # noqa: B018  who has none is named before anything is computed
     held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)
     tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
@@ -197,7 +207,7 @@ def compare(
     partial: bool = False,
     all_pairs: bool = False,
     data: Cohort | None = None,
-) -> Comparison:
+) -> Any:
     """Compare the methods of a folder of runs, of several folders, of files of predictions, or of results.
 
     Parameters
@@ -210,8 +220,14 @@ def compare(
         Accept studies of which some runs are not finished.
     data : Cohort, optional
         The people of a file of predictions, where no folder of runs stands beside it.
+
+    Returns
+    -------
+    Comparison, or NumberComparison where a number is predicted
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
+    if results.target.is_number:
+        return compare_numbers(results.scores, results.target, reference, all_pairs)
     found = compare_methods(results.scores, results.predictions, reference, all_pairs)
     gone = results.study.get("not_shared", 0)
     notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
@@ -266,6 +282,8 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
+    if cohort.target.is_number:
+        return _number_outcome(model, training, held_out, score, task, start)
     probability, threshold = model.calibration_(score), model.calibration_.threshold
     explanation = kept_explanation(model.model_, training, held_out.without_labels())
     site = held_out.table["site"].to_numpy(dtype=str)
@@ -309,6 +327,61 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     )
 
 
+def _number_outcome(
+    model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray, task: Task, start: float
+) -> dict[str, Any]:
+    """As `execute`, of a number: predictions in its units, with intervals, and the metrics of `numbers`."""
+    target, spec, site = training.target, task.spec, held_out.table["site"].to_numpy(dtype=str)
+    ends = {level: [target.inverse(end) for end in model.interval(score, level)] for level in model.sets_.limits}
+    columns = {"score": score, "predicted": model.predicted(score)}
+    for level in (0.8, 0.9):
+        low, high = ends.get(level, (np.full(len(score), np.nan),) * 2)
+        columns |= {f"low_{100 * level:g}": low, f"high_{100 * level:g}": high}
+    scans = held_out.table.assign(**columns)
+    constant = float(target.inverse(np.array([training.targets.mean()]))[0])
+
+    def metrics(who: np.ndarray | slice) -> dict[str, float | int]:
+        people = people_of(scans[who], ())
+        label = people["label"].to_numpy(dtype=float)
+        inside = {
+            f"covered_{name}": float(np.mean((people[f"low_{name}"] <= label) & (label <= people[f"high_{name}"])))
+            for name in ("80", "90")
+            if people[f"low_{name}"].notna().all()
+        }
+        return number_metrics(label, people["predicted"].to_numpy(dtype=float), constant, target, inside)
+
+    several = spec.protocol == "halves"
+    known = [name for name in ("person", "institution") if name in scans]
+    explanation = kept_explanation(model.model_, training, held_out.without_labels())
+    return plain(
+        {
+            "status": "done",
+            "target": target.described(),
+            "predictions": {
+                "subject": held_out.table["subject"].tolist(),
+                **{name: scans[name].fillna("").astype(str).tolist() for name in known},
+                **({"site": site} if several else {}),
+                "label": held_out.table["label"].to_numpy(dtype=float),
+                **columns,
+            },
+            "metrics": {name: metrics(site == name) for name in np.unique(site)} if several else metrics(slice(None)),
+            "constant": constant,
+            "next_site": {
+                "calibration": asdict(model.calibration_),
+                "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
+                "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
+                "n_sites": model.sets_.n_sites,
+            },
+            "configuration": model.configuration_,
+            "notes": [*filter(None, [task.fold.note]), *model.notes_],
+            **({"explanation": explanation} if explanation else {}),
+            "seconds": round(time.perf_counter() - start, 3),
+            "date": date.today().isoformat(),
+            "versions": {"python": python_version(), **versions(PACKAGES)},
+        }
+    )
+
+
 @contextmanager
 def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
     """The folder asked for, or one that is gone afterwards."""
@@ -330,6 +403,9 @@ def _held_out(cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_spli
 def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
+    if "target" in outcome:
+        found = [here["r"] for here in metrics_by_site(spec, outcome).values() if here["r"] is not None]
+        return f"{spec}: {f'r {np.mean(found):.2f}' if found else 'too few people'}, {outcome['seconds']:.1f} s"
     aucs = [found["auc"] for found in metrics_by_site(spec, outcome).values() if found["auc"] is not None]
     words = f"AUC {np.mean(aucs):.3f}" if aucs else "one class only"
     return f"{spec}: {words}, {outcome['seconds']:.1f} s"
@@ -349,8 +425,8 @@ def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Re
     if mixed := mixed_versions(spec for spec, _ in done):
         warnings.warn(mixed, stacklevel=3)
     return Results(
-        frame(SCORES, (row for run in done for row in score_rows(*run))),
-        frame(PREDICTIONS, (row for run in done for row in prediction_rows(*run))),
+        frame(columns_of(folder.study)[0], (row for run in done for row in score_rows(*run))),
+        frame(columns_of(folder.study)[1], (row for run in done for row in prediction_rows(*run))),
         {**folder.study, "commands": folder.commands, "missing": missing, "failed": failed},
         tuple(done),
         folder.path,

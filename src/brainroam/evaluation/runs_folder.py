@@ -26,6 +26,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort, to_columns
 from brainroam.data.groups import people_of
 from brainroam.data.prepare import kind_of
+from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.code_version import package_of
 from brainroam.evaluation.run_records import (
@@ -40,7 +41,7 @@ from brainroam.evaluation.run_records import (
     write_checksummed,
     write_run,
 )
-from brainroam.evaluation.tables import PREDICTIONS, SCORES, prediction_rows, require_types, score_rows
+from brainroam.evaluation.tables import columns_of, prediction_rows, require_types, score_rows
 from brainroam.utils.crate import command_line, write_crate
 from brainroam.utils.csv_text import csv_lines
 from brainroam.utils.files import write_text
@@ -198,7 +199,7 @@ class RunsFolder:
         """Write ``scores.csv`` and ``predictions.csv`` of all finished runs, in the order of their keys."""
         self._n_written = len(self.runs)
         lines = [self._lines[key] for key in sorted(self._lines)]
-        for column, (name, header) in enumerate(zip(TABLES, (SCORES, PREDICTIONS), strict=True)):
+        for column, (name, header) in enumerate(zip(TABLES, columns_of(self.study), strict=True)):
             write_text(self.path / name, csv_lines([header]) + "".join(of_run[column] for of_run in lines))
 
     @classmethod
@@ -269,8 +270,9 @@ class RunsFolder:
         self._lines.pop(spec.key, None)
         if outcome["status"] == "done":
             scores, predictions = score_rows(spec, outcome), prediction_rows(spec, outcome)
-            require_types(SCORES, scores)
-            require_types(PREDICTIONS, predictions)
+            of_scores, of_predictions = columns_of(self.study)
+            require_types(of_scores, scores)
+            require_types(of_predictions, predictions)
             self._lines[spec.key] = csv_lines(scores), csv_lines(predictions)
         elif not isinstance(outcome["error"], str):
             raise TypeError("a run that failed says why")
@@ -339,6 +341,7 @@ def describe_cohort(cohort: Cohort) -> dict[str, Any]:
         "synthetic": cohort.truth is not None,
         "covariates": _describe_covariates(cohort),
         "prepared": list(cohort.prepared),
+        **({} if cohort.target == TWO_CLASSES else {"target": cohort.target.described()}),
     }
 
 

@@ -19,22 +19,42 @@ from typing import Any
 
 import pandas as pd
 
+from brainroam.data.target import Target
 from brainroam.evaluation.run_records import RunSpec
+from brainroam.evaluation.stats import numbers
 from brainroam.evaluation.stats.metrics import METRICS
 
 KEY = ("method", "protocol", "site", "fold", "seed")
 MEASURED = ("n", "n_cases", *METRICS)
 SCORES = (*KEY, *MEASURED, "threshold", "prevalence", "tuning", "configuration")
 PREDICTIONS = (*KEY, "subject", "person", "institution", "label", "score", "probability", "predicted")
+#: The same for a number: its metrics, the prediction in its own units, and the ends of intervals where promised.
+NUMBER_SCORES = (*KEY, "n", *numbers.METRICS, "tuning", "configuration")
+NUMBER_PREDICTIONS = (
+    *PREDICTIONS[: PREDICTIONS.index("label") + 2],
+    *("predicted", "low_80", "high_80", "low_90", "high_90"),
+)
 TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configuration", *PREDICTIONS[5:8]), str)
+
+
+def columns_of(study: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of both tables of a study, by what it predicts."""
+    number = Target.of_description(study.get("target")).is_number
+    return (NUMBER_SCORES, NUMBER_PREDICTIONS) if number else (SCORES, PREDICTIONS)
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``scores.csv``, by site."""
     chosen = json.dumps(result["configuration"], sort_keys=True)
+    key = spec.name, spec.protocol
+    if "target" in result:
+        return [
+            (*key, site, spec.fold, spec.seed, *(found[name] for name in NUMBER_SCORES[5:-2]), spec.tuning, chosen)
+            for site, found in sorted(metrics_by_site(spec, result).items())
+        ]
     measured = (result["threshold"], result["prevalence"], spec.tuning, chosen)
     return [
-        (spec.name, spec.protocol, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *measured)
+        (*key, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *measured)
         for site, found in sorted(metrics_by_site(spec, result).items())
     ]
 
@@ -43,6 +63,12 @@ def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``predictions.csv``, by site and subject."""
     people = result["predictions"]
     n = len(people["subject"])
+    if "target" in result:
+        known = {"person": people["subject"], "institution": [""] * n, **people}
+        columns = [known[name] for name in NUMBER_PREDICTIONS[len(KEY) :]]
+        sites = people.get("site", [spec.fold] * n)
+        key = spec.name, spec.protocol
+        return sorted((*key, site, spec.fold, spec.seed, *row) for site, *row in zip(sites, *columns, strict=True))
     predicted = [int(score >= result["threshold"]) for score in people["score"]]
     known = {"person": people["subject"], "institution": [""] * n, "predicted": predicted, **people}
     sites = people.get("site", [spec.fold] * n)

@@ -1,0 +1,322 @@
+"""How well a number is predicted at sites never seen: order, level and scale, and against a constant.
+
+Three things may travel, or not. At each held-out site, with truth t and prediction p on the scale the target is learned
+on (the logarithm where that is its transform), and both in the target's own units where it says so,
+
+    order   r       correlation of p with t among the people of the site
+    level   level   mean p - mean t, in units
+    scale   scale   slope of t on p: 1 is right, less means too extreme
+    error   mae     mean |p - t|, in units, beside that of a constant: the mean of the training people
+            r2      1 - sum (t - p)^2 / sum (t - mean t)^2        within the site: its own mean is known to nobody
+            r2_constant                                           the same with the mean of the training people
+
+The within-site figures come first: where sites differ in age, a model that only tells sites apart has a high
+correlation over all and none within.
+
+The mean order, its interval and what to expect at the next site are those of `verdict.next_site` on Fisher's z, of
+variance 1 / (n - 3), turned back by tanh; the level has the same model in units. Other means over sites have the weight
+min(n, 40), after `metrics.RULE`: 20 of either class. Methods are compared by their differences of z at the same sites
+(`paired.left_out_t`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.numbers import LEAST, correlations
+from brainroam.data.target import Target
+from brainroam.errors import UsageError, unknown
+from brainroam.evaluation.splits import TITLES, UNITS
+from brainroam.evaluation.stats.families import families
+from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
+from brainroam.evaluation.stats.paired import holm, left_out_t
+from brainroam.evaluation.stats.verdict import next_site
+from brainroam.utils.html import html_summary
+
+METRICS = (
+    "r",
+    "level",
+    "scale",
+    "mae",
+    "mae_constant",
+    "r2",
+    "r2_constant",
+    "sd",
+    "error_sd",
+    "covered_80",
+    "covered_90",
+)
+RULE = f"mean over sites, each weighted by its people, {2 * FULL} at most"
+SMALL = 0.25  # of the spread within sites: a level error below this is called small
+EDGE = 0.9999  # correlations are held this far from 1 before Fisher's z is taken
+
+
+def site_metrics(
+    truth: np.ndarray, predicted: np.ndarray, constant: float, target: Target, covered: dict[str, float] | None = None
+) -> dict[str, float | int]:
+    """Every metric of one held-out site.
+
+    Parameters
+    ----------
+    truth, predicted : ndarray of shape (N,)
+        In the target's own units.
+    constant : float
+        What a constant would say: the mean of the training people, in units.
+    target : Target
+    covered : dict, optional
+        Shares of people inside their intervals, ``covered_80`` and ``covered_90``.
+
+    Examples
+    --------
+    >>> found = site_metrics(np.array([1.0, 2, 3, 4]), np.array([2.0, 3, 4, 5]), 2.0, Target("x", "number", ()))
+    >>> found["r"], found["level"], found["scale"], found["mae"], round(found["r2"], 2)
+    (1.0, 1.0, 1.0, 1.0, 0.2)
+    """
+    t, p, c = target.forward(truth), target.forward(predicted), float(target.forward(np.array([constant]))[0])
+    about, spread = float(np.square(t - t.mean()).sum()), float(np.square(p - p.mean()).sum())
+    squared = float(np.square(t - p).sum())
+    order = len(t) >= LEAST and about > 0
+    return {
+        "n": len(t),
+        "r": float(correlations(t, p)) if order else np.nan,
+        "level": float(predicted.mean() - truth.mean()),
+        "scale": float((p - p.mean()) @ t / spread) if spread > 1e-12 * max(1.0, float(p @ p)) else np.nan,
+        "mae": float(np.abs(predicted - truth).mean()),
+        "mae_constant": float(np.abs(constant - truth).mean()),
+        "r2": 1 - squared / about if about > 0 else np.nan,
+        "r2_constant": 1 - squared / max(float(np.square(t - c).sum()), 1e-300),
+        "sd": float(np.std(truth)),
+        "error_sd": float(np.std(predicted - truth)),
+        **{name: (covered or {}).get(name, np.nan) for name in ("covered_80", "covered_90")},
+    }
+
+
+@dataclass(frozen=True)
+class NumberVerdict:
+    """What held-out sites say of one method: order with its interval and next site, level, scale, and a constant.
+
+    ``off`` is by how much the level of the next site is to be expected off, sqrt(mean^2 + tau^2) of the level errors.
+    """
+
+    n_sites: int
+    r: float
+    low: float
+    high: float
+    next_low: float
+    next_high: float
+    tau: float
+    level: float
+    off: float
+    scale: float
+    mae: float
+    mae_constant: float
+    r2: float
+    r2_constant: float
+    better: int
+    spread: float
+    reason: str = ""
+
+    def sentence(self, target: Target) -> str:
+        """One plain verdict on order, level and against a constant.
+
+        >>> NumberVerdict(20, .48, .4, .55, .2, .7, .1, 0, 4.0, 1, 3.0, 5.0, .1, .3, 14, 6.0).sentence(
+        ...     Target("age", "number", ()))
+        'Order travels (r .48, next site .20 to .70); level does not: expect to be off by 4 (age); better than a \
+constant in 14 of 20 sites.'
+        """
+        r = two_digits(self.r)
+        if np.isnan(self.next_low):
+            order = f"Order: r {r} within sites; {self.reason}"
+        elif self.next_low > 0:
+            order = f"Order travels (r {r}, next site {two_digits(self.next_low)} to {two_digits(self.next_high)})"
+        elif self.low > 0:
+            order = (
+                f"Order travels on average (r {r}, {two_digits(self.low)} to {two_digits(self.high)}) but not to every "
+                f"site (next {two_digits(self.next_low)} to {two_digits(self.next_high)})"
+            )
+        else:
+            span = f"{two_digits(self.low)} to {two_digits(self.high)}"
+            order = f"Order cannot be told from none (r {r}, {span})"
+        small = self.off <= SMALL * self.spread
+        level = "level travels" if small else "level does not"
+        size = f"{self.off:.2g} ({target.name})"
+        level += f": expect to be off by {size}"
+        at = f"in {self.better} of {self.n_sites} sites"
+        against = (
+            f"better than a constant {at}" if self.better > self.n_sites / 2 else f"no better than a constant ({at})"
+        )
+        return f"{order}; {level}; {against}."
+
+
+def two_digits(value: float) -> str:
+    """A correlation as it is written: .48, -.05.
+
+    >>> two_digits(0.482), two_digits(-0.05)
+    ('.48', '-.05')
+    """
+    return "-" if np.isnan(value) else f"{value:.2f}".replace("0.", ".", 1)
+
+
+def weights_of(n: np.ndarray) -> np.ndarray:
+    """The weight of each site in a mean."""
+    return np.minimum(n, 2 * FULL).astype(float)
+
+
+def verdict(sites: pd.DataFrame) -> NumberVerdict:
+    """Judge one method by its metrics at held-out sites, one row each, seeds averaged."""
+    n, r = sites["n"].to_numpy(dtype=float), sites["r"].to_numpy(dtype=float)
+    z = np.arctanh(np.clip(r, -EDGE, EDGE))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.where(n > 3, 1 / (n - 3), np.nan)
+    found = next_site(z, variance)
+    level = sites["level"].to_numpy(dtype=float)
+    errors = np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1)
+    levels = next_site(level, np.maximum(errors, 1e-12 * max(float(np.square(level).max(initial=0)), 1e-12)))
+    weight = weights_of(n)
+    tau = 0.0 if np.isnan(levels.tau) else levels.tau
+    constant = sites["mae_constant"].to_numpy(dtype=float)
+    one_value = bool(np.all(r[np.isfinite(r)] == 0))
+    nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
+    ends = [np.nan] * 4 if one_value else np.tanh([found.low, found.high, found.next_low, found.next_high]).tolist()
+    return NumberVerdict(
+        found.n_sites,
+        float(np.tanh(found.mean)),
+        *ends,
+        found.tau,
+        levels.mean,
+        float(np.sqrt(np.nan_to_num(levels.mean) ** 2 + tau**2)),
+        float(sites["scale"].median()),
+        mean_over_sites(sites["mae"].to_numpy(), weight),
+        mean_over_sites(constant, weight),
+        mean_over_sites(sites["r2"].to_numpy(), weight),
+        mean_over_sites(sites["r2_constant"].to_numpy(), weight),
+        int((sites["mae"].to_numpy() < constant).sum()),
+        mean_over_sites(sites["sd"].to_numpy(), weight),
+        nothing or found.reason,
+    )
+
+
+def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
+    """One row per protocol, method and site: each metric averaged over the seeds."""
+    columns = [name for name in ("n", *METRICS) if name in scores]
+    return scores.groupby(["protocol", "method", "site"], sort=True)[columns].mean().reset_index()
+
+
+@dataclass(frozen=True)
+class NumberComparison:
+    """The result of `compare_numbers`.
+
+    Attributes
+    ----------
+    target : Target
+    table : DataFrame
+        Per protocol and method, best order first: the fields of `NumberVerdict`, and ``verdict``, its sentence.
+    paired : DataFrame
+        Per pair: mean ``difference`` of Fisher's z with ``low``, ``high``, ``p``, ``p_holm``, ``n_sites``, ``won``,
+        ``lost``.
+    sentences, notes, families : list of str
+    """
+
+    target: Target
+    table: pd.DataFrame
+    paired: pd.DataFrame
+    sentences: list[str]
+    notes: list[str]
+    families: list[str]
+
+    def __str__(self) -> str:
+        shown = self.table[
+            ["protocol", "method", "n_sites", "r", "next_low", "next_high", "off", "mae", "mae_constant"]
+        ]
+        return "\n".join([shown.round(3).to_string(index=False), *self.sentences, *self.notes])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table and the sentences."""
+        shown = self.table[["method", "n_sites", "r", "low", "high", "next_low", "next_high", "off", "mae"]]
+        return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, [*self.sentences, *self.notes])
+
+
+def compare_numbers(
+    scores: pd.DataFrame, target: Target, reference: str | None = None, all_pairs: bool = False
+) -> NumberComparison:
+    """Compare methods that predict a number, from their metrics at the same held-out sites.
+
+    Examples
+    --------
+    >>> rows = [("good", "loso", f"S{k}", 0, 40, .5 + .02 * k) for k in range(6)]
+    >>> rows += [("poor", "loso", f"S{k}", 0, 40, .1 + .03 * (k % 2)) for k in range(6)]
+    >>> scores = pd.DataFrame(rows, columns=["method", "protocol", "site", "seed", "n", "r"])
+    >>> scores = scores.assign(level=0.1, sd=1.0, error_sd=1.0, scale=1.0, mae=1.0, mae_constant=1.2)
+    >>> scores = scores.assign(r2=0.1, r2_constant=0.2)
+    >>> print(compare_numbers(scores, Target("x", "number", ())).sentences[0])
+    good orders people better than poor (r .55 against .11 over 6 sites; won 6 of 6; p < 0.001)
+    """
+    sites = average_seeds(scores)
+    methods = sorted(sites["method"].unique())
+    if reference is not None and reference not in methods:
+        raise unknown("method", reference, methods)
+    if reference is not None and all_pairs:
+        raise UsageError("a reference and all pairs exclude each other; leave one of them out")
+    rows = []
+    for (protocol, method), here in sites.groupby(["protocol", "method"]):
+        found = verdict(here)
+        rows.append({"protocol": protocol, "method": method, **vars(found), "verdict": found.sentence(target)})
+    order = {"ascending": [True, False], "kind": "stable", "ignore_index": True}
+    table = pd.DataFrame(rows).sort_values(["protocol", "r"], **order)
+    paired, told = [], []
+    for protocol in sorted(sites["protocol"].unique()):
+        names = table.loc[table["protocol"] == protocol, "method"].tolist()
+        for family in families(names, reference, all_pairs):
+            paired.append(_pairs(sites[sites["protocol"] == protocol], family.pairs).assign(protocol=protocol))
+            told.append(family.text(TITLES[str(protocol)]))
+    pairs = pd.concat(paired, ignore_index=True) if paired else pd.DataFrame()
+    notes = [f"r, differences and errors: within held-out sites; mae: {RULE}"]
+    sentences = [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
+    return NumberComparison(target, table, pairs, sentences, notes, told)
+
+
+def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """Differences of Fisher's z of these pairs at the sites that both have, corrected together."""
+    wide, n = sites.pivot(index="site", columns="method", values="r"), sites.groupby("site")["n"].first()
+    rows = []
+    for method, against in pairs:
+        known = wide[[method, against]].dropna()
+        z = np.arctanh(known.clip(-EDGE, EDGE))
+        gap = (z[method] - z[against]).to_numpy()
+        tested = left_out_t(gap, weights_of(n[known.index].to_numpy()))
+        rows.append(
+            {
+                "method": method,
+                "against": against,
+                "r": float(np.tanh(z[method].mean())) if len(z) else np.nan,
+                "r_against": float(np.tanh(z[against].mean())) if len(z) else np.nan,
+                "difference": tested.mean,
+                "low": tested.low,
+                "high": tested.high,
+                "p": tested.p,
+                "n_sites": len(gap),
+                "won": int((gap > 0).sum()),
+                "lost": int((gap < 0).sum()),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))
+
+
+def _sentence(row, unit: str) -> str:
+    """Say one comparison in words: the method that is ahead comes first."""
+    if np.isnan(row.p):
+        return f"{row.method} and {row.against} share too few {unit}s to be compared"
+    ahead, behind, won, r, other = row.method, row.against, row.won, row.r, row.r_against
+    if row.difference < 0:
+        ahead, behind, won, r, other = row.against, row.method, row.lost, row.r_against, row.r
+    p = "p < 0.001" if row.p < 0.001 else f"p = {row.p:.2g}"
+    p += f", {row.p_holm:.2g} after Holm" if row.p_holm > row.p else ""
+    facts = (
+        f"(r {two_digits(r)} against {two_digits(other)} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
+    )
+    if row.p_holm < 0.05:
+        return f"{ahead} orders people better than {behind} {facts}"
+    return f"{ahead} and {behind} cannot be told apart {facts}"

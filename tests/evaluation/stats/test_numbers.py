@@ -1,0 +1,80 @@
+"""A number at held-out sites: order, level and scale apart, and a study of it from runs to comparison."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.evaluation.number_coverage_study import number_coverage
+
+import brainroam
+from brainroam.core.connectivity import edges
+from brainroam.data.target import Target
+from brainroam.data.target_column import with_target
+from brainroam.errors import UsageError
+from brainroam.evaluation.stats.numbers import site_metrics, verdict
+
+AGE = Target("age", "number", (), "log")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    made = brainroam.make_cohort(n_sites=5, n_per_site=20, n_rois=10, seed=1)
+    x = edges(made.series)
+    number = 50 + 20 * (x[:, :8] - x[:, :8].mean(axis=0)).sum(axis=1) + np.random.default_rng(0).normal(0, 3, len(x))
+    cohort = with_target(made.with_columns(pd.DataFrame({"score": number})), "score")
+    return brainroam.evaluate(cohort, ["fc-ridge", "majority"], out=tmp_path_factory.mktemp("n") / "runs")
+
+
+def test_order_level_and_scale_are_told_apart():
+    truth = np.array([10.0, 20, 30, 40])
+    shifted = site_metrics(truth, truth + 5, 25.0, Target("x", "number", ()))
+    assert (shifted["r"], shifted["level"], shifted["scale"]) == pytest.approx((1, 5, 1))
+    wide = site_metrics(truth, 2 * truth - 25, 25.0, Target("x", "number", ()))
+    assert (wide["r"], wide["level"], wide["scale"]) == pytest.approx((1, 0, 0.5))
+    assert wide["mae_constant"] == 10
+    constant = site_metrics(truth, np.full(4, 25.0), 25.0, Target("x", "number", ()))
+    assert constant["r"] == 0 and np.isnan(constant["scale"]) and constant["r2"] == 0
+
+
+def test_a_logarithm_orders_on_its_own_scale_and_errs_in_years():
+    truth = np.array([8.0, 16, 32, 64])
+    found = site_metrics(truth, 2 * truth, 20.0, AGE)
+    assert found["r"] == pytest.approx(1) and found["scale"] == pytest.approx(1)
+    assert found["mae"] == pytest.approx(truth.mean())
+
+
+def test_the_verdict_says_what_travels(results):
+    found = brainroam.compare(results)
+    row = found.table.set_index("method").loc["fc-ridge"]
+    assert row["verdict"].startswith("Order travels")
+    assert 0 < row["next_low"] < row["low"] < row["r"] < row["high"] < row["next_high"]
+    assert "same for everybody" in found.table.set_index("method").loc["majority", "verdict"]
+    assert found.paired["p"].notna().all()
+
+
+def test_runs_of_a_number_are_read_back_and_resumed(results):
+    again = brainroam.evaluation.runner.load_runs(results.path)
+    assert again.target == results.target
+    pd.testing.assert_frame_equal(again.scores, results.scores)
+    inside = results.predictions.query("method == 'fc-ridge'")
+    assert np.mean(inside["label"].between(inside["low_80"], inside["high_80"])) > 0.6
+    site = inside[inside["site"] == "S01"]
+    r = results.scores.query("method == 'fc-ridge' and site == 'S01'")["r"].item()
+    assert r == pytest.approx(np.corrcoef(site["label"], site["predicted"])[0, 1])
+
+
+def test_a_method_for_two_classes_is_refused_before_anything_is_computed():
+    cohort = with_target(brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8), "mean_fd:number")
+    with pytest.raises(UsageError, match="fc-svm"):
+        brainroam.evaluate(cohort, ["fc-svm"])
+
+
+def test_too_few_sites_give_no_interval():
+    sites = pd.DataFrame({"n": 30.0, "r": [0.3, 0.4, 0.5], "level": 0.0, "error_sd": 1.0, "sd": 2.0, "scale": 1.0})
+    found = verdict(sites.assign(mae=1.0, mae_constant=2.0, r2=0.1, r2_constant=0.2))
+    assert np.isnan(found.next_low) and "fewer" in found.reason
+
+
+@pytest.mark.parametrize(("n_sites", "equal"), [(4, True), (12, False)])
+def test_intervals_of_the_order_cover(n_sites, equal):
+    mean, following = number_coverage(n_sites, equal, n_studies=150)
+    assert mean > 0.9 and following > 0.9
