@@ -180,21 +180,25 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
     one_value = bool(np.all(r[np.isfinite(r)] == 0))
     nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
     ends = [np.nan] * 4 if one_value else np.tanh([found.low, found.high, found.next_low, found.next_high]).tolist()
+    low, high, next_low, next_high = ends
     return NumberVerdict(
-        found.n_sites,
-        float(np.tanh(found.mean)),
-        *ends,
-        found.tau,
-        levels.mean,
-        float(np.sqrt(np.nan_to_num(levels.mean) ** 2 + tau**2)),
-        float(sites["scale"].median()),
-        mean_over_sites(sites["mae"].to_numpy(), weight),
-        mean_over_sites(constant, weight),
-        mean_over_sites(sites["r2"].to_numpy(), weight),
-        mean_over_sites(sites["r2_constant"].to_numpy(), weight),
-        int((sites["mae"].to_numpy() < constant).sum()),
-        mean_over_sites(sites["sd"].to_numpy(), weight),
-        nothing or found.reason,
+        n_sites=found.n_sites,
+        r=float(np.tanh(found.mean)),
+        low=low,
+        high=high,
+        next_low=next_low,
+        next_high=next_high,
+        tau=found.tau,
+        level=levels.mean,
+        off=float(np.sqrt(np.nan_to_num(levels.mean) ** 2 + tau**2)),
+        scale=float(sites["scale"].median()),
+        mae=mean_over_sites(sites["mae"].to_numpy(), weight),
+        mae_constant=mean_over_sites(constant, weight),
+        r2=mean_over_sites(sites["r2"].to_numpy(), weight),
+        r2_constant=mean_over_sites(sites["r2_constant"].to_numpy(), weight),
+        better=int((sites["mae"].to_numpy() < constant).sum()),
+        spread=mean_over_sites(sites["sd"].to_numpy(), weight),
+        reason=nothing or found.reason,
     )
 
 
