@@ -32,7 +32,7 @@ def visit(browser):
     """Open a report as a reader does, and note everything that it should not do."""
     contexts = []
 
-    def open_report(path, width=1280, scheme="light"):
+    def open_report(path, width=1280, scheme="light", unfolded=True):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page, troubles, requests, dialogs = context.new_page(), [], [], []
@@ -41,6 +41,8 @@ def visit(browser):
         page.on("request", lambda request: requests.append(request.url))
         page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
         page.goto(path.as_uri())
+        if unfolded:
+            page.evaluate("for (const fold of document.querySelectorAll('details.fold')) fold.open = true")
         return Opened(page, troubles, requests, dialogs)
 
     yield open_report
@@ -111,7 +113,7 @@ def test_a_table_downloads_as_csv(visit, hostile_report):
         page.get_by_role("button", name="Download CSV: The sites").click()
     assert caught.value.suggested_filename == "sites.csv"
     rows = list(csv.reader(io.StringIO(caught.value.path().read_text(encoding="utf-8-sig"))))
-    assert rows[0][:3] == ["Site", "People", "Cases"] and len(rows) == 5
+    assert rows[0][:3] == ["Site", "People", "With the condition"] and len(rows) == 5
     names = {row[0] for row in rows[1:]}
     assert {HOSTILE[0], HOSTILE[1]} <= names
     assert any(name.startswith("'=1+1") for name in names)  # no formula for a spreadsheet to run
@@ -130,6 +132,22 @@ def test_dark_follows_the_system_until_the_button_is_pressed(visit, full_report)
     assert background(light) == background(dark)
     dark.emulate_media(media="print", color_scheme="dark")
     assert background(dark) == "rgb(255, 255, 255)"
+
+
+def test_sections_are_folded_until_a_link_title_or_print_opens_them(visit, full_report):
+    page = visit(full_report, unfolded=False).page
+    assert page.evaluate("document.documentElement.scrollHeight") < 7 * 900
+    roc, audit = page.locator("#figure-roc"), page.locator("#audit > details")
+    assert not roc.is_visible()
+    page.locator("nav a[href='#sites']").click()
+    assert roc.is_visible() and audit.get_attribute("open") is None
+    audit.locator("summary").first.click()
+    assert audit.get_attribute("open") is not None
+    assert page.locator("#answers h2").all_inner_texts() == [
+        "Did it work?", "Can I believe it?", "For whom?", "What next?"
+    ]  # fmt: skip
+    page.get_by_role("button", name="Open all").click()
+    assert page.locator("details.fold:not([open])").count() == 0
 
 
 def test_the_keyboard_reaches_the_report_first(visit, full_report):
@@ -151,4 +169,4 @@ def test_methods_text_can_be_copied(visit, full_report):
     page = visit(full_report).page
     button = page.locator("[data-copy]")
     button.click()
-    sync_api.expect(button).to_have_text(re.compile("^(Copied|TunedMethod: press Ctrl.C)$"))
+    sync_api.expect(button).to_have_text(re.compile("^(Copied|Selected: press Ctrl.C)$"))

@@ -226,7 +226,7 @@ def test_a_site_whose_codes_were_swapped_is_doubted(tmp_path):
     cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
     runs = pretend(tmp_path / "runs", cohort, ["fc-ridge"], shift=2.0, swapped=["S04"])
     page = brainroam.report(runs, tmp_path / "report.html").read_text()
-    assert "Scores are reversed at S04" in page and "cases and controls are swapped there" in page
+    assert "Scores are reversed at S04" in page and "people with the condition and controls are swapped there" in page
     fair = pretend(tmp_path / "fair", cohort, ["fc-ridge"], shift=2.0)
     assert "Scores are reversed" not in brainroam.report(fair, tmp_path / "fair.html").read_text()
 
@@ -326,5 +326,5 @@ def test_sites_with_one_class_have_no_figures_rather_than_wrong_ones(tmp_path):
     apart = cohort.with_columns(pd.DataFrame({"site": half + cohort.table["label"].map({0: " controls", 1: " cases"})}))
     runs = pretend(tmp_path / "runs", apart, ["core", "fc-ridge"])
     page = parse(brainroam.report(runs, tmp_path / "r.html"))
-    assert "No site has both cases and controls" in text_of(page, "verdict")
+    assert "No site has both people with the condition and controls" in text_of(page, "verdict")
     assert not re.search(r"\bnan\b", page.find("body").text_content())

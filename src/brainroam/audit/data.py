@@ -59,10 +59,8 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     before, after = (float(np.mean(np.concatenate(found[when]))) for when in ("before", "after"))
     chance = float(np.mean([np.mean(site == name) for name in site]))
     limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5
-    text = (
-        f"the site of a person never seen is told from edges in {before:.0%} of cases, and in {after:.0%} after frozen "
-    )
-    text += f"deconfounding; guessing by size gives {chance:.0%}. "
+    text = f"the site of a person never seen is told from edges for {before:.0%} of people, and for {after:.0%} after "
+    text += f"frozen deconfounding; guessing by size gives {chance:.0%}. "
     if after > limit:
         text += "A model can tell sites apart: that helps it wherever the share of cases differs between known sites, "
         text += "and misleads it at the next"

@@ -191,11 +191,16 @@ def explain(
     method, header = load_method(model, cohort)
     cohort = prepared_as_in_training(header, cohort)
     if subject is not None:
-        typer.echo(write_person(method, header, cohort, subject, out))
+        typer.echo(f"wrote the page of {subject}: {write_person(method, header, cohort, subject, out)}")
         return
     explanation = Explanation.of_model(method.model_, cohort, top)
     for path in write_explanation(explanation, out):
-        typer.echo(path)
+        typer.echo(f"wrote {path}")
+    if explanation.atlas.coords is None:
+        typer.echo(
+            f"no picture of a brain: {cohort.atlas.name} has no coordinates; give a table of name, x, y, z (--atlas), "
+            "which brainroam atlas makes of a label image"
+        )
     if explanation.kind == "scaffold" and not len(explanation.site_contrasts):
         typer.echo("contrasts by site are not kept in a model: they identify its training people; see a study's report")
     if len(explanation.pathways):

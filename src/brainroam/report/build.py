@@ -70,6 +70,17 @@ CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
 )
 
 
+#: The four questions of a reader in a hurry, and the sections whose gist answers them.
+ANSWERS = (
+    ("Did it work?", ("figures",)),
+    ("Can I believe it?", ("audit", "check", "confounding")),
+    ("For whom?", ("sites", "groups", "abstaining")),
+    ("What next?", ("next-site", "adaptation", "plan")),
+)
+#: What is open when the page is; everything else is a line until it is asked for.
+OPEN = ("figures",)
+
+
 @dataclass(frozen=True)
 class Chapter:
     """A question of the reader and the sections that answer it."""
@@ -130,6 +141,8 @@ def report(
         title=name or content.name,
         subtitle=_subtitle(content),
         first=first,
+        answers=_answers(sections),
+        open=OPEN,
         chapters=[
             replace(c, sections=shown) for c in chapters if (shown := tuple(s for s in c.sections if s.html.strip()))
         ],
@@ -140,6 +153,13 @@ def report(
     if figures is not None:
         write_figures(sections, figures)
     return write_text(out, html)
+
+
+def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
+    """Each question with the sections that answer it in a sentence; none where no section does."""
+    by_id = {section.id: section for section in sections if section.gist and section.html.strip()}
+    found = [(question, [by_id[id] for id in ids if id in by_id]) for question, ids in ANSWERS]
+    return [(question, said) for question, said in found if said]
 
 
 def _subtitle(data: ReportData) -> str:

@@ -62,19 +62,19 @@ TITLES = {
     "unlike-site": "Regions are probably in another order",
     "exchanged-sides": "Left and right are probably exchanged",
     "shifted-site": "Files and rows of the table probably belong to different people",
-    "label-by-spectrum": "Cases and controls were probably filtered differently",
+    "label-by-spectrum": "People with the condition and controls were probably filtered differently",
     "label-by-empty": "More volumes without signal in one class",
     "step": "Sessions were probably joined without demeaning",
     "far-values": "Numbers that are no signal",
     "transient": "First volumes before the magnetisation is in balance",
     "covariate-of-condition": "A covariate measures the condition itself",
-    "label-by-n_timepoints": "Scan length differs between cases and controls",
-    "label-by-mean_fd": "Motion differs between cases and controls",
-    "label-by-age": "Age differs between cases and controls",
-    "label-by-sex": "Sex differs between cases and controls",
-    "label-by-site": "The share of cases differs between sites",
+    "label-by-n_timepoints": "Scan length differs between people with the condition and controls",
+    "label-by-mean_fd": "Motion differs between people with the condition and controls",
+    "label-by-age": "Age differs between people with the condition and controls",
+    "label-by-sex": "Sex differs between people with the condition and controls",
+    "label-by-site": "The share with the condition differs between sites",
     "similar-ids": "Two people have nearly the same id",
-    "one-class-site": "Only cases or only controls",
+    "one-class-site": "Only people with the condition or only controls",
     "small-site": "Very few people",
     "short-series": "Very short scans",
     "unlabelled": "People without a label",
@@ -183,7 +183,7 @@ def _from_runs(data: ReportData) -> Iterator[Concern]:
         worst = below.iloc[-1]
         text = (
             f"AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])}) where the mean is {data.summary.mean:.2f}: "
-            "look whether the codes of cases and controls are swapped there"
+            "look whether the codes of people with the condition and controls are swapped there"
         )
         yield Concern("reversed", f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
     if data.references and data.summary.mean < data.references[PLAIN] + SAME:
@@ -204,7 +204,8 @@ def _motion(data: ReportData) -> Iterator[Concern]:
     people = data.participants
     if len(people) and not (people["mean_fd"] > 0).any():
         text = (
-            "motion changes connectivity and often differs between cases and controls, so nobody can say whether the "
+            "motion changes connectivity and often differs between people with the condition and controls, so "
+            "nobody can say whether the "
             "scores follow it: add a column mean_fd (mean framewise displacement in mm)"
         )
         yield Concern("motion-unknown", "Head motion is not known for anybody", text, "confounding")

@@ -5,9 +5,11 @@ MEANING = {
     "age_mean": "Mean age in years, with the standard deviation between people.",
     "age_min": "Youngest and oldest person.",
     "age_sex_alone": "AUC of age and sex alone: a logistic model of the other sites that never sees the brain.",
-    "auc": "Probability that a randomly chosen case scores higher than a randomly chosen control of the same site: "
+    "auc": "Probability that a randomly chosen person with the condition scores higher than a randomly chosen "
+    "control of the same site: "
     "0.5 is guessing, 1 is perfect.",
-    "concordance": "AUC over all pairs of a case and a control of the same site, each pair counting once: large sites "
+    "concordance": "AUC over all pairs of a person with the condition and a control of the same site, each pair "
+    "counting once: large sites "
     "count for more than in the mean over sites.",
     "auc_low": "95 % interval of the mean over sites.",
     "auc_without_all": "AUC after log motion, age and sex are taken out of the score, within site and class.",
@@ -15,11 +17,13 @@ MEANING = {
     "auc_without_motion": "AUC after log motion (mean framewise displacement) is taken out of the score, within site "
     "and class.",
     "balanced_acc": "Mean of sensitivity and specificity, at the threshold learned on the training sites: 0.5 is "
-    "guessing, whatever the share of cases.",
-    "brier_constant": "Brier score of giving everybody the share of cases as probability: a model should lie below it.",
-    "brier": "Mean squared difference between predicted probability and what was the case: 0 is perfect, 0.25 is "
+    "guessing, whatever the share with the condition.",
+    "brier_constant": "Brier score of giving everybody the share with the condition as probability: a model "
+    "should lie below it.",
+    "brier": "Mean squared difference between predicted probability and what was true: 0 is perfect, 0.25 is "
     "saying 50 % to everybody.",
-    "calibration_intercept": "0 is perfect; below 0 too many cases are predicted, above 0 too few.",
+    "calibration_intercept": "0 is perfect; below 0 too many people are predicted to have the condition, above 0 "
+    "too few.",
     "calibration_slope": "1 is perfect; below 1 the probabilities are too extreme, above 1 too timid.",
     "d_com": "Consensus contrast: the median over training sites of the difference in connectivity between people with "
     "and without the condition. Positive: stronger with the condition.",

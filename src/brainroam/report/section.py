@@ -52,6 +52,8 @@ class Section:
         The static figures it shows, for ``--figures``.
     missing : tuple of Missing
         What it could show if it had been run; listed at the end of the page.
+    gist : str
+        Its answer in a sentence, shown while it is folded and among the four answers at the top.
     """
 
     id: str
@@ -59,3 +61,4 @@ class Section:
     html: Markup
     drawings: tuple[Drawing, ...] = ()
     missing: tuple[Missing, ...] = ()
+    gist: str = ""

@@ -11,7 +11,7 @@ from brainroam.data.atlas.lobes import Parts
 from brainroam.methods.explanation_tables import Explanation
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.gates import GateDisplay
-from brainroam.report.displays.scaffold import SHOWN, ScaffoldDisplay
+from brainroam.report.displays.scaffold import SHOWN, ScaffoldDisplay, region_words
 from brainroam.report.figures import BLUE, GREY, RULE, VERMILION, canvas
 from brainroam.report.section import Drawing
 
@@ -110,7 +110,9 @@ def sites_drawing(explanation: Explanation, top: int = 12) -> Drawing | None:
     chosen = pd.concat([positive, negative[::-1]])
     chosen = chosen[chosen["edge"].isin(found["edge"])]
     wide = found.pivot(index="edge", columns="site", values="d_site").reindex(chosen["edge"])
-    names = [f"{a} - {b}" for a, b in zip(chosen["region_1"], chosen["region_2"], strict=True)]
+    names = [
+        f"{region_words(a)} - {region_words(b)}" for a, b in zip(chosen["region_1"], chosen["region_2"], strict=True)
+    ]
     caption = (
         f"What each site itself shows on the {len(chosen)} strongest pathways (vermilion: stronger in people with the "
         "condition). A row of one colour is a pathway the sites agree on. Grey: not measured there."

@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
 from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.predictions import predictions
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.glass import glass_brain
-from brainroam.report.figures import inline
+from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline
 from brainroam.report.page import render
 from brainroam.report.section import Drawing
 from brainroam.report.tables import Column, fixed, table
@@ -25,6 +26,14 @@ MEANINGS = {
     "contribution": "Contributions are in units of the score before calibration.",
     "mask": "Weights are those of the method's own attention or mask; they have no direction.",
 }
+#: What a prediction set says, in words.
+SETS = {
+    "case": "the condition",
+    "control": "no condition",
+    "either": "it does not decide",
+    "neither": "unlike both the people with the condition and the controls of training",
+}
+FEWEST = 5  # people to have a place among
 READ, SHOWN = 200, 10  # pathways looked at, and shown in each direction
 
 
@@ -40,6 +49,9 @@ def write_person(method: TunedMethod, header: dict[str, Any], cohort: Cohort, su
     drawing = _drawing(lists)
     missing = method.missing_covariates(alone)
     site = str(alone.table["site"].iloc[0])
+    told = predictions(method, alone, method.familiarity_).iloc[0]
+    everybody = np.asarray(method.probability(cohort), dtype=float)
+    place = _place(everybody, subjects.index(subject), cohort) if len(cohort) >= FEWEST else None
     page = render(
         "person.html",
         subject=subject,
@@ -52,9 +64,39 @@ def write_person(method: TunedMethod, header: dict[str, Any], cohort: Cohort, su
         figure=inline(drawing) if drawing else None,
         tables=[_table(name, title, part) for name, title, part in lists if len(part)],
         meaning=MEANINGS["contribution" if "contribution" in rows else "mask"],
+        place=inline(place) if place else None,
+        sets=[(name.removeprefix("set_"), SETS[told[name]]) for name in told.index if name.startswith("set_")],
+        flags=[flag for flag in str(told["flags"]).split("; ") if flag],
         imputed=missing.columns[missing.to_numpy(dtype=bool)[0]].tolist() if len(missing.columns) else [],
     )
     return write_text(folder / f"person-{safe_name(subject)}.html", page + "\n")
+
+
+def _place(probability: np.ndarray, person: int, cohort: Cohort) -> Drawing:
+    """Where this person stands among everybody in the data."""
+    below = int((np.delete(probability, person) < probability[person]).sum())
+    label = cohort.table["label"].to_numpy(dtype=float)
+    caption = (
+        f"The probability of this person (line) among the {len(probability)} people in these data: higher than that of "
+        f"{below} of the {len(probability) - 1} others. Vermilion: known to have the condition, blue: controls, grey: "
+        "not known."
+    )
+    return Drawing("place", caption, lambda: _strip(probability, person, label))
+
+
+def _strip(probability: np.ndarray, person: int, label: np.ndarray) -> Figure:
+    figure, axes = canvas(6.4, 1.7)
+    groups = [(label == 1, VERMILION, 2), (label == 0, BLUE, 1), (~np.isfinite(label), GREY, 0)]
+    shown = [(chosen, colour, y) for chosen, colour, y in groups if chosen.any()]
+    for chosen, colour, y in shown:
+        axes.scatter(probability[chosen], np.full(int(chosen.sum()), y), s=16, color=colour, alpha=0.5, linewidth=0)
+    axes.axvline(probability[person], color=INK, linewidth=2)
+    names = {2: "with the condition", 1: "controls", 0: "not known"}
+    axes.set_yticks([y for *_, y in shown], [names[y] for *_, y in shown])
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.6, 2.6), xlabel="Probability of the condition")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    return figure
 
 
 def safe_name(subject: str) -> str:

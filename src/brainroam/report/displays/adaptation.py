@@ -13,10 +13,12 @@ from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import axes_for
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION
 
+NARROWEST = 5.0  # points to either side: smaller changes should look small
+
 
 @dataclass
 class AdaptationDisplay:
-    """Balanced accuracy with and without a few people of the held-out site, by protocol.
+    """What a few people of the held-out site change in balanced accuracy, with 95 % intervals, by protocol.
 
     Parameters
     ----------
@@ -49,25 +51,27 @@ class AdaptationDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
-        return 5.6, 0.42 * len(self.protocols) + 0.9
+        return 6.2, 0.42 * len(self.protocols) + 0.9
 
     def plot(self, ax: Axes | None = None) -> "AdaptationDisplay":
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
-        rows, at = self.protocols, -np.arange(len(self.protocols), dtype=float)
-        strict, moved = 100 * rows["strict_balanced_acc"], 100 * rows["balanced_acc"]
-        ax.hlines(at, strict, moved, color=GREY, linewidth=1.4)
-        ax.scatter(strict, at, s=34, facecolor="none", edgecolor=INK, zorder=3)
-        ax.scatter(moved, at, s=34, color=[VERMILION if gain > 0 else BLUE for gain in rows["gain"]], zorder=4)
+        rows = self.protocols[self.protocols["adaptation"] != STRICT]
+        at = -np.arange(len(rows), dtype=float)
+        gain, low, high = (100 * rows[name].to_numpy(dtype=float) for name in ("gain", "gain_low", "gain_high"))
+        ax.axvline(0, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        ax.hlines(at, low, high, color=INK, linewidth=1.4)
+        ax.scatter(gain, at, s=34, color=[VERMILION if value > 0 else BLUE for value in gain], zorder=4)
+        reach = max(NARROWEST, 1.1 * np.nanmax(np.abs([gain, low, high])))
+        ax.set_xlim(-reach, reach)
         names = [f"{taken(row.adaptation)} ({row.n_sites} sites)" for row in rows.itertuples()]
         ax.set_yticks(at, names, fontsize=8.5)
         for y, row in zip(at, rows.itertuples(), strict=True):
-            ends = "" if np.isnan(row.gain_low) else f" ({100 * row.gain_low:+.1f} to {100 * row.gain_high:+.1f})"
-            text = "" if row.adaptation == "strict" else f"{100 * row.gain:+.1f}{ends}"
+            text = f"{100 * row.strict_balanced_acc:.1f} \N{RIGHTWARDS ARROW} {100 * row.balanced_acc:.1f}"
             ax.text(1.015, float(y), text, transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(at.min() - 0.6, 0.6)
-        ax.set_xlabel(f"Balanced accuracy of {self.method}, %")
+        ax.set_xlabel(f"Change in the balanced accuracy of {self.method}, points")
         return self
 
 

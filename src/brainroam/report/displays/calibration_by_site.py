@@ -85,7 +85,7 @@ class CalibrationBySiteDisplay:
         tenths = self.tenths
         ax.vlines(tenths["probability"], tenths["low"], tenths["high"], color=INK, linewidth=1.2)
         ax.scatter(tenths["probability"], tenths["share"], s=24, color=INK, zorder=3, label="tenths of everybody")
-        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="Predicted probability", ylabel="Observed share of cases")
+        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="Predicted probability", ylabel="Observed share with the condition")
         ax.set_aspect("equal")
         ax.legend(loc="upper left", frameon=False, fontsize=8.5)
         return self

@@ -1,5 +1,6 @@
 """Which pathways: on a circle of regions, for any atlas, or in a glass brain where coordinates are known."""
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,22 @@ from brainroam.report.figures import BLUE, INK, PALETTE, RULE, VERMILION, shorte
 
 KINDS = ("chord", "glass")
 SHOWN = 20  # pathways of each sign
+
+
+SIDES = {"l": "left", "r": "right", "lh": "left", "rh": "right", "left": "left", "right": "right"}
+NO_WORDS = {"7networks", "17networks", "ctx", "roi"}
+
+
+def region_words(label: str) -> str:
+    """The name of a region as people say it: the side first, without what only tools need.
+
+    >>> region_words("7Networks_LH_Default_PFC_3"), region_words("Precentral_R"), region_words("L_V1_ROI")
+    ('left Default PFC 3', 'right Precentral', 'left V1')
+    """
+    words = [word for word in re.split(r"[_\s.-]+", label) if word and word.lower() not in NO_WORDS]
+    side = [SIDES[word.lower()] for word in words if word.lower() in SIDES]
+    others = [word for word in words if word.lower() not in SIDES]
+    return " ".join([*side[:1], *others]) if others else label
 
 
 @dataclass
@@ -120,7 +137,7 @@ class ScaffoldDisplay:
             degrees = np.degrees(a) % 360
             left = 90 < degrees < 270
             side = {"rotation": degrees - 180, "ha": "right"} if left else {"rotation": degrees, "ha": "left"}
-            name = shortened(self.atlas.labels[k], 22)
+            name = shortened(region_words(self.atlas.labels[k]), 24)
             ax.text(1.05 * x, 1.05 * y, name, fontsize=7.5, va="center", rotation_mode="anchor", **side)
         ax.set(xlim=(-1.65, 1.65), ylim=(-1.65, 1.65), aspect="equal")
         ax.set_axis_off()

@@ -21,8 +21,8 @@ def abstaining_section(data: ReportData) -> Section:
     levels = over_sites(found)
     shares = [
         Column("covered", "Held", fixed(2)),
-        Column("covered_cases", "of cases", fixed(2)),
-        Column("covered_controls", "of controls", fixed(2)),
+        Column("covered_cases", "Held, with the condition", fixed(2)),
+        Column("covered_controls", "Held, controls", fixed(2)),
         Column("decided", "One class named", fixed(2)),
         Column("right", "Right of these", fixed(2)),
     ]
@@ -39,7 +39,7 @@ def abstaining_section(data: ReportData) -> Section:
         ),
         unit=data.unit,
     )  # fmt: skip
-    return Section("abstaining", TITLE, html)
+    return Section("abstaining", TITLE, html, gist=_sentence(levels.iloc[0], data.unit))
 
 
 def _sentence(row: pd.Series, unit: str) -> str:

@@ -26,9 +26,8 @@ def adaptation_section(data: ReportData) -> Section:
         return Section("adaptation", TITLE, Markup(""))
     drawn = drawing(
         "adaptation",
-        f"Balanced accuracy of {data.method} at held-out {data.unit}s, by what is taken from the new {data.unit}. "
-        "Circle: nothing is taken; dot: with what the row names, for the same people. Right: the difference in points, "
-        "with its 95 % interval.",
+        f"How the balanced accuracy of {data.method} at held-out {data.unit}s changes by what is taken from the new "
+        f"{data.unit}, with 95 % intervals; dashed: no change. Right: without and with it, %, for the same people.",
         display,
     )
     columns = [
@@ -38,8 +37,8 @@ def adaptation_section(data: ReportData) -> Section:
         Column("strict_balanced_acc", "Balanced accuracy without", fixed(3)),
         Column("balanced_acc", "Balanced accuracy with", fixed(3)),
         Column("gain_low", "95 % interval of the difference", interval("gain_low", "gain_high", 3), of_row=True),
-        Column("strict_calibration_in_the_large", "Level off without", fixed(3)),
-        Column("calibration_in_the_large", "Level off with", fixed(3)),
+        Column("strict_calibration_in_the_large", "Probabilities too high or low by, without", fixed(3)),
+        Column("calibration_in_the_large", "Probabilities too high or low by, with", fixed(3)),
     ]
     html = render(
         "adaptation.html",
@@ -48,7 +47,7 @@ def adaptation_section(data: ReportData) -> Section:
         table=table(rows, columns, "adaptation", f"{data.method} without and with people of the new {data.unit}"),
         unit=data.unit,
     )
-    return Section("adaptation", TITLE, html, (drawn,))
+    return Section("adaptation", TITLE, html, (drawn,), gist=_sentence(rows))
 
 
 def _sentence(rows: pd.DataFrame) -> str:

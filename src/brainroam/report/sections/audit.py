@@ -16,21 +16,24 @@ RESULTS = {True: "passed", None: "to note", False: "failed"}
 def audit_section(data: ReportData) -> Section:
     """Checks of ``brainroam audit``, of foreign methods before they ran, and of files of predictions."""
     audit = data.audit
-    html = Markup()
+    html, gist = Markup(), ""
     if data.method_audits:
         html += render("method_audits.html", audits=data.method_audits)
     if data.file_checks:
         checks = [asdict(check) for check in data.file_checks]
         html += render("file_checks.html", checks=_checks(checks, "file-checks"), **_counts(checks))
     if audit is not None:
+        counts = _counts(audit["checks"])
+        failed = f"; failed: {', '.join(counts['failed'])}" if counts["failed"] else ", and none failed"
+        gist = f"{counts['n_passed']} of {counts['n_checks']} checks for leaks and shortcuts passed{failed}."
         html += render(
             "audit.html",
             checks=_checks(audit["checks"], "audit"),
             command=audit.get("command"),
-            **_counts(audit["checks"]),
+            **counts,
             other_data=audit.get("manifest_hash") != data.study["manifest_hash"],
         )
-    return Section("audit", "Audit: leaks and shortcuts", html)
+    return Section("audit", "Audit: leaks and shortcuts", html, gist=gist)
 
 
 def _counts(checks: list[dict]) -> dict:

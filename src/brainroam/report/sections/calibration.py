@@ -25,7 +25,8 @@ def calibration_section(data: ReportData) -> Section:
     drawings = [
         drawing(
             "calibration",
-            f"Calibration of {data.method}. Dots: observed share of cases in tenths of the predicted probability, with "
+            f"Calibration of {data.method}. Dots: observed share with the condition in tenths of the predicted "
+            f"probability, with "
             f"95 % Wilson intervals; thin lines: logistic recalibration at each held-out {data.unit}; dashed: perfect.",
             CalibrationBySiteDisplay.from_results(data),
         )
@@ -34,7 +35,8 @@ def calibration_section(data: ReportData) -> Section:
         drawings.append(
             drawing(
                 "decision",
-                f"Decision curve of {data.method} (Vickers and Elkin 2006) at the share of cases of this study, "
+                f"Decision curve of {data.method} (Vickers and Elkin 2006) at the share with the condition of "
+                f"this study, "
                 f"{people['label'].mean():.0%}. Where the model lies above both other lines, acting on it gains "
                 "something. In a case-control study that share is far higher than in a clinic or in screening.",
                 DecisionCurveDisplay.from_results(data),
@@ -64,7 +66,7 @@ def calibration_section(data: ReportData) -> Section:
 
 
 def _shares(prevalence: pd.Series) -> str:
-    """The shares of cases that the probabilities of all folds hold for."""
+    """The shares with the condition that the probabilities of all folds hold for."""
     low, high = f"{prevalence.min():.0%}", f"{prevalence.max():.0%}"
     return low if low == high else f"{low} to {high}"
 
@@ -78,11 +80,11 @@ def _elsewhere(people: pd.DataFrame, method: str) -> Markup:
     )
     rows = pd.DataFrame([at_prevalence(label, probability, predicted, held, share) for share in PREVALENCES])
     columns = [
-        Column("prevalence", "Share of cases", "{:.0%}".format),
+        Column("prevalence", "Share with the condition", "{:.0%}".format),
         Column("mean_probability", "Mean predicted", fixed(3)),
         Column("brier", "Brier score", fixed(3)),
-        Column("brier_constant", "of the share itself", fixed(3)),
-        Column("ppv", "Predicted cases who are", fixed(2)),
-        Column("npv", "Others who are not", fixed(2)),
+        Column("brier_constant", "Brier score of the share itself", fixed(3)),
+        Column("ppv", "Have it, of those predicted to", fixed(2)),
+        Column("npv", "Do not, of the others", fixed(2)),
     ]
-    return table(rows, columns, "prevalence", f"{method} where other shares of people are cases")
+    return table(rows, columns, "prevalence", f"{method} where other shares of people have the condition")

@@ -25,10 +25,11 @@ def confounding_section(data: ReportData) -> Section:
         return missing("confounding", title, f"What motion, age {known} have to do with it", _again(data))
     drawings = list(_drawings(data))
     methods = confounding_means(data.confounding)
+    sentence = _sentence(data, methods)
     mine = data.confounding[data.confounding["method"] == data.method]
     html = render(
         "confounding.html",
-        sentence=_sentence(data, methods),
+        sentence=sentence,
         figures=[inline(made) for made in drawings],
         methods=table(
             methods,
@@ -44,7 +45,7 @@ def confounding_section(data: ReportData) -> Section:
         ),
         unit=data.unit,
     )
-    return Section("confounding", title, html, tuple(drawings))
+    return Section("confounding", title, html, tuple(drawings), gist=sentence)
 
 
 def _again(data: ReportData) -> str:

@@ -8,7 +8,7 @@ from brainroam.report.section import Missing, Section
 CONTROL_MEANING = {
     "majority": "The same score for everybody: what an empty method gets",
     "confounds": "Age, sex and motion only: what can be had without looking at the brain",
-    "site-only": "The share of cases at each site: what knowing the site alone gives",
+    "site-only": "The share with the condition at each site: what knowing the site alone gives",
 }
 
 

@@ -48,7 +48,10 @@ def plain_sentences(data: ReportData):
     """The verdict for somebody who does not know what an AUC is."""
     summary, n = data.summary, int(data.headline["n_sites"])
     if n == 0:
-        yield f"No {data.unit} has both cases and controls, so nothing can be said about {data.method}."
+        yield (
+            f"No {data.unit} has both people with the condition and controls, so nothing can be said about "
+            f"{data.method}."
+        )
         return
     where = {
         "loso": "Shown one person with the condition and one without, both from a site it has never seen",

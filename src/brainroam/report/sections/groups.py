@@ -23,6 +23,7 @@ def groups_section(data: ReportData) -> Section:
     if data.protocol == "cv" or data.groups.empty or data.groups["auc"].isna().all():
         return Section("groups", "For whom", Markup(""))
     tests = group_tests(data.groups_by_site)
+    sentence = _sentence(tests, data)
     drawn = drawing(
         "groups",
         f"AUC of {data.method} by sex and by thirds of age and motion of the whole cohort, with 95 % intervals; small "
@@ -32,7 +33,7 @@ def groups_section(data: ReportData) -> Section:
     )
     html = render(
         "groups.html",
-        sentence=_sentence(tests, data) + _without(data.groups),
+        sentence=sentence + _without(data.groups),
         figure=inline(drawn),
         groups=table(data.groups, _columns(), "groups", f"{data.method} by sex, age and motion"),
         tests=table(tests, _test_columns(), "group-tests", f"{data.method}: the last group minus the first"),
@@ -44,7 +45,7 @@ def groups_section(data: ReportData) -> Section:
         ),
         unit=data.unit,
     )  # fmt: skip
-    return Section("groups", "For whom", html, (drawn,))
+    return Section("groups", "For whom", html, (drawn,), gist=sentence)
 
 
 def _sentence(tests: pd.DataFrame, data: ReportData) -> str:
@@ -77,7 +78,7 @@ def _size(row: Any) -> str:
 
 
 def _counts() -> list[Column]:
-    return [Column("n", "People"), Column("n_cases", "Cases")]
+    return [Column("n", "People"), Column("n_cases", "With the condition")]
 
 
 def _measures() -> list[Column]:

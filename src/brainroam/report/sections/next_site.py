@@ -48,4 +48,10 @@ def next_site_section(data: ReportData) -> Section:
         method=data.method,
         ranges=table(rows, columns, "ranges", f"What the {len(sites)} sites of this study are like: is yours?"),
     )
-    return Section("next-site", f"The next {data.unit}", html)
+    low, high = data.summary.next_low, data.summary.next_high
+    gist = (
+        f"The true AUC of {data.method} at {data.next_place} is expected between {low:.2f} and {high:.2f}, if it "
+        f"is one "
+        f"like these {len(data.site_aucs)}."
+    )
+    return Section("next-site", f"The next {data.unit}", html, gist=gist)

@@ -47,9 +47,9 @@ def _site_table(sites: pd.DataFrame):
     columns = [
         Column("site", "Site"),
         Column("n", "People"),
-        Column("n_cases", "Cases"),
+        Column("n_cases", "With the condition"),
         Column("n_controls", "Controls"),
-        Column("share", "Share of cases", fixed(2)),
+        Column("share", "Share with the condition", fixed(2)),
     ]
     if (frame["n_scans"] > frame["n"]).any():
         columns.insert(2, Column("n_scans", "Scans"))

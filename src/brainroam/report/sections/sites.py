@@ -34,7 +34,7 @@ def sites_section(data: ReportData) -> Section:
     columns = [
         Column("site", data.unit.capitalize()),
         Column("n", "People"),
-        Column("n_cases", "Cases"),
+        Column("n_cases", "With the condition"),
         Column("auc", "AUC", fixed(2)),
         Column("low", "95 % interval", interval("low", "high"), of_row=True),
         Column("balanced_acc", "Balanced accuracy", fixed(2)),
@@ -51,7 +51,9 @@ def sites_section(data: ReportData) -> Section:
         one_class=data.gathered.one_class,
         every=_every(data),
     )
-    return Section("sites", "Site by site" if data.protocol != "cv" else "Fold by fold", html, (roc, scores))
+    return Section(
+        "sites", "Site by site" if data.protocol != "cv" else "Fold by fold", html, (roc, scores), gist=_spread(data)
+    )
 
 
 def _spread(data: ReportData) -> str:
@@ -66,7 +68,9 @@ def _spread(data: ReportData) -> str:
         text = f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). "
     if len(large) < len(sites):
         few = sites.loc[~sites["site"].isin(large["site"]), "site"]
-        text += f"Fewer than {JUDGED} cases or controls, so neither best nor worst: {listed(few, 20)}. "
+        text += (
+            f"Fewer than {JUDGED} people with the condition or controls, so neither best nor worst: {listed(few, 20)}. "
+        )
     text += (
         f"At {len(unsure)} of {len(sites)} {data.unit}s the interval includes guessing (0.5): {listed(unsure, 20)}."
         if len(unsure)

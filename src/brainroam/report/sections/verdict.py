@@ -19,7 +19,7 @@ def verdict_section(data: ReportData) -> Section:
         facts=list(_facts(data, data.headline)),
         chosen=_chosen(data),
     )
-    return Section("figures", "In figures", html)
+    return Section("figures", "In figures", html, gist=verdict_sentence(data))
 
 
 def verdict_sentence(data: ReportData) -> str:
@@ -33,7 +33,9 @@ def verdict_sentence(data: ReportData) -> str:
     }[data.protocol]
     n = int(row["n_sites"])
     if n == 0:
-        return f"No {data.unit} has both cases and controls, so no AUC of {data.method} can be given."
+        return (
+            f"No {data.unit} has both people with the condition and controls, so no AUC of {data.method} can be given."
+        )
     text = f"{where}, {data.method} has a mean AUC of {row['auc']:.2f}"
     measured = f"over {n} held-out {data.unit}{'s' * (n != 1)}"
     if row["n_institutions"] < n:

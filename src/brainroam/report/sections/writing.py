@@ -117,7 +117,11 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     )
     yield "12f", "None: calibration is learned on the training sites and not updated on the held-out one."
     yield "12g", "Scores, calibrated probabilities and thresholds come from the training sites alone."
-    yield "13", f"{facts.cases} cases and {controls} controls; balanced accuracy and AUC do not depend on the balance."
+    yield (
+        "13",
+        f"{facts.cases} people with the condition and {controls} controls; balanced accuracy and AUC do not "
+        f"depend on the balance.",
+    )
     by_group = " and by sex, age and motion" if len(data.groups) else "; not by sex or age group"
     yield "14", f"Performance is given per {unit}{by_group}."
     yield "15", "A score, a calibrated probability, and a class at the threshold learned on the training sites."

@@ -93,6 +93,27 @@
     }
   }, { rootMargin: "0px 0px -80% 0px" });
   for (const section of document.querySelectorAll("main .layout section, #add")) seen.observe(section);
+  // Sections are folded until they are asked for: by their title, by a link to them or into them, or all at once.
+  const folds = [...document.querySelectorAll("details.fold")];
+  function reveal(hash) {
+    const target = hash.length > 1 && document.getElementById(decodeURIComponent(hash.slice(1)));
+    if (!target) return;
+    const inside = target.closest("details.fold") ?? target.querySelector(":scope > details.fold");
+    if (inside && !inside.open) { inside.open = true; target.scrollIntoView(); }
+  }
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href^='#']");
+    if (link) reveal(link.hash);
+  });
+  addEventListener("hashchange", () => reveal(location.hash));
+  reveal(location.hash);
+  const unfold = document.getElementById("unfold");
+  unfold.hidden = false;
+  unfold.addEventListener("click", () => {
+    const open = folds.some((fold) => !fold.open);
+    for (const fold of folds) fold.open = open;
+    unfold.textContent = open ? "Fold all" : "Open all";
+  });
   // A printed page shows what is folded, but for tables of many pages.
   addEventListener("beforeprint", () => {
     for (const fold of document.querySelectorAll("main details:not(.long)")) fold.open = true;
