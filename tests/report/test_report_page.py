@@ -22,7 +22,7 @@ from brainroam.evaluation.tables import read_table
 
 QUESTIONS = ["work", "fail", "confounds", "mine", "trust", "write", "add"]  # these runs keep no pathways
 IDS = ["verdict", "figures", "comparison", "sites", "confounding", "groups", "controls", "next-site", "calibration",
-       "check", "people", "ablation", "sensitivity", "provenance", "methods", "checklist", "model-card"]  # fmt: skip
+       "check", "people", "ablation", "sensitivity", "provenance", "methods", "checklist", "probast", "model-card"]  # fmt: skip
 
 
 def parse(path):
@@ -43,7 +43,7 @@ def rows_of(page, name):
 
 def test_every_section_is_there_and_reachable(full_report):
     page = parse(full_report)
-    assert [section.get("id") for section in page.xpath("//main//section")] == IDS
+    assert [section.get("id") for section in page.xpath("//main//section")] == [IDS[0], "answers", *IDS[1:]]
     assert page.xpath("//div[@class='chapter']/@id") == QUESTIONS
     linked = [link.get("href")[1:] for link in page.xpath("//nav//a")]
     assert sorted(linked) == sorted([*IDS[1:], *QUESTIONS])
@@ -270,7 +270,7 @@ def test_without_motion_its_section_is_whole_sentences_and_says_what_age_and_sex
     page = parse(brainroam.report(runs, tmp_path / "r.html"))
     rows = rows_of(page, "confounding")
     assert "Without motion" not in rows and (rows["Without age, sex"].astype(float) > 0.5).all()
-    said = page.get_element_by_id("confounding").xpath("./p")[0].text_content()
+    said = page.get_element_by_id("confounding").xpath("./details/p")[0].text_content()
     assert all(part[0].isupper() and len(part.split()) > 4 for part in said.rstrip(".").split(". ")), said
     assert (
         "Head motion is not known" in said and f"{float(rows['Without age, sex'][0]):.2f} without age and sex" in said

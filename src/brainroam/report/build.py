@@ -33,7 +33,7 @@ from brainroam.report.sections.provenance import provenance_section
 from brainroam.report.sections.sensitivity import sensitivity_section
 from brainroam.report.sections.sites import sites_section
 from brainroam.report.sections.verdict import verdict_section
-from brainroam.report.sections.writing import checklist_section, methods_section, model_card_section
+from brainroam.report.sections.writing import checklist_section, methods_section, model_card_section, probast_section
 from brainroam.utils.files import write_text
 
 Maker = Callable[[ReportData], Section]
@@ -66,7 +66,7 @@ CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
             provenance_section,
         ),
     ),
-    ("write", "How do I write it up?", (methods_section, checklist_section, model_card_section)),
+    ("write", "How do I write it up?", (methods_section, checklist_section, probast_section, model_card_section)),
 )
 
 

@@ -1,6 +1,7 @@
-"""The items of TRIPOD+AI (Collins et al. 2024, BMJ 385:e078378), in our own short words.
+"""What TRIPOD+AI asks to report and PROBAST+AI asks about bias, in our own short words.
 
-The official wording is at https://www.tripod-statement.org; this list says what each item is about.
+TRIPOD+AI is Collins et al. (2024) BMJ 385:e078378, its wording at https://www.tripod-statement.org; PROBAST+AI is Moons
+et al. (2025) BMJ 388:e082505, its wording at https://www.probast.org. The lists say what each question is about.
 """
 
 ITEMS: tuple[tuple[str, str, str], ...] = (
@@ -56,4 +57,26 @@ ITEMS: tuple[tuple[str, str, str], ...] = (
     ("27a", "Usability", "How poor-quality or unavailable input is handled"),
     ("27b", "Usability", "Whether users must interact with the input, and their expertise"),
     ("27c", "Usability", "Next steps for research, applicability and generalisability"),
+)
+
+#: Key, domain and question; the keys are ours.
+RISKS: tuple[tuple[str, str, str], ...] = (
+    ("source", "Participants and data", "Were the sources of data right for the question?"),
+    ("eligible", "Participants and data", "Were people included and left out for good reasons?"),
+    ("alike", "Participants and data", "Were people of both classes recruited and scanned alike?"),
+    ("measured", "Predictors", "Were predictors defined and measured alike for everybody?"),
+    ("blind", "Predictors", "Were predictors measured without knowing the outcome?"),
+    ("available", "Predictors", "Are predictors at hand when the model would be used?"),
+    ("outcome", "Outcome", "Was the outcome defined and found alike for everybody?"),
+    ("independent", "Outcome", "Was the outcome found without knowing the predictors?"),
+    ("size", "Analysis", "Were there enough people with and without the condition?"),
+    ("everybody", "Analysis", "Was everybody who was enrolled analysed?"),
+    ("missing", "Analysis", "Were missing data handled well?"),
+    ("leakage", "Analysis", "Was information of the evaluation kept out of the development?"),
+    ("overfitting", "Analysis", "Was optimism accounted for?"),
+    ("imbalance", "Analysis", "Was imbalance of the classes handled well?"),
+    ("measures", "Analysis", "Were discrimination and calibration both assessed?"),
+    ("clusters", "Analysis", "Were sites taken into account?"),
+    ("fairness", "Analysis", "Was performance assessed in groups of people?"),
+    ("same", "Analysis", "Is the model that is reported the one that was evaluated?"),
 )

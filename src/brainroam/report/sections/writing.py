@@ -1,19 +1,20 @@
-"""What goes into the manuscript: methods text, TRIPOD+AI checklist and model card, filled from the run."""
+"""What goes into the manuscript: methods text, TRIPOD+AI and PROBAST+AI, model card, filled from the run."""
 
 from collections.abc import Iterator
 
 import pandas as pd
 
-from brainroam.errors import counted
+from brainroam.errors import counted, listed
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT
 from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweeps
-from brainroam.report.checklist import ITEMS
+from brainroam.report.checklist import ITEMS, RISKS
+from brainroam.report.concerns import findings
 from brainroam.report.data import ReportData
 from brainroam.report.facts import PROTOCOL, Facts, covariate_sentences, gather_facts
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.sections.verdict import verdict_sentence
-from brainroam.report.tables import Column, number, table
+from brainroam.report.tables import Column, number, span, table
 
 STATISTICS = (
     "Newcombe (2006) Confidence intervals for an effect size measure based on the Mann-Whitney statistic. Part 2. "
@@ -26,6 +27,7 @@ STATISTICS = (
     "Nadeau and Bengio (2003) Inference for the generalization error. Machine Learning 52:239-281",
 )
 AUTHORS = "For the authors to write."
+OPEN = "For you to answer."
 
 
 def methods_section(data: ReportData) -> Section:
@@ -68,6 +70,57 @@ def checklist_section(data: ReportData) -> Section:
         total=len(rows),
     )
     return Section("checklist", "TRIPOD+AI checklist", html)
+
+
+def probast_section(data: ReportData) -> Section:
+    """PROBAST+AI, filled where the run knows the answer."""
+    answers = dict(_risks(data, gather_facts(data)))
+    rows = pd.DataFrame(
+        {"domain": domain, "asks": asks, "answer": answers.get(key, OPEN)} for key, domain, asks in RISKS
+    )
+    columns = [
+        Column("asks", "Question"),
+        Column("domain", "Domain"),
+        Column("answer", "In this study"),
+    ]
+    html = render(
+        "probast.html",
+        table=table(rows, columns, "probast-ai", "PROBAST+AI: where bias may come from"),
+        filled=int((rows["answer"] != OPEN).sum()),
+        total=len(rows),
+    )
+    return Section("probast", "PROBAST+AI: risk of bias", html)
+
+
+def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
+    """Key and what the run can say, for every question that it can say something to."""
+    row, unit = data.headline, data.unit
+    shortcuts = [item for item in findings(data) if str(item.get("code", "")).startswith("label-by-")]
+    left_out = counted(facts.excluded, "person was", "people were")
+    yield "eligible", f"{left_out} left out; every reason is listed under Participants."
+    if data.check is not None:
+        told = listed([str(item.get("message")) for item in shortcuts], 3)
+        yield "alike", f"Differences between the classes that check found: {told or 'none'}."
+    yield "measured", f"Series of one atlas ({data.study['atlas']}) for all; the site table shows scan length and TR."
+    yield (
+        "size",
+        f"{facts.cases} people with the condition and {facts.people - facts.cases} controls of {facts.sites} sites; "
+        f"95 % interval of the AUC {span(row['auc_low'], row['auc_high'])}.",
+    )
+    yield "everybody", f"{left_out} left out, for reasons that do not look at the result."
+    yield "missing", "Unknown covariates and edges without signal stand at the mean of the training people."
+    if data.audit is not None:
+        failed = [check for check in data.audit["checks"] if check.get("passed") is False]
+        yield "leakage", f"The audit corrupted held-out data and looked for effects: {len(failed)} checks failed."
+    held = {"cv": "New people of known sites were held out"}.get(data.protocol, f"Every {unit} was held out once")
+    yield "overfitting", f"{held}; tuning and thresholds use inner folds of the training sites."
+    yield "imbalance", "AUC and balanced accuracy do not depend on the balance; probabilities state their prevalence."
+    yield "measures", "AUC, balanced accuracy, Brier score, calibration slope and intercept, each with its place above."
+    if data.protocol != "cv":
+        yield "clusters", f"Results are per {unit}, and intervals take {unit}s as the unit."
+    if len(data.groups):
+        yield "fairness", "By sex, age and motion, with tests that take sites as the unit: For whom."
+    yield "same", "brainroam fit makes the model of all sites; what is reported are models of all sites but one."
 
 
 def model_card_section(data: ReportData) -> Section:
