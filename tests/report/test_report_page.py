@@ -21,8 +21,9 @@ from brainroam.errors import BrainroamError, RunsError, UsageError
 from brainroam.evaluation.tables import read_table
 
 QUESTIONS = ["work", "fail", "confounds", "mine", "trust", "write", "add"]  # these runs keep no pathways
-IDS = ["verdict", "figures", "comparison", "sites", "confounding", "groups", "controls", "next-site", "calibration",
-       "check", "people", "ablation", "sensitivity", "provenance", "methods", "checklist", "probast", "model-card"]  # fmt: skip
+IDS = ["verdict", "figures", "comparison", "sites", "confounding", "groups", "controls", "next-site",
+       "calibration", "check", "people", "ablation", "sensitivity", "provenance", "methods", "checklist", "probast",
+       "model-card"]  # fmt: skip
 
 
 def parse(path):
