@@ -5,7 +5,8 @@ import pytest
 
 from brainroam import make_cohort
 from brainroam.core import log_profiles, profile
-from brainroam.core.log_profiles import GrowingProfiles, Profiles, profiles_of
+from brainroam.core.log_profiles import GrowingProfiles, Profiles
+from brainroam.core.on_disk import profiles_of
 from brainroam.errors import ShortSeriesError
 
 

@@ -7,12 +7,12 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.core import connectivity
-from brainroam.core.pathways import Profiles, profiles_of
-from brainroam.core.recipe import PAPER
+from brainroam.core.log_profiles import Profiles
+from brainroam.core.on_disk import StoredProfiles, profiles_of
 from brainroam.data import stored_array, stored_cohort
 from brainroam.data.store import write_store
 from brainroam.errors import UsageError
-from brainroam.execution.out_of_core import StoredCohort, StoredProfiles
+from brainroam.execution.out_of_core import StoredCohort
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 
@@ -45,7 +45,7 @@ def fitted(cohort, **parameters):
 
 
 VARIANTS = {
-    "paper": PAPER.changes() | {"hidden": 8, "max_epochs": 3},
+    "paper": {"recipe": "paper", "hidden": 8, "max_epochs": 3},
     "pooled": {"deconfounding": "pooled", "profiles": True},
     "controls": {"fit_on": "controls", "max_pathways": 6},
     "grid": {"tau_percentile": [50, 60], "eta": [0.5, 0.75], "trials": 2, "gated": False},

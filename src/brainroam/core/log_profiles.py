@@ -7,7 +7,7 @@ not large and one fold needs many of its edges, all are computed at once: a few 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import partial
 
 import numpy as np
 
@@ -76,8 +76,7 @@ class GrowingProfiles:
         return self.known.of(edges)
 
 
-@singledispatch
-def profiles_of(
+def shared_profiles(
     cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
 ) -> Profiles:
     """Log profiles of the people of a cohort on some edges; what other folds have asked for is not computed again."""

@@ -27,7 +27,8 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
 from brainroam.core.linegraph import line_graph
 from brainroam.core.numbers import is_number, mean_order
-from brainroam.core.pathways import Pathways, SiteStatistics, profiles_of, site_statistics
+from brainroam.core.on_disk import profiles_of, site_statistics
+from brainroam.core.pathways import Pathways, SiteStatistics
 from brainroam.core.profile import windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds

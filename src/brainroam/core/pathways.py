@@ -16,19 +16,18 @@ scaled so that it has unit spread over them.
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, singledispatch
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of
+from brainroam.core.connectivity import edge_blocks, edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.log_profiles import Profiles as Profiles
-from brainroam.core.log_profiles import profiles_of as profiles_of
 from brainroam.core.moments import Moments
-from brainroam.core.numbers import covariate_slopes, is_number, signed, site_target
+from brainroam.core.numbers import covariate_slopes, is_number, signed
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,
@@ -39,8 +38,6 @@ from brainroam.core.scaffold import (
     sites_with_both_classes,
 )
 from brainroam.core.site_edges import zero_where_missing
-from brainroam.data.cohort import Cohort
-from brainroam.data.groups import group_codes
 from brainroam.data.stored_array import StoredArray
 from brainroam.errors import unknown
 from brainroam.utils.cache import Cache
@@ -358,26 +355,6 @@ class SiteStatistics:
 
 def _names(sites: Iterable[str]) -> list[str]:
     return sorted(set(map(str, sites)))
-
-
-@singledispatch
-def site_statistics(
-    cohort: Cohort,
-    covariates: pd.DataFrame,
-    deconfounder: SiteDeconfounder,
-    kind: str = "pearson",
-    shrinkage: float = 0.5,
-    robust: bool = False,
-    contrast: str = "huber",
-) -> SiteStatistics:
-    """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
-    site = cohort.table["site"].to_numpy().astype(str)
-    edges = cohort_edges(cohort, kind, shrinkage, robust)
-    group = group_codes(cohort.table)
-    of_features = group, cohort.feature_pairs, cohort.own_units
-    return SiteStatistics(
-        edges, site_target(cohort), site, covariates, deconfounder, cohort.cache, contrast, *of_features
-    )
 
 
 def positions(people: np.ndarray) -> np.ndarray:

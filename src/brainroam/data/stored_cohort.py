@@ -109,7 +109,7 @@ class StoredCohort(Cohort):
         self._table = store.table.iloc[rows].reset_index(drop=True)
         self._atlas, self._excluded, self._truth, self._origin = store.atlas, excluded, None, None
         self._features: Any = {"digest": np.array([store.digests[row] for row in rows])}
-        self._covariates, self._prepared = store.covariates, store.prepared
+        self._covariates, self._prepared, self._measure = store.covariates, store.prepared, "series"
         self.folder = work / self.manifest_hash[:16]
         self._cache = DiskCache(self.folder / "summaries", int(memory / 4))
         self.__dict__.pop("manifest_hash")  # of other people once some are left out

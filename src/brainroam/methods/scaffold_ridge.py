@@ -18,7 +18,8 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
 from brainroam.core.numbers import signed
-from brainroam.core.pathways import SiteStatistics, site_statistics
+from brainroam.core.on_disk import site_statistics
+from brainroam.core.pathways import SiteStatistics
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.errors import EmptyScaffoldError

@@ -11,7 +11,8 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
-from brainroam.core.pathways import SiteStatistics, site_statistics
+from brainroam.core.on_disk import site_statistics
+from brainroam.core.pathways import SiteStatistics
 from brainroam.core.scaffold import Scaffold
 from brainroam.data.stored_cohort import StoredCohort
 from brainroam.execution import engine as engines

@@ -1,7 +1,8 @@
-"""Training CORE on people who stay on disk.
+"""Statistics and profiles of a cohort, in memory or on disk: `site_statistics` and `profiles_of` see which.
 
-Regressions and contrasts of all edges are small and in memory. The values and log profiles of people on the edges that
-are in the scaffold of some inner fold are written person by person, and read a few people at a time.
+Of people who stay on disk, regressions and contrasts of all edges are small and in memory. The values and log profiles
+of people on the edges that are in the scaffold of some inner fold are written person by person, and read a few people
+at a time.
 """
 
 import pickle
@@ -17,11 +18,13 @@ import pandas as pd
 
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.log_profiles import Profiles, shared_profiles
 from brainroam.core.numbers import site_target
-from brainroam.core.pathways import Profiles, SiteStatistics, positions, profiles_of, site_statistics
+from brainroam.core.pathways import SiteStatistics, positions
 from brainroam.core.ridge import LARGE
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.data import stored_cohort
+from brainroam.data.cohort import Cohort
 from brainroam.data.groups import group_codes
 from brainroam.data.stored_array import StoredArray
 from brainroam.data.stored_cohort import StoredCohort
@@ -150,9 +153,8 @@ class FoldStorage(dict):
         return pickle.loads(super().__getitem__(key).read_bytes())
 
 
-@site_statistics.register
-def _(
-    cohort: StoredCohort,
+def site_statistics(
+    cohort: Cohort,
     covariates: pd.DataFrame,
     deconfounder: SiteDeconfounder,
     kind: str = "pearson",
@@ -160,14 +162,23 @@ def _(
     robust: bool = False,
     contrast: str = "huber",
 ) -> SiteStatistics:
+    """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
     edges: Any = cohort_edges(cohort, kind, shrinkage, robust)
-    return StoredEvidence(cohort, edges, covariates, deconfounder, contrast)
+    if isinstance(cohort, StoredCohort):
+        return StoredEvidence(cohort, edges, covariates, deconfounder, contrast)
+    site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
+    of_features = group, cohort.feature_pairs, cohort.own_units
+    return SiteStatistics(
+        edges, site_target(cohort), site, covariates, deconfounder, cohort.cache, contrast, *of_features
+    )
 
 
-@profiles_of.register
-def _(
-    cohort: StoredCohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
+def profiles_of(
+    cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
 ) -> Profiles:
+    """Log profiles of the people of a cohort on some edges."""
+    if not isinstance(cohort, StoredCohort):
+        return shared_profiles(cohort, edges, window, stride, stretch)
     subjects = cohort.table["subject"].tolist()
     if len(cohort) <= stored_cohort.BATCH:  # such as are read at once
         return Profiles.compute(list(cohort.series), edges, window, stride, subjects, stretch)
