@@ -79,3 +79,15 @@ def test_a_plan_takes_tuning_and_jobs_from_the_study_file(tmp_path, monkeypatch)
     monkeypatch.setattr("brainroam.evaluation.planning.plan.make_plan", seen)
     CliRunner().invoke(app, ["plan", str(study), "--out", str(tmp_path / "plan")])
     assert (asked["tuning"], asked["jobs"]) == ("fast", 2)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_options_go_before_the_study_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("brainroam.cli.run._short_audit", lambda *_: "")
+    study = small_study(tmp_path, "majority, fc-ridge")
+    run("run", study, "--methods", "majority,confounds", "--skip", "confounds", "--out", tmp_path / "b", "--jobs", 2)
+    assert set(load_runs(tmp_path / "b" / "runs").scores["method"]) == {"majority"}
+    assert not (tmp_path / "results").exists()
+    for skip, word in (("core", "core"), ("majority,fc-ridge", "no method")):
+        refused = CliRunner().invoke(app, ["run", str(study), "--skip", skip])
+        assert refused.exit_code == 2 and word in refused.output

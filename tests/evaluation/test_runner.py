@@ -6,11 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import roc_auc_score
 
 import brainroam
@@ -18,10 +21,12 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
 from brainroam.evaluation import runner
+from brainroam.evaluation.duration import without_dear
 from brainroam.evaluation.run_records import read_run_file, write_checksummed
 from brainroam.evaluation.runner import compare, evaluate, load_runs
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.tables import read_table
+from brainroam.execution.progress import Advance, show_progress
 from brainroam.methods import registry
 from brainroam.methods.base import Method, MethodInfo
 
@@ -444,3 +449,49 @@ def test_a_file_in_the_place_of_the_folder(cohort, method, tmp_path):
 def test_a_study_has_no_method_whose_scores_depend_on_who_else_is_scored(cohort):
     with pytest.raises(UsageError, match="adapt"):
         evaluate(cohort, ["core[adapt=unlabelled]"])
+
+
+def test_a_reference_that_would_take_most_of_the_time_is_no_default():
+    small, wide = (type("People", (list,), {"n_rois": n})(range(182)) for n in (20, 352))
+    kept, why = without_dear(["ensemble", "tangent-ridge"], wide, 6)
+    assert kept == ["ensemble"] and "tangent-ridge is left out" in why
+    assert without_dear(["ensemble", "tangent-ridge"], small, 6) == (["ensemble", "tangent-ridge"], "")
+
+
+def test_finished_runs_tell_how_long_the_others_take(tmp_path):
+    cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=8)
+    methods = {"slow": RidgeClassifier(), "majority": "majority"}
+    evaluate(cohort, methods, tuning="fast", out=tmp_path, sites=["S01"])
+    folder = RunsFolder(tmp_path)
+    for spec, outcome in folder.runs.values():
+        folder.keep(spec, outcome | {"seconds": 100.0 if spec.method == "slow" else 1.0})
+    running = []
+
+    @contextmanager
+    def view(total):
+        yield Advance(lambda line: None, running.append, running.append)
+
+    evaluate(cohort, methods, tuning="fast", out=tmp_path, progress=view)
+    assert running[0] == "4 runs, about 3 min; slow takes about 3 min of it"
+    assert running[1] == "now slow at S02, seed 0" and "" in running
+    assert len([text for text in running if text.startswith("now")]) == 4
+
+
+def test_a_notebook_gets_one_bar(monkeypatch):
+    drawn = []
+
+    class ZMQInteractiveShell:
+        pass
+
+    class Handle:
+        update = staticmethod(drawn.append)
+
+    display = SimpleNamespace(HTML=str, display=lambda html, display_id: drawn.append(html) or Handle())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=ZMQInteractiveShell))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    with show_progress(2) as advance:
+        advance.now("now fc-ridge at <A>")
+        advance("fc-ridge at A: AUC 0.7")
+        advance("fc-ridge at B: failed, no memory")
+    assert 'value="0"' in drawn[0] and "&lt;A&gt;" in drawn[1]
+    assert 'value="2"' in drawn[-1] and "no memory" in drawn[-1] and "AUC 0.7" not in drawn[-1]

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from brainroam.cli.options import Exclude, parse_exclude, source_of
-from brainroam.cli.study import Protocol, Repeats
+from brainroam.cli.scale import Jobs
+from brainroam.cli.study import Methods, Protocol, Repeats
 from brainroam.cli.verbosity import quiet
-from brainroam.errors import UsageError, counted, unknown
+from brainroam.errors import UsageError, counted, unknown, visible
+from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -27,6 +29,14 @@ def run(
     ),
     protocol: Protocol = None,
     repeats: Repeats = None,
+    methods: Methods = None,
+    skip: Annotated[
+        str | None, typer.Option(help="Methods of the study to leave out, with commas between.", metavar="A,B")
+    ] = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for runs and report, else that of the study file.", metavar="DIR")
+    ] = None,
     exclude: Exclude = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
@@ -35,14 +45,16 @@ def run(
     The audit is a short one, without permutations of the labels: brainroam audit does all of it.
 
     Stop it whenever you like: the same command goes on where it stopped. Runs that fail do not stop the others; the
-    report names them, and the exit code is 1.
+    report names them, and the exit code is 1. Options go before what the study file says. tangent-ridge is left out of
+    the standard methods where it would take most of the time.
 
     [bold]Example:[/bold] brainroam run study.yaml --open
     """
-    from brainroam.data.study_file import read_study
+    from brainroam.data.study_file import STANDARD_METHODS, read_study
 
     plan = read_study(study)
-    out, chosen = Path(plan.out), protocol or plan.protocol
+    out, chosen = out or Path(plan.out), protocol or plan.protocol
+    wanted = _without(split_names(methods) if methods else plan.methods, skip)
     if chosen not in ("loso", "halves"):
         raise unknown("protocol of this command", chosen, ("loso", "halves"))
     if (out / "report.html").exists() and not (out / "runs" / "study.json").is_file():
@@ -54,10 +66,11 @@ def run(
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
+    from brainroam.evaluation.duration import without_dear
     from brainroam.evaluation.runner import compare
     from brainroam.methods.registry import check_names
 
-    check_names(plan.methods)  # a typo is answered before the data are read
+    check_names(wanted)  # a typo is answered before the data are read
     with Stages() as stages:
         with stages.stage("check") as done:
             source = source_of(str(study), {"exclude": parse_exclude(exclude)})
@@ -75,21 +88,26 @@ def run(
             show_check(report)
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
+        if methods is None and set(plan.methods) == set(STANDARD_METHODS):
+            n_folds = 2 * (repeats or plan.repeats) if chosen == "halves" else len(cohort.sites)
+            wanted, why = without_dear(wanted, cohort, n_folds)
+            if why:
+                stages.say(why)
         results = evaluate(
             cohort,
-            plan.methods,
+            wanted,
             chosen,
             n_repeats=repeats or plan.repeats,
             seeds=plan.seeds,
             tuning=plan.tuning,
             out=out / "runs",
-            jobs=plan.jobs,
+            jobs=jobs or plan.jobs,
             partial=True,
             progress=stages.runs,
         )
         write_json(out / "runs" / "check.json", report.to_dict())
         with stages.stage("audit") as done:
-            done(_short_audit(cohort, plan.methods[0], out / "runs" / "audit.json"))
+            done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json"))
         with stages.stage("compare") as done:
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
@@ -107,6 +125,18 @@ def run(
         webbrowser.open(Path(page).resolve().as_uri())
     if results.study["failed"]:
         raise typer.Exit(1)
+
+
+def _without(methods: list[str], skip: str | None) -> list[str]:
+    """The methods without those to skip, each of which must be one of them."""
+    names = split_names(skip or "")
+    for name in names:
+        if name not in methods:
+            raise unknown("method of this study", name, methods)
+    kept = [name for name in methods if name not in names]
+    if not kept:
+        raise UsageError(f"--skip {skip} leaves no method")
+    return kept
 
 
 def _short_audit(cohort: "Cohort", method: str, file: Path) -> str:
@@ -163,6 +193,10 @@ class Stages:
         """Leave the view as it stands."""
         self._bars.stop()
 
+    def say(self, text: str) -> None:
+        """A line above the bars."""
+        self._console.print(visible(text), markup=False, soft_wrap=True)
+
     @contextmanager
     def stage(self, name: str) -> "Iterator[Advance]":
         """A stage of one step; call what is yielded with its outcome in words."""
@@ -182,6 +216,8 @@ class Stages:
 
     @contextmanager
     def _running(self, name: str, total: int) -> "Iterator[Advance]":
+        from brainroam.execution.progress import Advance
+
         task, start, done = self._tasks[name], time.monotonic(), 0
         self._bars.start_task(task)
         self._bars.update(task, total=total)
@@ -195,4 +231,4 @@ class Stages:
                 line = f"{name}{count}: {news} ({time.monotonic() - start:.0f} s)"
                 self._console.print(line, markup=False, soft_wrap=True)
 
-        yield advance
+        yield Advance(advance, lambda text: self._bars.update(task, news=visible(text)), self.say)

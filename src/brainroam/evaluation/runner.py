@@ -3,7 +3,7 @@
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import date
@@ -19,6 +19,7 @@ from brainroam.data.groups import people_of
 from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
+from brainroam.evaluation.duration import estimate
 from brainroam.evaluation.grid import Task, make_tasks
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
@@ -32,7 +33,7 @@ from brainroam.evaluation.stats.numbers import compare_numbers
 from brainroam.evaluation.stats.numbers import site_metrics as number_metrics
 from brainroam.evaluation.tables import columns_of, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
-from brainroam.execution.progress import View, show_progress
+from brainroam.execution.progress import Advance, View, show_progress
 from brainroam.methods.adapter import Judged
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
@@ -176,17 +177,22 @@ def evaluate(
         folder.plan([task.spec for task in tasks])
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]
         kinds = {kind: None for task in todo for kind in task.info.make(**task.spec.parameters).edge_kinds}
+        running: dict[str, str] = {}
         with (
             engines.open_engine(engine, jobs) as where,
             shared_edges(cohort, list(kinds), folder.path, jobs, where, progress),
-            closing(engines.map(execute, todo, cohort, jobs, where)) as outcomes,
             show_progress(len(todo), progress) as advance,
+            closing(engines.map(execute, todo, cohort, jobs, where, _naming(running, advance))) as outcomes,
         ):
+            if progress and todo and (words := estimate(todo, cohort, folder.runs.values()).text(len(todo), jobs)):
+                advance.say(words)
             for task, outcome in outcomes:
+                running.pop(task.spec.hash, None)
                 if isinstance(outcome, engines.Failure):
                     outcome = {"status": "failed", **asdict(outcome)}
                 folder.keep(task.spec, outcome)
                 advance(_line(task.spec, outcome))
+                advance.now(_now(running))
         everything = RunsFolder.settled(folder.path)  # also what other commands have finished there meanwhile
         results = _results(everything, [task.spec for task in tasks], partial)
         return replace(results, path=None if out is None else everything.path)
@@ -380,6 +386,20 @@ def _number_outcome(
             "versions": {"python": python_version(), **versions(PACKAGES)},
         }
     )
+
+
+def _naming(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
+    """Show each run when it begins, among those that are running."""
+
+    def begin(task: Task) -> None:
+        running[task.spec.hash] = str(task.spec)
+        advance.now(_now(running))
+
+    return begin
+
+
+def _now(running: Mapping[str, str]) -> str:
+    return f"now {listed(running.values(), 3)}" if running else ""
 
 
 @contextmanager

@@ -87,13 +87,13 @@ class Dask:
     retries: int = 2
 
     def __call__(
-        self, function: Callable, tasks: list, shared: Any, jobs: int
+        self, function: Callable, tasks: list, shared: Any, jobs: int, begin: Callable[[Any], None] = lambda _: None
     ) -> Generator[tuple[Any, Any], None, None]:
         """Yield each task with its outcome, see `brainroam.execution.engine.map`."""
         extra("dask", "distributed")
         if tasks:
             with self._sendable(shared) as reference, self._client(jobs) as client:
-                yield from _outcomes(client, function, tasks, reference, jobs, self.retries)
+                yield from _outcomes(client, function, tasks, reference, jobs, self.retries, begin)
 
     def job_script(self) -> str:
         """What would be handed to the queue for one job."""
@@ -228,7 +228,13 @@ def _leaving_ctrl_c_to_us() -> Iterator[None]:
 
 
 def _outcomes(
-    client: Any, function: Callable, tasks: list, shared: bytes, jobs: int, retries: int
+    client: Any,
+    function: Callable,
+    tasks: list,
+    shared: bytes,
+    jobs: int,
+    retries: int,
+    begin: Callable[[Any], None],
 ) -> Generator[tuple[Any, Any], None, None]:
     distributed = extra("dask", "distributed")
     waiting, suspects, deaths = deque(range(len(tasks))), deque[int](), Counter[int]()
@@ -241,6 +247,7 @@ def _outcomes(
         future = client.submit(_work, shared, message, pure=False)
         running[future.key] = number
         completed.add(future)
+        begin(tasks[number])
 
     while True:
         # Not more at a time than there are workers: what a dead worker held is then what it was doing.

@@ -23,6 +23,7 @@ def map(
     shared: Shared,
     jobs: int = 1,
     engine: "str | Engine" = "local",
+    begin: Callable[[Task], None] = lambda _: None,
 ) -> Generator[tuple[Task, Result | Failure], None, None]:
     """Yield each task with ``function(shared, task)``, or with its `Failure`, as they are completed.
 
@@ -38,6 +39,8 @@ def map(
     engine : {"local", "dask"} or callable
         Processes of this machine; a Dask cluster on this machine; or `Workers` that are running, or a
         `dask_engine.Dask` that says more.
+    begin : callable
+        Called with each task when it is begun.
 
     Examples
     --------
@@ -50,9 +53,9 @@ def map(
         raise UsageError(f"jobs must be at least 1, got {jobs}")
     tasks = list(tasks)
     if is_local(engine) and (jobs == 1 or len(tasks) < 2):
-        return _one_by_one(function, tasks, shared)
+        return _one_by_one(function, tasks, shared, begin)
     run = engine if callable(engine) else ENGINES[engine]
-    return run(function, tasks, shared, jobs)
+    return run(function, tasks, shared, jobs, begin)
 
 
 @contextmanager
@@ -70,21 +73,28 @@ def is_local(engine: "str | Engine") -> bool:
     return engine == "local" or isinstance(engine, Workers)
 
 
-def _one_by_one(function: Callable, tasks: list, shared: Any) -> Generator[tuple[Any, Any], None, None]:
+def _one_by_one(
+    function: Callable, tasks: list, shared: Any, begin: Callable[[Any], None]
+) -> Generator[tuple[Any, Any], None, None]:
     for task in tasks:
+        begin(task)
         yield task, attempt(on_one_core, function, shared, task)
 
 
-def _local(function: Callable, tasks: list, shared: Any, jobs: int) -> Generator[tuple[Any, Any], None, None]:
+def _local(
+    function: Callable, tasks: list, shared: Any, jobs: int, begin: Callable[[Any], None]
+) -> Generator[tuple[Any, Any], None, None]:
     with Workers(jobs) as workers:
-        yield from workers.map(function, tasks, shared)
+        yield from workers.map(function, tasks, shared, begin)
 
 
-def _dask(function: Callable, tasks: list, shared: Any, jobs: int) -> Generator[tuple[Any, Any], None, None]:
+def _dask(
+    function: Callable, tasks: list, shared: Any, jobs: int, begin: Callable[[Any], None]
+) -> Generator[tuple[Any, Any], None, None]:
     from brainroam.execution.dask_engine import Dask
 
-    return Dask()(function, tasks, shared, jobs)
+    return Dask()(function, tasks, shared, jobs, begin)
 
 
-Engine = Callable[[Callable, list, Any, int], Generator[tuple[Any, Any], None, None]]
+Engine = Callable[[Callable, list, Any, int, Callable[[Any], None]], Generator[tuple[Any, Any], None, None]]
 ENGINES: dict[str, Engine] = {"local": _local, "dask": _dask}

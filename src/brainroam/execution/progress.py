@@ -1,7 +1,11 @@
-"""Show on stderr how far a study is: a bar with the times gone and left on a terminal, a line per run elsewhere."""
+"""Show how far a study is: a bar on a terminal or in a notebook, with what is running now; a line per run elsewhere."""
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from html import escape
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -17,13 +21,36 @@ from rich.table import Column
 
 from brainroam.errors import visible
 
-Advance = Callable[[str], None]
-View = Callable[[int], AbstractContextManager[Advance]]
+View = Callable[[int], AbstractContextManager["Callable[[str], None]"]]
 WHOLE_STUDY = float("inf")  # a run may take longer than the half minute over which speed is measured otherwise
 
 
+class Advance:
+    """Call it with one line of text after each run; `now` shows what is running, `say` what holds for all of it.
+
+    Parameters
+    ----------
+    done : callable
+        Takes the line about a run that is done.
+    now, say : callable, optional
+        Take a text; by default it is not shown.
+    """
+
+    def __init__(
+        self,
+        done: Callable[[str], None],
+        now: Callable[[str], None] = lambda _: None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._done, self.now, self.say = done, now, say
+
+    def __call__(self, line: str) -> None:
+        """One run is done."""
+        self._done(line)
+
+
 def time_columns() -> tuple[ProgressColumn, ...]:
-    """Bar, count, time gone and time left, and the latest news as far as there is room."""
+    """Bar, count, time gone and time left, and what is running now as far as there is room."""
     room = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     news = TextColumn("{task.fields[news]}", markup=False, table_column=room)
     return BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), news
@@ -31,10 +58,13 @@ def time_columns() -> tuple[ProgressColumn, ...]:
 
 @contextmanager
 def show_progress(total: int, wanted: bool | View = True) -> Iterator[Advance]:
-    """Yield a function to call with one line of text after each of ``total`` runs; ``wanted`` may be a view to use."""
+    """Yield the `Advance` of a view of ``total`` runs; ``wanted`` may be a view to use."""
     if callable(wanted):
         with wanted(total) as advance:
-            yield advance
+            yield advance if isinstance(advance, Advance) else Advance(advance)
+        return
+    if wanted and in_notebook():
+        yield _notebook_bar(total)
         return
     console = Console(stderr=True, quiet=not wanted, highlight=False)
     on_terminal = console.is_terminal and wanted and total > 0
@@ -57,4 +87,42 @@ def show_progress(total: int, wanted: bool | View = True) -> Iterator[Advance]:
             if not on_terminal:
                 console.print(f"{done}/{total} {line}", markup=False, soft_wrap=True)
 
-        yield advance
+        def say(text: str) -> None:
+            console.print(visible(text), markup=False, soft_wrap=True)
+
+        yield Advance(advance, lambda text: bar.update(task, news=visible(text)), say)
+
+
+def in_notebook() -> bool:
+    """Whether this runs in Jupyter, where a bar can be drawn in the cell."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _notebook_bar(total: int) -> Advance:
+    """A bar in the cell, with the last result and what is running now; a failure stays below it."""
+    from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
+
+    start, seen = time.monotonic(), {"done": 0, "now": "starting", "last": "", "said": ""}
+    failed: list[str] = []
+
+    def drawn() -> Any:
+        done = int(seen["done"])
+        gone = time.monotonic() - start
+        left = f", about {gone / done * (total - done):.0f} s left" if 0 < done < total else ""
+        lines = [seen["said"], f"{done}/{total} runs, {gone:.0f} s{left}", seen["last"], seen["now"], *failed]
+        text = "<br>".join(escape(visible(line)) for line in lines if line)
+        return HTML(f'<progress value="{done}" max="{max(total, 1)}" style="width:24em"></progress><br>{text}')
+
+    handle = display(drawn(), display_id=True)
+
+    def show(**news: Any) -> None:
+        seen.update(news)
+        handle.update(drawn())
+
+    def advance(line: str) -> None:
+        if ": failed, " in line:
+            failed.append(line)
+        show(done=int(seen["done"]) + 1, last=line, now="")
+
+    return Advance(advance, lambda text: show(now=text), lambda text: show(said=text))

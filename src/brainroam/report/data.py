@@ -332,9 +332,8 @@ class ReportData:
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
                 raise TypeError(f"{key} is no list")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise RunsError(
-                f"{file} cannot be read as what brainroam wrote there; delete it, or write it again"
-            ) from error
+            verb = "loso" if name == "method-audits" else name
+            raise RunsError(f"{file} cannot be read; write it again with brainroam {verb}") from error
         return content
 
 

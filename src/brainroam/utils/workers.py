@@ -97,11 +97,16 @@ class Workers:
         else:
             self._idle += [_Worker(self.preload) for _ in range(self.jobs - len(self._idle))]
 
-    def map(self, function: Callable, tasks: Iterable, shared: Any) -> Generator[tuple[Any, Any], None, None]:
-        """Yield each task with ``function(shared, task)``, or with its `Failure`, as they are completed."""
+    def map(
+        self, function: Callable, tasks: Iterable, shared: Any, begin: Callable[[Any], None] = lambda _: None
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each task with ``function(shared, task)``, or with its `Failure`, as they are completed.
+
+        ``begin`` is called with each task when a process gets it.
+        """
         waiting, busy = deque(tasks), dict[Connection, _Worker]()
 
-        def begin() -> None:
+        def enlist() -> None:
             worker = self._one()
             busy[worker.connection] = worker
             if worker.started:
@@ -109,7 +114,7 @@ class Workers:
 
         try:
             for _ in range(min(self.jobs, len(waiting))):
-                begin()
+                enlist()
             while busy:
                 for connection in wait(list(busy)):
                     worker = busy[connection]  # type: ignore[index]
@@ -117,12 +122,14 @@ class Workers:
                     if not worker.ready:  # it has just started; several then do so at the same time
                         worker.share(function, shared)
                     elif waiting and not worker.ended:
-                        worker.give(waiting.popleft())
+                        task = waiting.popleft()
+                        worker.give(task)
+                        begin(task)
                     else:
                         del busy[connection]  # type: ignore[arg-type]
                         self._release(worker)
                         if waiting:
-                            begin()
+                            enlist()
                     yield from answered
         finally:
             for worker in busy.values():
@@ -130,10 +137,10 @@ class Workers:
                 worker.process.join()
 
     def __call__(
-        self, function: Callable, tasks: list, shared: Any, jobs: int
+        self, function: Callable, tasks: list, shared: Any, jobs: int, begin: Callable[[Any], None]
     ) -> Generator[tuple[Any, Any], None, None]:
         """As an engine of `brainroam.execution.engine.map`."""
-        return self.map(function, tasks, shared)
+        return self.map(function, tasks, shared, begin)
 
     def _one(self) -> "_Worker":
         """An idle worker that is still alive, or a new one."""

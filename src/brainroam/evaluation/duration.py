@@ -1,0 +1,149 @@
+"""How long will a study take, and which method takes most of it: said before it begins.
+
+The time of a run, in seconds of one core, is
+
+    t = a (n / 1000) (m / 6670)^b  x  tuning  x  speed of this machine
+
+with n people, m edges, and a and b of the method (`COSTS`, measured on ABIDE with 20 sites: 1,034 people, AAL and
+CC200, docs/performance.md). The speed is that of one small matrix product against the machine of those measurements.
+Where the folder holds finished runs of the method, their mean replaces all of it. Of others nothing is known before.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from brainroam.data.cohort import Cohort
+from brainroam.errors import listed
+from brainroam.evaluation.grid import Task
+from brainroam.evaluation.run_records import RunSpec
+from brainroam.methods.naming import parse_name
+from brainroam.utils.threads import one_thread
+
+#: Seconds of a run with 1,000 people and 6,670 edges, and the power of the number of edges they go with.
+COSTS = {
+    "ensemble": (2.3, 0.75),
+    "core": (6.2, 0.85),
+    "tangent-ridge": (20.5, 1.15),
+    "fc-ridge": (1.0, 0.8),
+    "log-ridge": (1.0, 0.8),
+    "scaffold-ridge": (1.5, 0.8),
+    "confounds": (0.05, 0.0),
+    "majority": (0.02, 0.0),
+}
+TUNING = {"fast": 0.5, "default": 1.0, "full": 5.0}
+PRODUCT_SECONDS = 0.015  # of the product of `machine_speed`, where the costs were measured
+EXPENSIVE = "tangent-ridge"  # a reference that a study can do without
+DEAR = 240.0  # seconds from which on it is left out where it takes more than all other methods together
+WORTH_SAYING = 10.0  # seconds below which nobody wants to know
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of one core for each method whose time is known, and the names of the others."""
+
+    seconds: Mapping[str, float]
+    unknown: Sequence[str] = ()
+
+    @property
+    def total(self) -> float:
+        """Seconds of one core of everything that is known."""
+        return sum(self.seconds.values())
+
+    def text(self, n_runs: int, jobs: int = 1) -> str:
+        """In words; empty where it is not worth saying.
+
+        >>> Estimate({"core": 100.0, "tangent-ridge": 500.0}).text(20)
+        '20 runs, about 10 min; tangent-ridge takes about 8 min of it'
+        """
+        total = self.total / jobs
+        parts = []
+        if total >= WORTH_SAYING:
+            dearest = max(self.seconds, key=lambda name: self.seconds[name])
+            share = self.seconds[dearest] / jobs
+            also = f"; {dearest} takes about {duration(share)} of it" if len(self.seconds) > 1 else ""
+            parts.append(f"about {duration(total)}{also}")
+        if self.unknown:
+            parts.append(f"the time of {listed(self.unknown)} is not known before the first run")
+        return f"{n_runs} runs, {'; '.join(parts)}" if parts else ""
+
+
+def duration(seconds: float) -> str:
+    """As people say it.
+
+    >>> duration(12.3), duration(340), duration(9000)
+    ('12 s', '6 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def estimate(
+    tasks: Iterable[Task], cohort: Cohort, finished: Iterable[tuple[RunSpec, Mapping[str, Any]]] = ()
+) -> Estimate:
+    """The time of these runs on this machine, one after another; runs that are ``finished`` are the best evidence."""
+    measured: dict[str, list[float]] = {}
+    for spec, outcome in finished:
+        if outcome.get("status") == "done":
+            measured.setdefault(spec.name, []).append(float(outcome["seconds"]))
+    n_edges = cohort.n_rois * (cohort.n_rois - 1) // 2
+    seconds: dict[str, float] = {}
+    unknown: dict[str, None] = {}
+    for task in tasks:
+        name = task.spec.name
+        if name in measured:
+            seconds[name] = seconds.get(name, 0.0) + float(np.mean(measured[name]))
+        elif task.spec.method in COSTS:
+            one = reference_seconds(task.spec.method, len(cohort), n_edges) * TUNING[task.spec.tuning]
+            seconds[name] = seconds.get(name, 0.0) + one * machine_speed()
+        else:
+            unknown[name] = None
+    return Estimate(seconds, list(unknown))
+
+
+def reference_seconds(method: str, n_people: int, n_edges: int) -> float:
+    """The time of one run where the costs were measured.
+
+    >>> round(reference_seconds("tangent-ridge", 182, 61776), 1)
+    48.3
+    """
+    a, b = COSTS[method]
+    return a * (n_people / 1000) * (n_edges / 6670) ** b
+
+
+@cache
+def machine_speed() -> float:
+    """How much longer one core of this machine takes for a matrix product than where the costs were measured."""
+    x = np.random.default_rng(0).normal(size=(400, 4000))
+    with one_thread():
+        _ = x @ x.T
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            _ = x @ x.T
+            times.append(time.process_time() - start)
+    return max(min(times), 1e-4) / PRODUCT_SECONDS
+
+
+def without_dear(methods: Sequence[str], cohort: Cohort, n_folds: int) -> tuple[list[str], str]:
+    """Methods that nobody chose by name, without a reference that would take most of the time; and why, in words.
+
+    It does not depend on the machine: the same data have the same methods everywhere.
+    """
+    names = [parse_name(name)[0] for name in methods]
+    n_edges = cohort.n_rois * (cohort.n_rois - 1) // 2
+    costs = {name: n_folds * reference_seconds(name, len(cohort), n_edges) for name in names if name in COSTS}
+    dear = costs.pop(EXPENSIVE, 0.0)
+    if dear < DEAR or dear < sum(costs.values()):
+        return list(methods), ""
+    kept = [name for name in methods if name != EXPENSIVE]
+    others = duration(sum(costs.values()))
+    return kept, (
+        f"{EXPENSIVE} is left out: about {duration(dear)} of one core for {len(cohort)} people and {cohort.n_rois} "
+        f"regions, {others} for the other methods together; --methods {','.join(methods)} runs it"
+    )
