@@ -76,6 +76,7 @@ def test_site_and_label_come_from_the_runs_beside_it(runs, tmp_path):
     assert {row["method"] for row in found["confounding"] if row["r_motion"] is not None} >= {"elsewhere", "fc-ridge"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_report_of_a_file_alone_and_with_its_study(cohort, tmp_path):
     table = drawn(n_sites=4, n_per_site=16)[["score"]].assign(**cohort.table[["subject", "site", "label"]])
     file = written(tmp_path / "elsewhere.csv", table.assign(probability=1 / (1 + np.exp(-table["score"]))))
@@ -85,6 +86,7 @@ def test_report_of_a_file_alone_and_with_its_study(cohort, tmp_path):
     assert known.confounding["r_motion"].notna().all() and len(known.groups)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_that_moved_are_reported_without_their_data(runs, tmp_path):
     moved = shutil.copytree(runs, tmp_path / "elsewhere")
     page = brainroam.report(moved, tmp_path / "report.html").read_text("utf-8")

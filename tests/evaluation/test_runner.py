@@ -452,7 +452,9 @@ def test_a_study_has_no_method_whose_scores_depend_on_who_else_is_scored(cohort)
 
 
 def test_a_reference_that_would_take_most_of_the_time_is_no_default():
-    small, wide = (type("People", (list,), {"n_rois": n})(range(182)) for n in (20, 352))
+    small, wide = (
+        type("People", (list,), {"n_rois": n, "n_features": n * (n - 1) // 2})(range(182)) for n in (20, 352)
+    )
     kept, why = without_dear(["ensemble", "tangent-ridge"], wide, 6)
     assert kept == ["ensemble"] and "tangent-ridge is left out" in why
     assert without_dear(["ensemble", "tangent-ridge"], small, 6) == (["ensemble", "tangent-ridge"], "")

@@ -91,7 +91,6 @@ def estimate(
     for spec, outcome in finished:
         if outcome.get("status") == "done":
             measured.setdefault(spec.name, []).append(float(outcome["seconds"]))
-    n_edges = cohort.n_rois * (cohort.n_rois - 1) // 2
     seconds: dict[str, float] = {}
     unknown: dict[str, None] = {}
     for task in tasks:
@@ -99,7 +98,7 @@ def estimate(
         if name in measured:
             seconds[name] = seconds.get(name, 0.0) + float(np.mean(measured[name]))
         elif task.spec.method in COSTS:
-            one = reference_seconds(task.spec.method, len(cohort), n_edges) * TUNING[task.spec.tuning]
+            one = reference_seconds(task.spec.method, len(cohort), cohort.n_features) * TUNING[task.spec.tuning]
             seconds[name] = seconds.get(name, 0.0) + one * machine_speed()
         else:
             unknown[name] = None
@@ -136,8 +135,7 @@ def without_dear(methods: Sequence[str], cohort: Cohort, n_folds: int) -> tuple[
     It does not depend on the machine: the same data have the same methods everywhere.
     """
     names = [parse_name(name)[0] for name in methods]
-    n_edges = cohort.n_rois * (cohort.n_rois - 1) // 2
-    costs = {name: n_folds * reference_seconds(name, len(cohort), n_edges) for name in names if name in COSTS}
+    costs = {name: n_folds * reference_seconds(name, len(cohort), cohort.n_features) for name in names if name in COSTS}
     dear = costs.pop(EXPENSIVE, 0.0)
     if dear < DEAR or dear < sum(costs.values()):
         return list(methods), ""
