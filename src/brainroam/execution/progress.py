@@ -103,11 +103,12 @@ def _notebook_bar(total: int) -> Advance:
     """A bar in the cell, with the last result and what is running now; a failure stays below it."""
     from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
 
-    start, seen = time.monotonic(), {"done": 0, "now": "starting", "last": "", "said": ""}
+    start = time.monotonic()
+    seen: dict[str, Any] = {"done": 0, "now": "starting", "last": "", "said": ""}
     failed: list[str] = []
 
     def drawn() -> Any:
-        done = int(seen["done"])
+        done = seen["done"]
         gone = time.monotonic() - start
         left = f", about {gone / done * (total - done):.0f} s left" if 0 < done < total else ""
         lines = [seen["said"], f"{done}/{total} runs, {gone:.0f} s{left}", seen["last"], seen["now"], *failed]
@@ -123,6 +124,6 @@ def _notebook_bar(total: int) -> Advance:
     def advance(line: str) -> None:
         if ": failed, " in line:
             failed.append(line)
-        show(done=int(seen["done"]) + 1, last=line, now="")
+        show(done=seen["done"] + 1, last=line, now="")
 
     return Advance(advance, lambda text: show(now=text), lambda text: show(said=text))
