@@ -1,7 +1,7 @@
 """Do forecasts made from some sites of ABIDE hold at the sites that were left out?
 
     python scripts/backcast.py measure ABIDE_pcp --atlas aal --methods fc-ridge,ensemble --sites 6,10,15 --out scores
-    python scripts/backcast.py judge scores
+    python scripts/backcast.py judge ABIDE_pcp --out scores
 
 ``measure`` draws k of the twenty sites as training sites, again and again, and keeps the score of everybody: of
 training people by a fit without their site, of the others by the fit on all training sites. Files that exist are not
@@ -16,14 +16,19 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import brainroam
+from brainroam.core.calibration import calibrate
+from brainroam.core.connectivity import cohort_edges
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
 from brainroam.data.site_groups import grouped
+from brainroam.evaluation.forecast import expected_measures
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
 from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
 from brainroam.methods.registry import method_info
+from brainroam.methods.site_measures import inner_sites, site_measures
 from brainroam.methods.tuning import GROUPS, TunedMethod
 from brainroam.utils.threads import one_thread
 
@@ -34,7 +39,7 @@ def main() -> None:
     """Measure, or judge what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("measure", "judge"))
-    parser.add_argument("data", help="the data to measure on, or the folder of scores to judge")
+    parser.add_argument("data")
     parser.add_argument("--atlas", default="aal")
     parser.add_argument("--methods", default="fc-ridge,ensemble")
     parser.add_argument("--sites", default="6,10,15")
@@ -44,7 +49,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("scores"))
     given = parser.parse_args()
-    measure(given) if given.step == "measure" else judge(Path(given.data))
+    measure(given) if given.step == "measure" else judge(given.data, given.out)
 
 
 def draws_of(sites: list[str], k: int, n_draws: int, seed: int) -> Draws:
@@ -134,8 +139,86 @@ def refitted(cohort: Cohort, draws: Draws, method: str) -> np.ndarray:
 SCORES = {"fc-ridge": plain_ridge, "ensemble": ensemble}
 
 
-def judge(folder: Path) -> None:
-    """Print coverage."""
+def judge(data: str, folder: Path) -> None:
+    """Print coverage, width and error of every atlas, method and number of training sites."""
+    groups: dict[tuple[str, str, int], list[Path]] = {}
+    for file in sorted(folder.glob("*.npz")):
+        atlas, method, k, _ = file.stem.split("_")
+        groups.setdefault((atlas, method, int(k)), []).append(file)
+    for atlas in dict.fromkeys(atlas for atlas, *_ in groups):
+        cohort = brainroam.load_cohort(data, atlas=atlas)
+        looks = site_looks(cohort)
+        for (here, method, k), files in sorted(groups.items()):
+            if here == atlas:
+                kept = folder / f"{atlas}_{method}_{k}.csv"
+                if not kept.exists() or kept.stat().st_mtime < max(file.stat().st_mtime for file in files):
+                    pd.concat([judged(cohort, file) for file in files]).to_csv(kept, index=False)
+                rows = pd.read_csv(kept)
+                show(f"{atlas} {method} {k}", rows)
+                sharpen(rows[rows["measure"] == "auc"], looks)
+
+
+def judged(cohort: Cohort, file: Path) -> pd.DataFrame:
+    """One row per draw, left-out site and measure: expected, limits, observed, and the correlation with training."""
+    content, site, y = np.load(file), cohort.table["site"].to_numpy(), cohort.labels
+    means = {name: cohort_edges(cohort.select([name])).mean(axis=0) for name in cohort.sites}
+    rows = []
+    for draw, (score, trained) in enumerate(zip(content["scores"], content["trained"], strict=True)):
+        calibration = calibrate(score[trained], y[trained], site[trained])
+        measured = inner_sites(score[trained], y[trained], site[trained], calibration).to_dict("list")
+        centre = np.mean([means[name] for name in np.unique(site[trained])], axis=0)
+        for name in np.unique(site[~trained]):
+            here = site == name
+            found = site_measures(y[here], score[here], calibration.decide(score[here]), calibration(score[here], 0.5))
+            cases = here.sum() * calibration.prevalence
+            expected = expected_measures(measured, cases, here.sum() - cases)
+            facts = {"draw": f"{file.stem}-{draw}", "site": name, "n": here.sum(), "spread": score[here].std()}
+            facts["resemblance"] = np.corrcoef(np.nan_to_num(means[name]), np.nan_to_num(centre))[0, 1]
+            rows += [facts | {"measure": m, "observed": found[m], **expected[m]} for m in expected]
+    return pd.DataFrame(rows)
+
+
+def show(title: str, rows: pd.DataFrame) -> None:
+    """Coverage by site, then over sites."""
+    for measure, here in rows.groupby("measure", sort=False):
+        told = f"{title} {measure}: {here['draw'].nunique()} draws, {len(here)} forecasts"
+        for level in (80, 95):
+            inside = here["observed"].between(here[f"low_{level}"], here[f"high_{level}"])
+            by_site = inside.groupby(here["site"]).mean()
+            width = (here[f"high_{level}"] - here[f"low_{level}"]).mean()
+            worst = f"{by_site.idxmin()} {by_site.min():.2f}"
+            told += f"; {level} %: {by_site.mean():.3f} (se {by_site.sem():.3f}, worst {worst}), width {width:.3f}"
+        off = (here["observed"] - here["expected"]).groupby(here["site"]).mean()
+        print(f"{told}; observed - expected {off.mean():+.3f} (sd over sites {off.std():.3f})", flush=True)
+
+
+def site_looks(cohort: Cohort) -> pd.DataFrame:
+    """What each site looks like, without labels."""
+    table = cohort.table
+    table["volumes"] = np.log(table["n_timepoints"])  # not seconds: ABIDE's table lacks the TR of ten sites
+    table["motion"] = np.log(table["mean_fd"].clip(lower=1e-4))
+    return (
+        table.groupby("site")[["motion", "volumes", "age"]].mean().assign(people=np.log(table.groupby("site").size()))
+    )
+
+
+def sharpen(rows: pd.DataFrame, looks: pd.DataFrame) -> None:
+    """Share of the squared error of the expected AUC that a regression on looks of *other* sites removes."""
+    by_site = (
+        rows.assign(off=rows["observed"] - rows["expected"]).groupby("site")[["off", "resemblance", "spread"]].mean()
+    )
+    table = by_site.join(looks)
+    names = ["motion", "volumes", "age", "resemblance", "spread", "people"]
+    told = []
+    for chosen in (*([name] for name in names), names[:4]):
+        x = np.column_stack([np.ones(len(table)), ((table[chosen] - table[chosen].mean()) / table[chosen].std())])
+        off, left = table["off"].to_numpy(), []
+        for k in range(len(off)):
+            rest = np.arange(len(off)) != k
+            left.append((off[k] - off[rest].mean(), off[k] - x[k] @ np.linalg.lstsq(x[rest], off[rest], rcond=None)[0]))
+        without, with_looks = np.square(left).sum(axis=0)
+        told.append(f"{'+'.join(chosen)} {1 - with_looks / without:+.2f}")
+    print(f"   error removed by looks, each site from the others: {', '.join(told)}", flush=True)
 
 
 if __name__ == "__main__":

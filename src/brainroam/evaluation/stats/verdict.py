@@ -34,7 +34,7 @@ Medicine 26(1), 37-52, for Q(tau); Nagashima, Noma and Furukawa (2019), Statisti
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -245,9 +245,7 @@ def observed_auc(
     a, cases, controls = columns[:, np.isfinite(columns[0])]
     if len(a) < MIN_SITES_NEXT or refusal(a, cases, controls) or min(m, n) <= 0:
         return [(np.nan, np.nan) for _ in levels]
-    of_next = _distributions(a[None], cases, controls)[2][0]
-    mass = np.diff(of_next, prepend=0, append=1)  # what lies beyond the grid is at its ends
-    probit = kept * np.append(GRID, GRID[-1])
+    mass, probit = _next_mass(*(tuple(x.tolist()) for x in (a, cases, controls))), kept * np.append(GRID, GRID[-1])
     spread = np.sqrt(auc_variance(probit, 0.0, np.array(m), np.array(n)))
     below = ndtr((AREAS[:, None] - ndtr(probit)) / spread) @ mass
     tails = np.array([((1 - level) / 2, (1 + level) / 2) for level in levels])
@@ -322,6 +320,13 @@ def _standard_error(c: np.ndarray, tau: np.ndarray, n_cases: np.ndarray, n_contr
 def _shares(n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
     weights = site_weights(n_cases, n_controls)
     return weights / weights.sum()
+
+
+@lru_cache(maxsize=4)
+def _next_mass(auc: tuple[float, ...], n_cases: tuple[float, ...], n_controls: tuple[float, ...]) -> np.ndarray:
+    """Probability of the probit of the next site's AUC between points of `GRID`, the same for each of several sites."""
+    of_next = _distributions(np.array([auc]), np.array(n_cases), np.array(n_controls))[2][0]
+    return np.diff(of_next, prepend=0, append=1)  # what lies beyond the grid is at its ends
 
 
 @cache
