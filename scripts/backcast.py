@@ -25,6 +25,7 @@ from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
 from brainroam.data.site_groups import grouped
 from brainroam.evaluation.forecast import expected_measures
+from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
 from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
 from brainroam.methods.registry import method_info
@@ -33,6 +34,7 @@ from brainroam.methods.tuning import GROUPS, TunedMethod
 from brainroam.utils.threads import one_thread
 
 Draws = list[list[str]]
+LEARNED = ("volumes", "motion")  # looks whose slope is also learned from the training sites of each draw
 
 
 def main() -> None:
@@ -152,13 +154,13 @@ def judge(data: str, folder: Path) -> None:
             if here == atlas:
                 kept = folder / f"{atlas}_{method}_{k}.csv"
                 if not kept.exists() or kept.stat().st_mtime < max(file.stat().st_mtime for file in files):
-                    pd.concat([judged(cohort, file) for file in files]).to_csv(kept, index=False)
+                    pd.concat([judged(cohort, looks, file) for file in files]).to_csv(kept, index=False)
                 rows = pd.read_csv(kept)
                 show(f"{atlas} {method} {k}", rows)
                 sharpen(rows[rows["measure"] == "auc"], looks)
 
 
-def judged(cohort: Cohort, file: Path) -> pd.DataFrame:
+def judged(cohort: Cohort, looks: pd.DataFrame, file: Path) -> pd.DataFrame:
     """One row per draw, left-out site and measure: expected, limits, observed, and the correlation with training."""
     content, site, y = np.load(file), cohort.table["site"].to_numpy(), cohort.labels
     means = {name: cohort_edges(cohort.select([name])).mean(axis=0) for name in cohort.sites}
@@ -166,6 +168,7 @@ def judged(cohort: Cohort, file: Path) -> pd.DataFrame:
     for draw, (score, trained) in enumerate(zip(content["scores"], content["trained"], strict=True)):
         calibration = calibrate(score[trained], y[trained], site[trained])
         measured = inner_sites(score[trained], y[trained], site[trained], calibration).to_dict("list")
+        sharper = {name: from_training(measured, looks[name]) for name in LEARNED}
         centre = np.mean([means[name] for name in np.unique(site[trained])], axis=0)
         for name in np.unique(site[~trained]):
             here = site == name
@@ -173,9 +176,18 @@ def judged(cohort: Cohort, file: Path) -> pd.DataFrame:
             cases = here.sum() * calibration.prevalence
             expected = expected_measures(measured, cases, here.sum() - cases)
             facts = {"draw": f"{file.stem}-{draw}", "site": name, "n": here.sum(), "spread": score[here].std()}
+            facts |= {f"by_{look}": a + b * looks[look][name] for look, (a, b) in sharper.items()}
             facts["resemblance"] = np.corrcoef(np.nan_to_num(means[name]), np.nan_to_num(centre))[0, 1]
             rows += [facts | {"measure": m, "observed": found[m], **expected[m]} for m in expected]
     return pd.DataFrame(rows)
+
+
+def from_training(measured: dict[str, list], look: pd.Series) -> tuple[float, float]:
+    """Intercept and slope of the inner sites' AUC on a look of theirs: what the training sites alone could learn."""
+    weight = np.sqrt(site_weights(measured["n_cases"], measured["n_controls"]))
+    x = np.column_stack([np.ones(len(weight)), look[measured["site"]]])
+    found = np.linalg.lstsq(x * weight[:, None], np.array(measured["auc"]) * weight, rcond=None)[0]
+    return float(found[0]), float(found[1])
 
 
 def show(title: str, rows: pd.DataFrame) -> None:
@@ -218,6 +230,14 @@ def sharpen(rows: pd.DataFrame, looks: pd.DataFrame) -> None:
             left.append((off[k] - off[rest].mean(), off[k] - x[k] @ np.linalg.lstsq(x[rest], off[rest], rcond=None)[0]))
         without, with_looks = np.square(left).sum(axis=0)
         told.append(f"{'+'.join(chosen)} {1 - with_looks / without:+.2f}")
+    for look in LEARNED:
+        errors = rows.assign(
+            plain=(rows["observed"] - rows["expected"]) ** 2, sharper=(rows["observed"] - rows[f"by_{look}"]) ** 2
+        )
+        plain, sharper = errors.groupby("site")[["plain", "sharper"]].mean().mean()
+        print(
+            f"   error removed by {look}, slope from the training sites alone: {1 - sharper / plain:+.2f}", flush=True
+        )
     print(f"   error removed by looks, each site from the others: {', '.join(told)}", flush=True)
 
 

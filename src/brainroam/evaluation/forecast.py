@@ -8,8 +8,8 @@ expected share of cases:
     AUC      true AUC of a next site (`verdict`), then sampling of m cases and n controls (`observed_auc`)
     others   A ~ N(mu, tau^2 + v),   v = mean_s(v_s h_s) / h,   1/h = 1/m + 1/n (`observed_next`)
 
-Motion, scan length, age and familiarity of the new people are written down and do not move the forecast: they do not
-make it sharper (docs/results/backcast.md). Labels of the new people are never read.
+Motion, scan length, age and familiarity of the new people are written down and do not move the forecast; what they
+would bring: docs/results/backcast.md. Labels of the new people are never read.
 
 The forecast holds hashes of the model, of the people (ids and series) and of the code, the time, and everybody's score;
 the hash of all this is what to commit or to send before labels are opened. `reveal` refuses a forecast that was

@@ -50,7 +50,7 @@ MIN_SITES = 3
 MIN_SITES_NEXT = 4
 MAX_SE_AT_CHANCE = 0.2  # standard error of the mean at AUC 0.5 beyond which an interval would exclude next to nothing
 GRID = np.linspace(-4, 4, 401)  # probit of an AUC
-AREAS = np.linspace(0, 1, 1001)  # observed AUCs
+AREAS = np.linspace(0, 1, 401)  # observed AUCs
 TAU = np.concatenate([[0.0], np.geomspace(0.05, 4, 30)])  # what lies between two of these counts for the larger
 
 
