@@ -24,6 +24,7 @@ CONDA = {"matplotlib": "matplotlib-base"}
         ("conda.recipe/recipe.yaml", 'version: "{}"'),
         ("container/Dockerfile", "brainroam:{} "),
         ("container/boutiques.json", '"tool-version": "{}"'),
+        ("codemeta.json", '"version": "{}"'),
         ("CHANGELOG.md", "## {} ("),
     ],
 )
