@@ -167,3 +167,56 @@ def test_people_who_lack_many_columns_are_left_out(table):
     rows = table.series
     rows[0] = np.where(np.arange(30) < 10, np.nan, rows[0])
     assert table.with_series(rows).exclude_missing(0.2).excluded["subject"].tolist() == ["p0"]
+
+
+@pytest.fixture(scope="module")
+def both(series):
+    rng = np.random.default_rng(5)
+    n, y = len(series), series.labels
+    rows = rng.normal(size=(n, 1, 12)) + 0.8 * y[:, None, None] * (np.arange(12) < 3)
+    anatomy = Cohort(list(rows), series.table, columns_of_table(list("abcdefghijkl")), measure="table")
+    return series.with_block("anatomy", anatomy.subset(range(4, n)), "rest")
+
+
+def test_a_sum_of_blocks_adds_the_blocks_and_reads_who_lacks_one(both, tmp_path):
+    model = fitted("ensemble", both)
+    parts = {name: fitted("ensemble", both, blocks=name) for name in both.blocks}
+    rest = fitted("ensemble", both.block("rest")).score(both.block("rest"))
+    anatomy = fitted("ensemble", both.block("anatomy").subset(range(4, len(both)))).score(
+        both.block("anatomy").subset(range(4, len(both)))
+    )
+    weights = model.model_.weights_
+    expected = weights[0] * rest + weights[1] * np.concatenate([np.zeros(4), anatomy])
+    np.testing.assert_allclose(model.score(both), expected, atol=1e-10)
+    np.testing.assert_allclose(np.corrcoef(parts["rest"].score(both), rest)[0, 1], 1, atol=1e-12)
+    again, _ = load_method(save_method(tmp_path / "model", model, both), both)
+    np.testing.assert_array_equal(again.score(both), model.score(both))
+
+
+def test_blocks_survive_selecting_columns_and_saving(both, tmp_path):
+    part = both.with_columns(both.table[["age"]]).subset([5, 0]).without_labels()
+    assert part.has_block("anatomy").tolist() == [True, False] and part.block("anatomy").labels_hidden
+    np.testing.assert_array_equal(part.block("anatomy").series[0], both.block("anatomy").series[5])
+    again = Cohort.load(both.save(tmp_path / "both.npz"))
+    assert list(again.blocks) == ["rest", "anatomy"] and again.manifest_hash == both.manifest_hash
+    assert both.manifest_hash != both.block("rest").manifest_hash
+
+
+def test_corrupting_a_block_of_the_held_out_site_leaves_the_sum_as_it_is(both):
+    held_out = (both.table["site"] == both.sites[0]).to_numpy()
+    noise = corrupted(both.block("anatomy"), np.flatnonzero(held_out), seed=2)
+    spoiled = both.block("rest").with_block("anatomy", noise, "rest")
+    one, other = (fitted("ensemble", c.subset(~held_out)).state() for c in (both, spoiled))
+    assert all(one[key].tobytes() == other[key].tobytes() for key in one)
+
+
+def test_a_block_of_noise_hardly_costs_anything():
+    from brainroam.methods.blocks import block_weights
+
+    rng, lost = np.random.default_rng(0), []
+    y, site = np.tile([0, 1], 60), np.repeat(range(6), 20)
+    for _ in range(100):
+        scores = rng.normal(size=(120, 2)) + np.outer(y, [0.95, 0.0])
+        w = block_weights(scores, y, site)
+        lost.append(1 - w[0] / np.hypot(*w))  # share of the effect size that is lost
+    assert np.mean(lost) < 0.01

@@ -88,6 +88,14 @@ Option = Annotated[
     list[str] | None,
     typer.Option(help="An option of the reader; may be repeated.", metavar="KEY=VALUE", rich_help_panel=PANEL),
 ]
+Blocks = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A further measurement of the same people: a table, or files of matrices; may be repeated.",
+        metavar="NAME=PATH",
+        rich_help_panel=PANEL,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
@@ -176,6 +184,7 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
         max_fd: MaxFd = None,
         covariates: Covariates = None,
         target: Target = None,
+        block: Blocks = None,
         option: Option = None,
         **own: Any,
     ) -> None:
@@ -190,6 +199,7 @@ def takes_data(command: Callable[..., None]) -> Callable[..., None]:
             "max_fd": max_fd,
             "covariates": None if covariates is None else parse_covariates(covariates),
             "target": target,
+            "blocks": parse_blocks(block),
             "options": dict(parse_option(text) for text in option or ()),
         }
         command(source_of(data, typed), **own)
@@ -214,6 +224,23 @@ def with_signature(
     wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return wrapper
+
+
+def parse_blocks(typed: list[str] | None) -> dict[str, Any] | None:
+    """Blocks by name, from ``NAME=PATH``; None where none was typed.
+
+    >>> parse_blocks(["anatomy=aseg.tsv"])
+    {'anatomy': {'table': 'aseg.tsv'}}
+    """
+    if not typed:
+        return None
+    from brainroam.data.readers.measures import guess_block
+
+    pairs = [text.partition("=") for text in typed]
+    wrong = [text for text, (name, _, path) in zip(typed, pairs, strict=True) if not name.isidentifier() or not path]
+    if wrong:
+        raise UsageError(f"--block {wrong[0]}: write NAME=PATH, as in --block anatomy=freesurfer/aseg.tsv")
+    return {name: guess_block(str(expanded(path))) for name, _, path in pairs}
 
 
 def parse_covariates(text: str) -> dict[str, str]:

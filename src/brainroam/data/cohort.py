@@ -4,9 +4,9 @@ import hashlib
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,21 @@ def _flat_columns(x: np.ndarray) -> np.ndarray:
     return ~(alive & np.isfinite(spread))
 
 
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A further measurement of the people of a whole cohort, in their order, and what was computed from it."""
+
+    measure: str
+    arrays: tuple[np.ndarray, ...]
+    atlas: Atlas
+    features: dict[str, np.ndarray] = field(default_factory=dict)
+    cache: Cache = field(default_factory=Cache)
+
+    def at(self, rows: np.ndarray) -> "Block":
+        """That of some people."""
+        return Block(self.measure, tuple(self.arrays[row] for row in rows), self.atlas)
+
+
 class Cohort:
     """People from several sites. Nothing of it changes once it is made: selecting gives a new one.
 
@@ -175,6 +190,7 @@ class Cohort:
         self._origin: tuple[Cohort, np.ndarray] | None = None
         self._features: dict[str, np.ndarray] | FeatureFolder = {}
         self._cache = Cache()
+        self._name, self._blocks = measure, dict[str, Block]()
 
     def __len__(self) -> int:
         return len(self._series)
@@ -215,6 +231,62 @@ class Cohort:
     def measure(self) -> str:
         """What the arrays are: ``"series"``, ``"matrices"`` or ``"table"``."""
         return self._measure
+
+    @property
+    def blocks(self) -> "dict[str, Cohort]":
+        """The several measurements of these people by name, each as a cohort of its own; empty where there is one."""
+        return {name: self.block(name) for name in (self._name, *self._blocks)} if self._blocks else {}
+
+    def block(self, name: str) -> "Cohort":
+        """One measurement of these people, row for row; who lacks it is NaN there (`has_block`)."""
+        if name != self._name and name not in self._blocks:
+            raise unknown("block", name, [self._name, *self._blocks])
+        whole, rows = self.origin
+        alone = whole._alone(name)
+        if self is whole:
+            return alone
+        part = self._alone(name, rows)
+        part._origin = alone, rows
+        return part
+
+    def _alone(self, name: str, rows: np.ndarray | None = None) -> "Cohort":
+        """The cohort of one measurement; of a part of the whole cohort, ``rows`` says where its people stand there."""
+        alone = object.__new__(Cohort)
+        forgotten = "manifest_hash", "_telling"
+        alone.__dict__ = {key: value for key, value in self.__dict__.items() if key not in forgotten}
+        alone._name, alone._blocks, alone._origin = name, {}, None
+        if name != self._name:
+            block = self._blocks[name]
+            arrays = block.arrays if rows is None else tuple(block.arrays[row] for row in rows)
+            alone._series, alone._atlas, alone._measure = arrays, block.atlas, block.measure
+            alone._features, alone._cache = ({} if rows is not None else block.features), block.cache
+            volumes = [len(x) if block.measure == "series" else np.nan for x in arrays]
+            alone._table = self._table.assign(n_timepoints=volumes)
+        return alone
+
+    def has_block(self, name: str) -> np.ndarray:
+        """Who (n,) has a measurement at all: not everything of it is missing."""
+        return ~self.block(name).missing_rois.all(axis=1)
+
+    def with_block(self, name: str, other: "Cohort", own_name: str | None = None) -> "Cohort":
+        """The same people with a further measurement, which ``other`` has of some of them, by their ids.
+
+        >>> import brainroam
+        >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+        >>> table = Cohort([np.ones((1, 3))] * 8, cohort.table, measure="table").subset(range(6))
+        >>> both = cohort.with_block("anatomy", table, "rest")
+        >>> list(both.blocks), both.has_block("anatomy").sum()
+        (['rest', 'anatomy'], np.int64(6))
+        """
+        own_name = own_name or self._name
+        if name == own_name or name in self._blocks:
+            raise UsageError(f"two blocks are called {name!r}; give one of them another name")
+        place = {subject: k for k, subject in enumerate(other._table["subject"])}
+        nothing = np.full((1 if other.measure == "table" else max(other.n_rois, 3), other.n_rois), np.nan)
+        arrays = [other._series[place[who]] if who in place else nothing for who in self._table["subject"]]
+        same = self.made_of(self._series, self._table)
+        same._name, same._blocks = own_name, {**same._blocks, name: Block(other.measure, tuple(arrays), other.atlas)}
+        return same
 
     @property
     def own_units(self) -> bool:
@@ -360,7 +432,11 @@ class Cohort:
     @cached_property
     def manifest_hash(self) -> str:
         """SHA-256 over subject ids, labels, sites and series; the order of people does not matter."""
-        return manifest_hash(self._table, self.series_digests)
+        digests = self.series_digests
+        for block in self.blocks.values() if self._blocks else ():
+            pairs = zip(digests, block.series_digests, strict=True)
+            digests = [hashlib.sha256(f"{one} {other}".encode()).hexdigest() for one, other in pairs]
+        return manifest_hash(self._table, digests)
 
     @property
     def missing_rois(self) -> np.ndarray:
@@ -473,6 +549,8 @@ class Cohort:
 
     def exclude_missing(self, max_missing_rois: float = 0.2) -> "Cohort":
         """Leave out people with more than this share of regions without signal."""
+        if self._blocks:
+            return self._with_some_block(max_missing_rois)
         count = self.missing_rois.sum(axis=1)
         over = count > max_missing_rois * self.n_rois
         if not over.any():
@@ -483,6 +561,21 @@ class Cohort:
             "table": "{} of {} columns are missing (limit {:.0%})",
         }[self.measure]
         return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
+
+    def _with_some_block(self, max_missing: float) -> "Cohort":
+        """Without the people who lack too much of every measurement; of another they are counted as lacking it."""
+        over = {name: block.missing_rois.mean(axis=1) > max_missing for name, block in self.blocks.items()}
+        nobody = np.all(list(over.values()), axis=0)
+        kept = (
+            self.exclude(nobody, ["too much is missing in every block"] * int(nobody.sum())) if nobody.any() else self
+        )
+        over = {name: mask[~nobody] for name, mask in over.items()}
+        if not any(mask.any() for mask in over.values()):
+            return kept
+        blank = {name: _blanked(block.series, over[name]) for name, block in kept.blocks.items()}
+        same = kept.made_of(blank.pop(kept._name), kept._table)
+        same._blocks = {name: replace_arrays(kept._blocks[name], arrays) for name, arrays in blank.items()}
+        return same
 
     def using(self, covariates: Iterable[str]) -> "Cohort":
         """The same people, with these columns as the covariates of every method that uses any."""
@@ -539,7 +632,7 @@ class Cohort:
         table = self._table.assign(**{str(name): columns[name].array for name in columns})
         same_series = self.made_of(self._series, table)
         same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
-        same_series.labels_hidden = self.labels_hidden
+        same_series._blocks, same_series.labels_hidden = self._blocks, self.labels_hidden
         return same_series
 
     def predicting(self, target: Target, table: pd.DataFrame) -> "Cohort":
@@ -565,7 +658,11 @@ class Cohort:
             "target": self._target,
             "measure": self._measure,
         }
-        return Cohort(series, table, **{**known, **changed})
+        cohort = Cohort(series, table, **{**known, **changed})
+        rows = self.origin[1]
+        if len(cohort) == len(rows):
+            cohort._name, cohort._blocks = self._name, {name: block.at(rows) for name, block in self._blocks.items()}
+        return cohort
 
     def concat(self, other: "Cohort") -> "Cohort":
         """This cohort and another of the same atlas, as one."""
@@ -587,7 +684,7 @@ class Cohort:
         part._table = self._table.iloc[positions].reset_index(drop=True)
         part._atlas, part._excluded, part._truth, part._measure = self._atlas, excluded, self._truth, self._measure
         part._covariates, part._prepared, part.labels_hidden = self._covariates, self._prepared, self.labels_hidden
-        part._target = self._target
+        part._target, part._name, part._blocks = self._target, self._name, self._blocks
         whole, rows = self.origin
         part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
         return part
@@ -606,11 +703,14 @@ class Cohort:
             "prepared": self._prepared,
             "target": self._target.described(),
             "measure": self._measure,
+            "name": self._name,
+            "blocks": {name: {"measure": b.measure, "atlas": b.atlas.described()} for name, b in self._blocks.items()},
         }
+        further = {f"block{k}": np.stack(self.block(name).series) for k, name in enumerate(self._blocks)}
         coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
         data = np.concatenate(self._series)
         with atomic_write(path) as file:
-            np.savez(file, header=np.array(json.dumps(header, default=str)), data=data, coords=coords)
+            np.savez(file, header=np.array(json.dumps(header, default=str)), data=data, coords=coords, **further)
         return path
 
     @classmethod
@@ -619,6 +719,7 @@ class Cohort:
         try:
             with np.load(path, allow_pickle=False) as file:
                 header, data, coords = json.loads(str(file["header"])), file["data"], file["coords"]
+                further = [file[f"block{k}"] for k in range(len(header.get("blocks", ())))]
             if header["schema"] != SCHEMA:
                 raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
             table = pd.DataFrame(header["table"]).astype(dict.fromkeys(header.get("categories", ()), "category"))
@@ -638,6 +739,10 @@ class Cohort:
                 target=Target.of_description(header.get("target")),
                 measure=measure,
             )
+            cohort._name = header.get("name", measure)
+            for (name, known), values in zip(header.get("blocks", {}).items(), further, strict=True):
+                columns = Atlas.of_description(known["atlas"], None)
+                cohort._blocks[name] = Block(known["measure"], tuple(values), columns)
         except (
             OSError,
             ValueError,
@@ -665,13 +770,21 @@ def anonymous_cohort(
     """The one gate for bare arrays: a cohort whose people are named by their position.
 
     ``people`` are a series (T_i, P) each; a symmetric matrix each, or one array (n, P, P) of them; or a table, as a
-    DataFrame or an array (n, F).
+    DataFrame or an array (n, F); or a dictionary of these, several measurements of the same people.
 
     >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
     ['person 0']
     >>> anonymous_cohort(pd.DataFrame({"thickness": [2.5, 2.7], "volume": [900.0, None]})).measure
     'table'
     """
+    if isinstance(people, Mapping):
+        parts = {str(name): anonymous_cohort(values, y, site, tr) for name, values in people.items()}
+        if not parts or len({len(one) for one in parts.values()}) > 1:
+            raise DataError("blocks need the same people in the same order; give one row or array for each of them")
+        (own, cohort), *others = parts.items()
+        for name, other in others:
+            cohort = cohort.with_block(name, other, own)
+        return cohort
     measure, series, atlas = _measured(people)
     if len(series) == 0:
         raise DataError("no people were given")
@@ -709,6 +822,15 @@ def refuse_one_series(cohort: Cohort) -> None:
         raise DataError(
             f"all {len(cohort)} people have the same series; check how files are assigned to people (template)"
         )
+
+
+def _blanked(arrays: Sequence[np.ndarray], mask: np.ndarray) -> list[np.ndarray]:
+    return [np.full_like(x, np.nan) if gone else x for x, gone in zip(arrays, mask, strict=True)]
+
+
+def replace_arrays(block: Block, arrays: Sequence[np.ndarray]) -> Block:
+    """A block with other arrays."""
+    return Block(block.measure, tuple(arrays), block.atlas)
 
 
 def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ def load_cohort(
     max_fd: float | None = None,
     covariates: Sequence[str] | Mapping[str, str] | None = None,
     target: str | Mapping[str, str] | None = None,
+    blocks: Mapping[str, Mapping[str, Any]] | None = None,
     spool: str | Path | None = None,
     jobs: int = 1,
     **options: Any,
@@ -56,6 +57,8 @@ def load_cohort(
     target : str or mapping, optional
         The column to predict instead of the diagnosis: ``"FIQ"``, ``"age:log"``, ``"severity:ordered"``, or a mapping
         with ``column``, ``kind`` and ``transform``, see `brainroam.data.target`. Whoever has no value is left out.
+    blocks : mapping of str to mapping, optional
+        Further measurements of the same people, as in a study file: ``{"anatomy": {"table": "freesurfer/*.tsv"}}``.
     spool : str or Path, optional
         A folder for series that memory cannot hold: each person's goes to a scratch file there as it is read, and
         must stay there as long as the cohort is used.
@@ -94,6 +97,7 @@ def load_cohort(
         "max_fd": max_fd,
         "covariates": covariates,
         "target": target,
+        "blocks": None if blocks is None else {name: dict(told) for name, told in blocks.items()},
         "options": options,
     }
     plan = plan_of(path, given)

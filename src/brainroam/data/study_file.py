@@ -56,6 +56,9 @@ class Study(BaseModel):
         What the study is called in its report.
     reader, atlas, sites, preset, max_missing_rois, crop, exclude, max_fd, covariates, target, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
+    blocks : dict of str to dict, optional
+        Several measurements of the same people, by name: ``{table: freesurfer/*.tsv, columns: "*"}``,
+        ``{matrices: connectomes}``; the one that says ``series`` names the data themselves, and their atlas.
     methods : list of str
         Names with parameters to fix in brackets: ``core[budget=20]``.
     protocol : {"loso", "halves"}
@@ -87,6 +90,7 @@ class Study(BaseModel):
     max_fd: Annotated[float, Field(gt=0)] | None = None
     covariates: list[str] | dict[str, Literal["number", "category"]] | None = None
     target: str | dict[str, str] | None = None
+    blocks: dict[str, dict[str, Any]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] = list(STANDARD_METHODS)
     protocol: Literal["loso", "halves"] = "loso"
@@ -118,11 +122,24 @@ class Study(BaseModel):
         for name in RESERVED.intersection(self.options):
             raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
         cohort = self._make() if self.data == SYNTHETIC else self._read(require_label, spool, workers)
+        cohort = self._with_blocks(cohort)
         if self.target is not None and apply_target:
             from brainroam.data.target_column import with_target
 
             cohort = with_target(cohort, self.target, require_label)
         return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
+
+    def _with_blocks(self, cohort: "Cohort") -> "Cohort":
+        """The cohort with every further measurement that is named."""
+        from brainroam.data.readers.measures import read_block
+
+        given = dict(self.blocks or {})
+        own = next((name for name, told in given.items() if "series" in told), None)
+        homes = [Path(), Path(self.data), Path(self.data).parent]
+        for name, told in given.items():
+            if name != own:
+                cohort = cohort.with_block(name, read_block(told, cohort, homes), own)
+        return cohort
 
     def _read(self, require_label: bool, spool: "str | Path | None", workers: "Workers | None") -> "Cohort":
         from brainroam.data.readers import read_cohort
@@ -268,8 +285,22 @@ def _resolved(study: Study, home: Path) -> dict[str, Any]:
         update["atlas"] = str(home / study.atlas)
     if isinstance(study.exclude, str):
         update["exclude"] = str(home / expanded(study.exclude))
+    if study.blocks:
+        update["blocks"] = {name: _block_seen_from(home, told) for name, told in study.blocks.items()}
+        own = next((told for told in study.blocks.values() if "series" in told), {})
+        update |= {"atlas": str(own["atlas"])} if "atlas" in own and study.atlas is None else {}
     if "participants" in study.options:
         given = study.options["participants"]
         tables = [str(home / str(table)) for table in (given if isinstance(given, list) else [given])]
         update["options"] = {**study.options, "participants": tables if isinstance(given, list) else tables[0]}
     return update
+
+
+def _block_seen_from(home: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """A block whose paths, where they are relative to the study file, are as seen from here."""
+    seen = dict(told)
+    for kind in ("table", "matrices"):
+        if kind in told:
+            given = [told[kind]] if isinstance(told[kind], str) else list(told[kind])
+            seen[kind] = [str(home / item) if any(home.glob(str(item))) else str(item) for item in given]
+    return seen

@@ -20,6 +20,7 @@ from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO, Target
 from brainroam.errors import MethodError, UsageError, counted, listed
 from brainroam.utils.parameters import require_settings
 
+ANYTHING = "anything"  # what a control reads: it looks at no measurement
 MEASURED = {"series": "time series", "matrices": "connectivity matrices", "table": "a table of measures"}
 NUMBERS = (TWO, NUMBER, ORDERED)  # what a method learns that reads a number as it reads two classes
 _KIND = {TWO: "of two classes", CLASSES: "of several classes", ORDERED: "ordered", NUMBER: "a number"}
@@ -178,7 +179,7 @@ class MethodInfo:
     stochastic : bool
         Another seed gives other scores; a method that is not is run once however many seeds are asked for.
     reads : tuple of str
-        Which measures of people it can read: ``"series"``, ``"matrices"``, ``"table"``.
+        Which measures of people it can read: ``"series"``, ``"matrices"``, ``"table"``; or ``"anything"``.
     least_sites : int
         Sites with both classes it cannot do without; inner folds leave it as many.
     targets : tuple of str
@@ -206,7 +207,7 @@ class MethodInfo:
 
     def require_measure(self, measure: str) -> None:
         """Refuse people of whom something was measured that the method does not read."""
-        if measure not in self.reads:
+        if measure not in self.reads and ANYTHING not in self.reads:
             raise UsageError(f"{self.name} reads {' or '.join(self.reads)}, but these people have {MEASURED[measure]}")
 
     def require_target(self, target: Target) -> None:

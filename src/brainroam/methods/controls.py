@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.methods.base import NUMBERS, Method, MethodInfo
+from brainroam.methods.base import ANYTHING, NUMBERS, Method, MethodInfo
 from brainroam.methods.registry import register
 
 MOTION = "mean_fd"
@@ -117,7 +117,7 @@ class SiteOnly(Method):
         return self
 
 
-ANY = ("series", "matrices", "table")
+ANY = (ANYTHING,)
 register(
     MethodInfo(
         "majority",

@@ -17,7 +17,7 @@ work.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from itertools import product
 from typing import Any, Self, get_args
@@ -35,8 +35,9 @@ from brainroam.data.prepare import without_rare_edges
 from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.data.target import TWO_CLASSES, Target
-from brainroam.errors import DataError, unknown
-from brainroam.methods.base import Method, MethodInfo, fit_method, naming_errors, scores_of
+from brainroam.errors import DataError, UsageError, unknown
+from brainroam.methods.base import ANYTHING, Method, MethodInfo, fit_method, naming_errors, scores_of
+from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.prediction_sets import (
     LEVELS,
@@ -88,21 +89,32 @@ class TunedMethod(Method):
         if tuning not in TUNINGS:
             raise unknown("tuning", tuning, TUNINGS)
         self.info, self.tuning, self.fixed = info, tuning, fixed
-        info.require(fixed)
+        info.require(self._settings)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Those of the method itself: which ``blocks`` it reads is not its business."""
+        return {name: value for name, value in self.fixed.items() if name != "blocks"}
 
     @one_thread()  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Choose on inner sites, then refit on everybody."""
-        self.info.require_measure(cohort.measure)
         refuse_one_series(cohort)
         self.info.require_target(cohort.target)
         self.target_ = cohort.target
         cohort, self.notes_ = _one_site_each(cohort)
-        cohort, notes = without_rare_edges(cohort)
-        self.notes_ += notes
+        blocks = self._blocks(cohort)
+        if not blocks:
+            self.info.require_measure(cohort.measure)
+            cohort, notes = without_rare_edges(cohort)
+            self.notes_ += notes
         y, site = cohort.targets, cohort.table["site"].to_numpy()
-        if self.info.self_selecting:
-            self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self.fixed
+        if blocks:
+            self.model_ = self._sum_of(blocks).fit(cohort, seed)
+            self.configuration_ = {"blocks": [[name, one.configuration_] for name, one in self.model_.members.items()]}
+            self.inner_scores_ = self.model_.inner_scores_
+        elif self.info.self_selecting:
+            self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self._settings
             self._refit(cohort, seed)
             with naming_errors(self.info.name):
                 self.inner_scores_ = self.model_.inner_scores_
@@ -121,6 +133,23 @@ class TunedMethod(Method):
         self.sets_ = calibrate_sets(self.inner_scores_, y, site)
         self.inner_sites_ = inner_sites(self.inner_scores_, y, site, self.calibration_)
         return self
+
+    def _blocks(self, cohort: Cohort) -> list[str]:
+        """The measurements that are read, where people have several: those asked for, or all the method can read."""
+        blocks = cohort.blocks
+        if "blocks" in self.fixed:
+            chosen = names_of(self.fixed["blocks"])
+            if not blocks:
+                raise UsageError(f"{self.info.name}[blocks={'+'.join(chosen)}]: these people have one measurement only")
+            for name in chosen:
+                self.info.require_measure(cohort.block(name).measure)
+            return chosen
+        if not blocks or ANYTHING in self.info.reads:
+            return []
+        return [name for name, block in blocks.items() if block.measure in self.info.reads]
+
+    def _sum_of(self, blocks: Iterable[str]) -> BlockSum:
+        return BlockSum({name: TunedMethod(self.info, self.tuning, **self._settings) for name in blocks})
 
     def _learn_number(self, t: np.ndarray, site: np.ndarray) -> None:
         """Calibration, intervals, and how far sites differ in level, from out-of-site scores."""
@@ -180,7 +209,14 @@ class TunedMethod(Method):
         limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
         promised = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
         self.sets_ = (PredictionIntervals if number else PredictionSets)(int(np.nan_to_num(sets[0, 0])), promised)
-        self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
+        if "blocks" in self.configuration_:
+            self.model_ = self._sum_of(name for name, _ in self.configuration_["blocks"])
+            for name, configuration in self.configuration_["blocks"]:
+                self.model_.members[name].configuration_ = configuration
+                self.model_.members[name].target_ = self.target_
+            self.model_.load_state(part(state, "model"))
+        else:
+            self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
         return self
 
     def _refit(self, cohort: Cohort, seed: int) -> None:
@@ -216,7 +252,7 @@ class TunedMethod(Method):
         if self.tuning != "full":
             grid = {name: values[:1] for name, values in grid.items()}
         for values in product(*grid.values()):
-            yield self.fixed | dict(zip(grid, values, strict=True))
+            yield self._settings | dict(zip(grid, values, strict=True))
 
 
 def inner_folds(

@@ -16,7 +16,7 @@ from typing import Any
 
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers import abcd, abide, adhd200, bids, folder, npy, rest_meta_mdd, srpbs, store
+from brainroam.data.readers import abcd, abide, adhd200, bids, folder, npy, rest_meta_mdd, srpbs, store, wide_table
 from brainroam.data.readers.fetch import fetch_abide
 from brainroam.data.readers.participants import Request
 from brainroam.data.readers.participants_table import NO_COLUMN
@@ -42,6 +42,7 @@ READERS: dict[str, ModuleType] = {
     "srpbs": srpbs,
     "bids": bids,
     "folder": folder,
+    "table": wide_table,
 }
 
 

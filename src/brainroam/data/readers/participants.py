@@ -21,6 +21,7 @@ from brainroam.data.readers.parallel_read import read_in_parallel
 from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import folded, is_empty
+from brainroam.data.validation import is_matrix
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.workers import Workers
 
@@ -139,7 +140,9 @@ class Participants:
         excluded = pd.DataFrame(self.excluded, columns=["subject", "reason"])
         for person in series:
             person.values.setflags(write=False)  # nobody else has them: the cohort need not copy what it was given
-        return Cohort([person.values for person in series], table, atlas, excluded)
+        values = [person.values for person in series]
+        measure = "matrices" if all(is_matrix(x) for x in values) else "series"
+        return Cohort(values, table, atlas, excluded, measure=measure)
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
         series, absent = [], {}

@@ -1,0 +1,90 @@
+"""One wide table: a row per person with id, site, diagnosis, age, sex, and the measures themselves.
+
+::
+
+    cohort.csv     id, site, diagnosis, age, sex, lh_bankssts_thickness, ...     (also .tsv, .xlsx)
+
+Where no column tells the site, ids such as ``Oslo_sub-012`` do: what stands before ``_sub``.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from brainroam.data.atlas import columns_of_table
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers.measures import measures_of
+from brainroam.data.readers.participants import Participants, Request
+from brainroam.data.readers.participants_table import USUAL, USUAL_COLUMNS, Columns, read_participants
+from brainroam.data.readers.tables import is_table, read_table
+from brainroam.data.readers.values import codes
+from brainroam.errors import ReaderError, listed
+
+LOOKS_FOR = "one table (csv, tsv, xlsx) with a row per person: id, site, diagnosis, and columns of measures"
+SITE_IN_ID = re.compile(r"(.+?)[_-]+sub", re.IGNORECASE)
+LEAST = 3  # measures
+ROLES = ("subject", "site", "label", "unlabelled", "age", "sex", "mean_fd", "tr", "group", "institution", "session")
+
+
+def recognises(path: Path) -> bool:
+    """Whether it is a table at all."""
+    return path.is_file() and is_table(path)
+
+
+def read(
+    path: Path, request: Request, *, columns: Columns = USUAL_COLUMNS, measures: str | Sequence[str] = "*"
+) -> Cohort:
+    """Read a wide table. ``measures`` are patterns of the columns that are read, as ``*_thickness``; all by default."""
+    raw = read_table(path, columns.sheet)
+    sites = sites_in_ids(raw, columns)
+    if columns.subject_col is None and not any(str(name).lower() in USUAL["subject"] for name in raw):
+        columns = replace(columns, subject_col=str(raw.columns[0]))
+    people = read_participants([path], columns, request.require_label, sites is not None, request.target)
+    if sites is not None:
+        people["site"] = sites
+    free = [name for name in people if name not in ROLES and str(name).lower() != str(request.target).lower()]
+    found = measures_of(people[free], measures, people)
+    if len(found.columns) < LEAST:
+        raise ReaderError(
+            f"{path} has {len(found.columns)} columns of measures ({listed(found.columns)}); name them with measures "
+            "(--option measures=PATTERN), or give the folder in which the series of these people are"
+        )
+    roster = Participants(people.drop(columns=list(found.columns)).assign(row=range(len(people))), request, path)
+    if request.require_label and request.target is None:
+        roster.exclude(roster.table["label"].isna(), roster.table["unlabelled"])
+    if not len(roster.table):
+        raise ReaderError(f"{path}: no participants remain after exclusions; say which codes are case and control")
+    rows = found.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
+    table, excluded = roster.table.drop(columns=["unlabelled", "row"]), roster.excluded
+    left = [str(name) for name in free if name not in found]
+    step = f"{len(found.columns)} columns of {path.name} were read as measures" + (
+        f", not {listed(left)}" if left else ""
+    )
+    return Cohort(
+        list(rows[:, None]),
+        table,
+        columns_of_table(found.columns, path.name.split(".")[0]),
+        pd.DataFrame(excluded, columns=["subject", "reason"]),
+        prepared=[step],
+        measure="table",
+    )
+
+
+def sites_in_ids(raw: pd.DataFrame, columns: Columns) -> pd.Series | None:
+    """The part of every id before ``_sub``, where no column tells the site; None where one does, or ids do not.
+
+    >>> sites_in_ids(pd.DataFrame({"id": ["Oslo_sub-1", "Oslo_sub-2", "Rome_sub-1"]}), USUAL_COLUMNS).tolist()
+    ['Oslo', 'Oslo', 'Rome']
+    """
+    if columns.site_col is not None or any(str(name).lower() in USUAL["site"] for name in raw):
+        return None
+    named = [name for name in raw if name == columns.subject_col or str(name).lower() in USUAL["subject"]]
+    for name in [*named, *raw.columns[:1]]:
+        ids = codes(raw[name])
+        matched = ids.str.extract(SITE_IN_ID, expand=False)
+        if matched.notna().all() and 1 < matched.nunique() < len(matched):
+            return matched
+    return None
