@@ -266,7 +266,7 @@ class Cohort:
 
     def has_block(self, name: str) -> np.ndarray:
         """Who (n,) has a measurement at all: not everything of it is missing."""
-        return ~self.block(name).missing_rois.all(axis=1)
+        return np.asarray(~self.block(name).missing_rois.all(axis=1))
 
     def with_block(self, name: str, other: "Cohort", own_name: str | None = None) -> "Cohort":
         """The same people with a further measurement, which ``other`` has of some of them, by their ids.
@@ -710,7 +710,8 @@ class Cohort:
         coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
         data = np.concatenate(self._series)
         with atomic_write(path) as file:
-            np.savez(file, header=np.array(json.dumps(header, default=str)), data=data, coords=coords, **further)
+            arrays = {"header": np.array(json.dumps(header, default=str)), "data": data, "coords": coords, **further}
+            np.savez(file, **arrays)  # type: ignore[arg-type]
         return path
 
     @classmethod
