@@ -268,6 +268,7 @@ def test_demo_shows_a_check_and_saves_a_cohort_that_check_reads(tmp_path, monkey
     result = run("demo", "--out", tmp_path / "new" / "demo")
     assert result.exit_code == 0, result.output
     assert "240 people, 6 sites" in result.output and "everybody is male" in result.output
+    assert "two subtypes" in result.output
     saved = tmp_path / "new" / "demo" / "cohort.npz"
     assert len(Cohort.load(saved)) == 240
     assert run("check", saved).exit_code == 0

@@ -78,12 +78,15 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     from brainroam.evaluation.runner import compare, evaluate
     from brainroam.report.build import report
 
-    made = make_cohort(all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
+    made = make_cohort(subtypes=2, effect=1.5, all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
     cohort = Cohort(made.series, made.table, _demo_atlas(made.n_rois), truth=made.truth)
     path = cohort.save(out / "cohort.npz")
     found = check_cohort(cohort)
     show_check(found)
-    typer.echo(f"\nThe cohort is saved as {path}. Now every site is held out once:")
+    typer.echo(
+        f"\nThe cohort is saved as {path}. Its cases are of two subtypes, each with pathways of its own, which is what"
+    )
+    typer.echo("the gates of core are for: one weight per pathway cannot fit both. Now every site is held out once:")
     evaluate(cohort, possible_here(DEMO_METHODS), out=out / "runs", progress=True)
     show_comparison(compare(out / "runs"), json=False)
     typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")
