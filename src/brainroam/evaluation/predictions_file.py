@@ -109,9 +109,9 @@ def read_predictions(path: str | Path, study: Study | None = None) -> Results:
     >>> table.to_csv(file, index=False)
     >>> read_predictions(file).scores[["method", "site", "n", "auc"]].round(2)
       method site   n   auc
-    0   mine    A  20  0.87
-    1   mine    B  20  0.73
-    2   mine    C  20  0.88
+    0   mine    A  20  0.88
+    1   mine    B  20  0.95
+    2   mine    C  20  0.80
     """
     path = Path(path)
     if not path.is_file():
