@@ -84,10 +84,11 @@ def fit(
         typer.echo(f"{method}: {selected.model_.decision}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
-    share = selected.calibration_.prevalence
-    typer.echo(
-        f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."
-    )
+    if not selected.target_.is_number:
+        share = selected.calibration_.prevalence
+        typer.echo(
+            f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."
+        )
     for line in membership_lines(name, len(cohort)):
         typer.echo(line)
 
@@ -132,7 +133,7 @@ def predict(
     from brainroam.cli.show import show_excluded
     from brainroam.data.groups import people_and_scans
     from brainroam.data.prepare import listed_people
-    from brainroam.methods.predictions import predictions
+    from brainroam.methods.predictions import number_predictions, predictions
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.methods.training_sketch import known_share
 
@@ -151,6 +152,13 @@ def predict(
         )
     if level is not None:
         method.sets_.require(round(level / 100, 6))
+    if method.target_.is_number:
+        if controls is not None or adapt != "strict" or prevalence is not None:
+            raise UsageError("--controls, --adapt and --prevalence are for two classes; this model predicts a number")
+        table = number_predictions(method, cohort)
+        _discard_work(cohort, out)
+        typer.echo(f"{people_and_scans(table)}, {method.target_.name} predicted (strict): {_save(table, out)}")
+        return
     known = list(listed_people(controls, "controls")) if controls is not None else []
     table = predictions(method, cohort, method.familiarity_, known, adapt, prevalence)
     _discard_work(cohort, out)

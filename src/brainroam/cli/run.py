@@ -107,7 +107,10 @@ def run(
         )
         write_json(out / "runs" / "check.json", report.to_dict())
         with stages.stage("audit") as done:
-            done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json"))
+            if cohort.target.is_two_classes:
+                done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json"))
+            else:
+                done("left out: it is for two classes")
         with stages.stage("compare") as done:
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")

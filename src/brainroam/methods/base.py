@@ -183,7 +183,7 @@ class MethodInfo:
     least_sites : int
         Sites with both classes it cannot do without; inner folds leave it as many.
     targets : tuple of str
-        Kinds of targets it learns, see `brainroam.data.target`; several classes are learned by any method for two.
+        Kinds of targets it learns, see `brainroam.data.target`.
     estimator : object, optional
         The estimator of somebody else's that ``make`` wraps, see `brainroam.methods.adapter`.
     """
@@ -212,7 +212,7 @@ class MethodInfo:
 
     def require_target(self, target: Target) -> None:
         """Refuse a target that the method does not learn."""
-        if target.kind not in self.targets and not (target.kind == CLASSES and TWO in self.targets):
+        if target.kind not in self.targets:
             raise UsageError(f"{self.name} is for {' or '.join(self.targets)}; {target.name} is {_KIND[target.kind]}")
 
     def require_savable(self) -> None:

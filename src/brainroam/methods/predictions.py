@@ -104,6 +104,26 @@ def predictions(
     return table[~known].reset_index(drop=True)
 
 
+def number_predictions(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
+    """The number for people of any site, in its own units, with the interval of each level that can be promised.
+
+    Returns ``subject``, ``site``, ``label`` where somebody's is known and the data name the same target, ``predicted``,
+    ``low_80``, ``high_80``, ..., ``imputed`` covariates and ``flags``.
+    """
+    target, score = method.target_, method.score(cohort)
+    table = cohort.table[["subject", "site"]].copy()
+    if cohort.target.name == target.name and cohort.table["label"].notna().any():
+        table["label"] = cohort.table["label"]
+    table["predicted"] = method.predicted(score)
+    for level in method.sets_.limits:
+        low, high = method.interval(score, level)
+        table[f"low_{100 * level:g}"], table[f"high_{100 * level:g}"] = target.inverse(low), target.inverse(high)
+    missing, known = method.missing_covariates(cohort), method.familiarity_
+    table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
+    table["flags"] = "" if known is None else [text for part in cohort.batches() for text in known.flags(part)]
+    return table
+
+
 def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> None:
     """Warn of each site where nearly all or nearly none are predicted cases, or whose scores lie far from others."""
     site = table["site"].to_numpy()

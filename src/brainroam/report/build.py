@@ -8,10 +8,11 @@ from pathlib import Path
 from brainroam import __version__
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_and_scans
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
 from brainroam.report.data import ReportData, read_data
+from brainroam.report.number_page import write_number_page
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.sections.ablation import ablation_section
@@ -132,6 +133,9 @@ def report(
     >>> brainroam.report(folder / "runs", folder / "report.html").name
     'report.html'
     """
+    results = runs if isinstance(runs, Results) else load_studies(runs, partial=True, data=data)
+    if results.target.is_number:
+        return write_number_page(results, out, figures, method, name)
     content = read_data(runs, method, data)
     first = first_section(content)
     chapters = [Chapter(id, question, tuple(make(content) for make in makers)) for id, question, makers in CHAPTERS]

@@ -68,6 +68,12 @@ def test_a_method_for_two_classes_is_refused_before_anything_is_computed():
         brainroam.evaluate(cohort, ["fc-svm"])
 
 
+def test_a_study_of_a_number_has_a_page_of_its_own(results, tmp_path):
+    page = brainroam.report(results, tmp_path / "report.html", figures=tmp_path).read_text()
+    assert "Order travels" in page and "AUC" not in page.split("<main")[1].split("</main")[0]
+    assert (tmp_path / "predicted.png").is_file()
+
+
 def test_too_few_sites_give_no_interval():
     sites = pd.DataFrame({"n": 30.0, "r": [0.3, 0.4, 0.5], "level": 0.0, "error_sd": 1.0, "sd": 2.0, "scale": 1.0})
     found = verdict(sites.assign(mae=1.0, mae_constant=2.0, r2=0.1, r2_constant=0.2))

@@ -63,9 +63,15 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),
-        labels.class_balance(people),
-        labels.label_by_site(people),
-        labels.label_by_covariates(people, cohort.covariate_names),
+        *(
+            (
+                labels.class_balance(people),
+                labels.label_by_site(people),
+                labels.label_by_covariates(people, cohort.covariate_names),
+            )
+            if cohort.target.is_two_classes
+            else ()
+        ),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names),
         labels.unknown_tr(table),

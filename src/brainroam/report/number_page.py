@@ -1,0 +1,66 @@
+"""The page of a study of a number: what travels, predicted against true by site, errors by site."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from brainroam import __version__
+from brainroam.evaluation.runner import Results
+from brainroam.evaluation.stats.families import subject
+from brainroam.evaluation.stats.numbers import average_seeds, compare_numbers
+from brainroam.report.figures import GREY, canvas, inline, write
+from brainroam.report.page import render
+from brainroam.report.section import Drawing
+from brainroam.utils.files import write_text
+
+
+def write_number_page(
+    results: Results,
+    out: str | Path,
+    figures: str | Path | None = None,
+    method: str | None = None,
+    name: str | None = None,
+) -> Path:
+    """Write the report of a study of a number as one HTML file; the sections that are about an AUC are left out."""
+    target, scores = results.target, results.scores
+    chosen = method or subject(scores["method"].unique())
+    comparison = compare_numbers(scores, target)
+    sites = average_seeds(scores[scores["method"] == chosen]).sort_values("r", ascending=False)
+    people = results.predictions[results.predictions["method"] == chosen]
+    picture = Drawing(
+        "predicted",
+        f"{target.name} predicted by {chosen} against the truth at held-out sites: a colour and a line of its own for "
+        "each site; dashed: where both are equal.",
+        lambda: _scatter(people.groupby("site"), target.name),
+    )
+    verdicts = [f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()]
+    page = render(
+        "numbers.html",
+        title=name or f"{target.name} at {len(sites)} sites",
+        lines=[*verdicts, *comparison.sentences],
+        figure=inline(picture),
+        rows=sites.round(3).to_dict("records"),
+        method=chosen,
+        target=target,
+        version=__version__,
+    )
+    if figures is not None:
+        write(picture, figures)
+    return write_text(out, page + "\n")
+
+
+def _scatter(sites: Iterable, name: str) -> Figure:
+    figure, ax = canvas(5.0, 4.6)
+    for _, here in sites:
+        x, y = here["predicted"].to_numpy(dtype=float), here["label"].to_numpy(dtype=float)
+        dots = ax.scatter(x, y, s=6, alpha=0.4, linewidth=0)
+        if len(x) > 2 and np.ptp(x) > 0:
+            slope, height = np.polyfit(x, y, 1)
+            ends = np.array([x.min(), x.max()])
+            ax.plot(ends, height + slope * ends, linewidth=1, color=dots.get_facecolor()[0][:3])
+    low, high = ax.get_xlim()
+    ax.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    ax.set(xlabel=f"Predicted {name}", ylabel=f"True {name}")
+    return figure
