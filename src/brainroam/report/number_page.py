@@ -53,13 +53,13 @@ def write_number_page(
 
 def _scatter(sites: Iterable, name: str) -> Figure:
     figure, ax = canvas(5.0, 4.6)
-    for _, here in sites:
+    for number, (_, here) in enumerate(sites):
         x, y = here["predicted"].to_numpy(dtype=float), here["label"].to_numpy(dtype=float)
-        dots = ax.scatter(x, y, s=6, alpha=0.4, linewidth=0)
+        ax.scatter(x, y, s=6, alpha=0.4, linewidth=0, color=f"C{number % 10}")
         if len(x) > 2 and np.ptp(x) > 0:
             slope, height = np.polyfit(x, y, 1)
             ends = np.array([x.min(), x.max()])
-            ax.plot(ends, height + slope * ends, linewidth=1, color=dots.get_facecolor()[0][:3])
+            ax.plot(ends, height + slope * ends, linewidth=1, color=f"C{number % 10}")
     low, high = ax.get_xlim()
     ax.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.set(xlabel=f"Predicted {name}", ylabel=f"True {name}")
