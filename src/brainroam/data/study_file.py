@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from brainroam.data.target import TargetRequest
 from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded
 
@@ -143,6 +142,7 @@ class Study(BaseModel):
 
     def _read(self, require_label: bool, spool: "str | Path | None", workers: "Workers | None") -> "Cohort":
         from brainroam.data.readers import read_cohort
+        from brainroam.data.target import TargetRequest
 
         return read_cohort(
             self.data,
