@@ -220,3 +220,14 @@ def test_a_block_of_noise_hardly_costs_anything():
         w = block_weights(scores, y, site)
         lost.append(1 - w[0] / np.hypot(*w))  # share of the effect size that is lost
     assert np.mean(lost) < 0.01
+
+
+def test_check_names_a_site_with_other_units_and_copied_rows(table):
+    from brainroam.data.check import check_cohort
+
+    rows, here = table.series, table.table["site"] == "S2"
+    rows = [np.abs(x) + 5 for x in rows]
+    rows = [x / 10 if of_site else x for x, of_site in zip(rows, here, strict=True)]
+    rows[7] = rows[3]
+    found = {finding.code: finding for finding in check_cohort(table.with_series(rows)).findings}
+    assert found["other-units"].site == "S2" and "p3" in found["identical-people"].message

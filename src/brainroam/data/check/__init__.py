@@ -1,12 +1,13 @@
 """Everything that is wrong with a multi-site cohort, at once, before it costs days."""
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from brainroam.data.check import groups, labels, series, shifted, site_pattern, time_course
+from brainroam.data.check import groups, labels, measures, series, shifted, site_pattern, time_course
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
 from brainroam.data.cohort import Cohort
@@ -44,22 +45,15 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     """
     table, people = cohort.table, cohort.people
     over_limit = cohort.missing_rois.mean(axis=1) > max_missing_rois
-    edges, course = correlations(cohort), time_course.measure(cohort)
+    timed = cohort.measure == "series"
+    course = time_course.measure(cohort) if timed else None
     findings = chain(
         labels.unusable(people_of(table[~over_limit])),
         labels.unlabelled(table),
         labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
         groups.one_institution(table),
-        series.all_alike(cohort),
-        site_pattern.unlike_sites(cohort, edges),
-        shifted.shifted_sites(cohort, edges),
-        series.copies(cohort, edges),  # the last to use the edges: it writes over them
-        time_course.empty_volumes(cohort),
-        time_course.far_values(cohort, course),
-        time_course.steps(cohort, course),
-        time_course.transients(cohort, course),
-        time_course.spectra(cohort, course),
+        _of_measures(cohort) if course is None else _of_series(cohort, course),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),
@@ -74,13 +68,35 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         ),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names),
-        labels.unknown_tr(table),
+        labels.unknown_tr(table) if timed else (),
         labels.constant_covariates(people),
         labels.implausible_values(table),
-        series.weak_regions(cohort, course["weak"].to_numpy()),
+        () if course is None else series.weak_regions(cohort, course["weak"].to_numpy()),
     )
     ordered = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
     return CheckReport(_totals(cohort), _site_table(cohort), cohort.excluded, tuple(ordered))
+
+
+def _of_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
+    """What only time series can have."""
+    edges = correlations(cohort)
+    yield from series.all_alike(cohort)
+    yield from site_pattern.unlike_sites(cohort, edges)
+    yield from shifted.shifted_sites(cohort, edges)
+    yield from series.copies(cohort, edges)  # the last to use the edges: it writes over them
+    yield from time_course.empty_volumes(cohort)
+    yield from time_course.far_values(cohort, course)
+    yield from time_course.steps(cohort, course)
+    yield from time_course.transients(cohort, course)
+    yield from time_course.spectra(cohort, course)
+
+
+def _of_measures(cohort: Cohort) -> Iterator[Finding]:
+    """What only matrices and tables can have."""
+    yield from measures.copied_rows(cohort)
+    if cohort.measure == "table":
+        yield from measures.units(cohort)
+        yield from measures.zeros(cohort)
 
 
 def _totals(cohort: Cohort) -> dict[str, Any]:
@@ -126,8 +142,8 @@ def _site_table(cohort: Cohort) -> pd.DataFrame:
                 "age_max": float(age.max()),
                 "male": int((sex == 1).sum()),
                 "female": int((sex == 0).sum()),
-                "volumes_min": int(part["n_timepoints"].min()),
-                "volumes_max": int(part["n_timepoints"].max()),
+                "volumes_min": int(np.nan_to_num(part["n_timepoints"].min())),
+                "volumes_max": int(np.nan_to_num(part["n_timepoints"].max())),
                 "tr": [float(tr) for tr in np.unique(part["tr"].dropna())],
                 "with_missing_rois": int(part["missing"].sum()),
             }
