@@ -137,12 +137,12 @@ def test_dark_follows_the_system_until_the_button_is_pressed(visit, full_report)
 def test_sections_are_folded_until_a_link_title_or_print_opens_them(visit, full_report):
     page = visit(full_report, unfolded=False).page
     assert page.evaluate("document.documentElement.scrollHeight") < 7 * 900
-    roc, audit = page.locator("#figure-roc"), page.locator("#audit > details")
+    roc, check = page.locator("#figure-roc"), page.locator("#check > details")
     assert not roc.is_visible()
     page.locator("nav a[href='#sites']").click()
-    assert roc.is_visible() and audit.get_attribute("open") is None
-    audit.locator("summary").first.click()
-    assert audit.get_attribute("open") is not None
+    assert roc.is_visible() and check.get_attribute("open") is None
+    check.locator("summary").first.click()
+    assert check.get_attribute("open") is not None
     assert page.locator("#answers h2").all_inner_texts() == [
         "Did it work?", "Can I believe it?", "For whom?", "What next?"
     ]  # fmt: skip
