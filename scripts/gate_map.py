@@ -1,11 +1,11 @@
 """Where the gated network pays, and whether `core` finds out.
 
-    python scripts/gate_map.py [--seeds 101,102,103] [--sites 4,8,16] [--people 20,60] [--out gate_map.csv]
+    python scripts/gate_map.py [--seeds 401,402,403] [--sites 4,8,16] [--people 20,60] [--out gate_map.csv]
 
 Two generators. `make_cohort(subtypes=K)` gives a case the effect on the pathways of one of K subtypes only;
 `make_cohort(trait=1)` gives it to two sets of pathways, (1 - t) and t of it, where t is a trait of the person. A linear
 reading has one weight per pathway for everybody and cannot follow either; a gate that opens the pathways of the person
-can. For each design, with a small and a large effect, this prints the mean AUC at four sites never seen of
+can. For each design, with a small and a large effect, this prints the mean AUC at eight sites of 60 people never seen of
 
     linear     the linear reading, core[epochs=0]
     network    the gated network alone, core[skip="none"]
@@ -39,7 +39,7 @@ GENERATORS: dict[str, dict[str, Any]] = {
     "4 subtypes": {"subtypes": 4},
     "trait": {"trait": 1.0},
 }
-TEST_SITES = 4
+TEST_SITES, TEST_PEOPLE = 8, 60
 SHOWN = ["linear", "network", "core"]
 
 
@@ -55,7 +55,7 @@ def main() -> None:
     """Print one line per design, averaged over seeds, and keep every cohort's figures."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("seeds", "101,102,103"), ("sites", "4,8,16"), ("people", "20,60")):
+    for name, usual in (("seeds", "401,402,403"), ("sites", "4,8,16"), ("people", "20,60")):
         parser.add_argument(f"--{name}", type=lambda text: [int(word) for word in text.split(",")], default=usual)
     parser.add_argument("--out", type=Path, default=Path("gate_map.csv"))
     given = parser.parse_args()
@@ -86,10 +86,11 @@ def regret(mean: pd.Series) -> float:
 def cell(cases: str, effect: float, sites: int, people: int, seed: int) -> dict[str, float]:
     """AUC of every reading on one cohort, and what was decided."""
     cohort = brainroam.make_cohort(
-        n_sites=sites + TEST_SITES, n_per_site=people, n_rois=24, effect=effect, seed=seed, **GENERATORS[cases]
+        n_sites=sites + TEST_SITES, n_per_site=TEST_PEOPLE, n_rois=24, effect=effect, seed=seed, **GENERATORS[cases]
     )
     unseen = np.isin(cohort.table["site"], cohort.sites[sites:])
-    train, test = cohort.subset(~unseen), cohort.subset(unseen)
+    first = (cohort.table.groupby("site").cumcount() < people).to_numpy()
+    train, test = cohort.subset(~unseen & first), cohort.subset(unseen)
     clf = Both(seed=seed).fit(train, train.covariates())
     nodes, site = clf.nodes(test, test.covariates()), test.table["site"].to_numpy()
     choices = {"linear": Choice(0.0), "network": Choice(1.0), "core": clf.decided_}
