@@ -5,7 +5,7 @@
 Two generators. `make_cohort(subtypes=K)` gives a case the effect on the pathways of one of K subtypes only;
 `make_cohort(trait=1)` gives it to two sets of pathways, (1 - t) and t of it, where t is a trait of the person. A linear
 reading has one weight per pathway for everybody and cannot follow either; a gate that opens the pathways of the person
-can. For each design, with a small and a large effect, this prints the mean AUC at eight sites of 60 people never seen of
+can. For each design, with a small and a large effect, it prints the mean AUC at eight sites of 60 people never seen of
 
     linear     the linear reading, core[epochs=0]
     network    the gated network alone, core[skip="none"]
