@@ -17,7 +17,9 @@ from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.parameters import settings_of
 
 Q = ["age", "sex", "mean_fd"]
-METHODS = [name for name in method_names() if not method_info(name).in_distribution_only]
+METHODS = [
+    name for name in method_names() if not (method_info(name).in_distribution_only or method_info(name).keeps_people)
+]
 
 
 @pytest.fixture(scope="module")

@@ -65,12 +65,12 @@ class Cycle(nn.Module):
 class DeCINetwork(Network):
     """Embedding, blocks of drift and cycle, one linear head for each component."""
 
-    def __init__(self, n_rois: int, n_frames: int, width: int, blocks: int, dropout: float) -> None:
+    def __init__(self, n_rois: int, n_frames: int, width: int, n_blocks: int, dropout: float) -> None:
         super().__init__()
         self.embed = nn.Linear(n_frames, width)
-        self.drifts = nn.ModuleList(Drift(n_rois, width) for _ in range(blocks))
-        self.cycles = nn.ModuleList(Cycle(width, dropout) for _ in range(blocks))
-        self.heads = nn.ModuleList(Head(width) for _ in range(2 * blocks))
+        self.drifts = nn.ModuleList(Drift(n_rois, width) for _ in range(n_blocks))
+        self.cycles = nn.ModuleList(Cycle(width, dropout) for _ in range(n_blocks))
+        self.heads = nn.ModuleList(Head(width) for _ in range(2 * n_blocks))
         self.dropout = nn.Dropout(dropout)
 
     def components(self, series: Tensor) -> list[Tensor]:
@@ -107,7 +107,8 @@ class DeCI(DeepMethod):
     ----------
     width : int
         Of the embedding.
-    blocks : int
+    n_blocks : int
+        Of drift and cycle.
     dropout : float
     """
 
@@ -115,7 +116,7 @@ class DeCI(DeepMethod):
     weight_decay: NonNegativeFloat = 0.0
     batch_size: PositiveInt = 16
     width: PositiveInt = 64
-    blocks: PositiveInt = 1
+    n_blocks: PositiveInt = 1
     dropout: Share = 0.2
 
     def inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
@@ -124,7 +125,7 @@ class DeCI(DeepMethod):
 
     def build(self, shape: Shape) -> DeCINetwork:
         """Embedding, blocks and heads."""
-        return DeCINetwork(shape.rois, shape.frames, self.width, self.blocks, self.dropout)
+        return DeCINetwork(shape.rois, shape.frames, self.width, self.n_blocks, self.dropout)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
         """Mean squared error of the probability."""
@@ -137,6 +138,6 @@ register(
         make=DeCI,
         summary="drift and cycle components of each region's series alone",
         citation="Yu et al. (2026) Moving beyond functional connectivity. IEEE TMI, arXiv:2602.08262",
-        grid={"blocks": (1, 2)},
+        grid={"n_blocks": (1, 2)},
     )
 )
