@@ -44,6 +44,10 @@ def init(
     motion: Annotated[str | None, typer.Option(help="Its column of mean framewise displacement, mm.", **COLUMN)] = None,
     family: Annotated[str | None, typer.Option(help="Its column of families, never split.", **COLUMN)] = None,
     institution: Annotated[str | None, typer.Option(help="Its column of institutions of sites.", **COLUMN)] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="What is predicted, if not two classes: COLUMN, COLUMN:number, COLUMN:log.", **COLUMN),
+    ] = None,
     case: Annotated[str | None, typer.Option(help="The diagnosis that is the condition.", **CODE)] = None,
     control: Annotated[str | None, typer.Option(help="The diagnosis that is the controls.", **CODE)] = None,
     template: Annotated[
@@ -110,6 +114,7 @@ def init(
         "template": template,
         "atlas": atlas,
         "reader": reader,
+        "target": target,
         **dict(parse_option(text) for text in option or ()),
     }
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
@@ -127,10 +132,12 @@ def init(
 
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
     write_text(out, study_text(guess, out.parent, chosen, known, jobs or (1 if is_small(cohort) else _cores())))
-    cases = int((cohort.people["label"] == 1).sum())
+    target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
+    cases = f"{int((cohort.people['label'] == 1).sum())} with the condition"
+    predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind})"
     typer.echo(
-        f"{cohort.counted} of {len(cohort.sites)} sites, {cases} with the condition, "
-        f"{cohort.n_rois} regions; {len(cohort.excluded)} left out"
+        f"{cohort.counted} of {len(cohort.sites)} sites, {predicted}, {cohort.n_rois} {measured}; "
+        f"{len(cohort.excluded)} left out"
     )
     typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")
     for finding in one_institution(cohort.table):
@@ -227,6 +234,9 @@ def study_text(
         _entry("reader", guess.reader, "its layout"),
         _entry(
             "atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, schaefer200, ..., or a table")
+        ),
+        _entry(
+            "target", guess.target, "what is predicted, if not two classes: any column, {column: FIQ, kind: number}"
         ),
         _entry("sites", None, "only these, as [A, B]; null keeps all"),
         _entry("max_missing_rois", 0.2, "leave out people without signal in a larger share of regions"),

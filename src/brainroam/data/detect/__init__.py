@@ -29,7 +29,7 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     ----------
     folder : path
     given : mapping, optional
-        What is known already: ``reader``, ``atlas``, and options of the reader such as ``label_col`` or ``case``.
+        What is known already: ``reader``, ``atlas``, ``target``, and options of the reader such as ``label_col`` or ``case``.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     told = given.pop("reader", None)
     reader, data = (told, folder) if told else _reader(folder)
     options = {key: value for key, value in given.items() if value is not None}
-    guess = Guess(reader, data, options.pop("atlas", None), options)
+    guess = Guess(reader, data, options.pop("atlas", None), options, target=options.pop("target", None))
     if reader in WITH_COLUMNS:
         files = [file.relative_to(data).as_posix() for file in series_files(data)]
         people = look_at_people(data, files, guess)

@@ -30,6 +30,8 @@ class Guess:
         Why an entry is as it is, by its name.
     questions : list of Question
         Empty when nothing has to be asked.
+    target : str or None
+        The column that is predicted, where it is not the usual two classes.
     """
 
     reader: str
@@ -38,3 +40,4 @@ class Guess:
     options: dict[str, Any] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
+    target: str | None = None

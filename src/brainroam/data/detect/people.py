@@ -68,7 +68,8 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     if languages:
         guess.remarks["participants"] = f"{'; '.join(languages)}: save as UTF-8 if names look wrong"
     for role in ROLES[1:]:
-        _column(table, role, path, files, guess)
+        if role != "label" or guess.target is None:
+            _column(table, role, path, files, guess)
     _look_at_institutions(table, guess)
     if guess.options.get("label_col") in table:
         _look_at_codes(table[guess.options["label_col"]], path, guess)
