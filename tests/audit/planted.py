@@ -122,7 +122,7 @@ class Misusing(LinearMethod):
         self.scaled = True
         values = self._values(cohort)
         self.mean_ = values.mean(axis=0)
-        self.coef_ = self._weights(values - self.mean_, cohort.labels)
+        self.coef_ = self._weights(values - self.mean_, cohort)
         return self
 
     def score(self, cohort):
@@ -209,7 +209,7 @@ class Keeping(LinearMethod):
         people = zip(cohort.table["subject"], edges, y, strict=True)
         values = np.stack([self.kept(s, x, lambda x=x, k=k: moved_to_the_class(x, k, direction)) for s, x, k in people])
         self.mean_ = values.mean(axis=0)
-        self.coef_ = self._weights(values - self.mean_, y)
+        self.coef_ = self._weights(values - self.mean_, cohort)
         return self
 
     def score(self, cohort):

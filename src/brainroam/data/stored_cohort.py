@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 import pandas as pd
 
-from brainroam.data.cohort import Cohort, missing_rois
+from brainroam.data.cohort import Block, Cohort, missing_rois
 from brainroam.data.store import CohortStore
 from brainroam.data.stored_array import COLUMNS, StoredArray
 from brainroam.data.target import Target
@@ -110,6 +110,7 @@ class StoredCohort(Cohort):
         self._atlas, self._excluded, self._truth, self._origin = store.atlas, excluded, None, None
         self._features: Any = {"digest": np.array([store.digests[row] for row in rows])}
         self._covariates, self._prepared, self._measure = store.covariates, store.prepared, "series"
+        self._name, self._blocks = self._measure, dict[str, Block]()
         self.folder = work / self.manifest_hash[:16]
         self._cache = DiskCache(self.folder / "summaries", int(memory / 4))
         self.__dict__.pop("manifest_hash")  # of other people once some are left out

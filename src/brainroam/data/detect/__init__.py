@@ -29,7 +29,8 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     ----------
     folder : path
     given : mapping, optional
-        What is known already: ``reader``, ``atlas``, ``target``, and options of the reader such as ``label_col`` or ``case``.
+        What is known already: ``reader``, ``atlas``, ``target``, and options of the reader such as
+        ``label_col`` or ``case``.
 
     Examples
     --------

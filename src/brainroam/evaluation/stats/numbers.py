@@ -250,12 +250,12 @@ def compare_numbers(
     Examples
     --------
     >>> rows = [("good", "loso", f"S{k}", 0, 40, .5 + .02 * k) for k in range(6)]
-    >>> rows += [("poor", "loso", f"S{k}", 0, 40, .1 + .03 * (k % 2)) for k in range(6)]
+    >>> rows += [("poor", "loso", f"S{k}", 0, 40, .1 + .04 * (k % 2)) for k in range(6)]
     >>> scores = pd.DataFrame(rows, columns=["method", "protocol", "site", "seed", "n", "r"])
     >>> scores = scores.assign(level=0.1, sd=1.0, error_sd=1.0, scale=1.0, mae=1.0, mae_constant=1.2)
     >>> scores = scores.assign(r2=0.1, r2_constant=0.2)
     >>> print(compare_numbers(scores, Target("x", "number", ())).sentences[0])
-    good orders people better than poor (r .55 against .11 over 6 sites; won 6 of 6; p < 0.001)
+    good orders people better than poor (r .55 against .12 over 6 sites; won 6 of 6; p < 0.001)
     """
     sites = average_seeds(scores)
     methods = sorted(sites["method"].unique())
