@@ -132,9 +132,9 @@ def init(
 
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
     write_text(out, study_text(guess, out.parent, chosen, known, jobs or (1 if is_small(cohort) else _cores())))
-    target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
+    learned, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     cases = f"{int((cohort.people['label'] == 1).sum())} with the condition"
-    predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind})"
+    predicted = cases if learned.is_two_classes else f"target {learned.name} ({learned.kind})"
     typer.echo(
         f"{cohort.counted} of {len(cohort.sites)} sites, {predicted}, {cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"
