@@ -429,10 +429,10 @@ def test_labels_that_are_not_two_classes_are_named(small, y, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": [0, 1]}, "48 series but 2 values of label"),
-        ({"site": ["A", "B"]}, "48 series but 2 values of site"),
+        ({"y": [0, 1]}, "2 values of label"),
+        ({"site": ["A", "B"]}, "2 values of site"),
         ({"covariates": pd.DataFrame({"age": [1.0, 2.0]})}, "48 people but 2 rows of covariates"),
-        ({"tr": [2.0]}, "48 series but 1 values of tr"),
+        ({"tr": [2.0]}, "1 values of tr"),
         ({"site": None}, "site of every person"),
         ({"X": [], "y": [], "site": []}, "two classes|no people"),
         ({"X": [np.zeros((50, 3, 2))] * 48}, "time x regions"),

@@ -20,7 +20,7 @@ USUAL = {
     "site": ("site", "site_id", "center", "centre", "scanner"),
     "label": ("diagnosis", "label", "dx", "dx_group", "group", "diag"),
     "age": ("age", "age_at_scan"),
-    "sex": ("sex", "gender"),
+    "sex": ("sex", "gender", "ptgender"),
     "mean_fd": ("mean_fd", "func_mean_fd"),
     "tr": ("tr", "repetition_time"),
     "group": ("family_id", "rel_family_id", "family", "group"),

@@ -196,7 +196,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         mae_constant=mean_over_sites(constant, weight),
         r2=mean_over_sites(sites["r2"].to_numpy(), weight),
         r2_constant=mean_over_sites(sites["r2_constant"].to_numpy(), weight),
-        better=int((sites["mae"].to_numpy() < constant).sum()),
+        better=int((sites["mae"].to_numpy() < constant)[np.isfinite(z) & np.isfinite(variance)].sum()),
         spread=mean_over_sites(sites["sd"].to_numpy(), weight),
         reason=nothing or found.reason,
     )
