@@ -178,7 +178,9 @@ class Cohort:
         self._table["n_timepoints"] = [len(x) if measure == "series" else np.nan for x in self._series]
         if atlas is None and measure == "table":
             atlas = columns_of_table([f"column_{i + 1:03d}" for i in range(n_rois)])
-        self._atlas = anonymous_atlas(n_rois) if atlas is None else replace(atlas, columns=measure == "table")
+        self._atlas = anonymous_atlas(n_rois) if atlas is None else atlas
+        if self._atlas.columns != (measure == "table"):
+            self._atlas = replace(self._atlas, columns=measure == "table")
         if len(self._atlas) != n_rois:
             raise DataError(
                 f"the atlas {self._atlas.name!r} has {len(self._atlas)} regions but the {measure} have {n_rois} "
