@@ -354,7 +354,7 @@ def test_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("label,x\na,1\n", "needs a 'name' column without gaps; it has label, x"),
+        ("number,x\n1,1\n", "needs a 'name' column"),
         ("name,x,y,z\na,1,2,3\n,1,2,3\n", "needs a 'name' column without gaps"),
         ("name,x,y,z\na,1,2,left\n", "non-numeric coordinates"),
         ("", "cannot be read"),
