@@ -47,6 +47,8 @@ def paper_page(folder: str | Path) -> tuple[Path, Path]:
         first=Section("first", "What this is", Markup("<p>{}</p>").format(_what(data))),
         chapters=[Chapter(id, name, tuple(part.section() for part in parts)) for id, name, parts in chapters],
         gaps=[],
+        answers=[],
+        open=[part.id for _, _, parts in chapters for part in parts],
         data=data,
         version=__version__,
     )

@@ -33,7 +33,7 @@ from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, with_flipped_labels, without_regions
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
-from brainroam.methods.base import Method
+from brainroam.methods.base import Method, without_blocks
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision
 N_ALONE = 3
@@ -238,7 +238,7 @@ def inner_scores(
     """Scores of the people an inner fold holds out, by the method's own ``out_of_fold``; None if it has none."""
     if not isinstance(candidate, MethodCandidate) or candidate.info.self_selecting:
         return None
-    method = candidate.info.make(**candidate.fixed)
+    method = candidate.info.make(**without_blocks(candidate.fixed))
     return None if type(method).out_of_fold is Method.out_of_fold else method.out_of_fold(cohort, [fold], seed)[0][-1]
 
 

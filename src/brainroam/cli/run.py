@@ -68,6 +68,7 @@ def run(
     from brainroam.data.check import check_cohort
     from brainroam.evaluation.duration import without_dear
     from brainroam.evaluation.runner import compare
+    from brainroam.methods.blocks import parts_of
     from brainroam.methods.registry import check_names
 
     check_names(wanted)  # a typo is answered before the data are read
@@ -93,6 +94,9 @@ def run(
             wanted, why = without_dear(wanted, cohort, n_folds)
             if why:
                 stages.say(why)
+        if cohort.blocks and "[" not in wanted[0]:
+            parts = parts_of(wanted[0], list(cohort.blocks))
+            wanted = [*wanted, *(name for name in parts if name not in wanted)]
         results = evaluate(
             cohort,
             wanted,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of
 from brainroam.data.study_file import STANDARD_TUNING
@@ -35,6 +36,7 @@ from brainroam.evaluation.tables import columns_of, frame, metrics_by_site, pred
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import Advance, View, show_progress
 from brainroam.methods.adapter import Judged
+from brainroam.methods.base import without_blocks
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
 from brainroam.utils.optional import versions
@@ -176,7 +178,7 @@ def evaluate(
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]
-        kinds = {kind: None for task in todo for kind in task.info.make(**task.spec.parameters).edge_kinds}
+        kinds = {kind: None for task in todo for kind in _edge_kinds(task)}
         running: dict[str, str] = {}
         with (
             engines.open_engine(engine, jobs) as where,
@@ -196,6 +198,10 @@ def evaluate(
         everything = RunsFolder.settled(folder.path)  # also what other commands have finished there meanwhile
         results = _results(everything, [task.spec for task in tasks], partial)
         return replace(results, path=None if out is None else everything.path)
+
+
+def _edge_kinds(task: Task) -> tuple[EdgeKind, ...]:
+    return task.info.make(**without_blocks(task.spec.parameters)).edge_kinds
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:

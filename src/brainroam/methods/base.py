@@ -150,6 +150,15 @@ class Method(ABC):
     validation_path_: np.ndarray | None = None
 
 
+def without_blocks(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a method itself: which ``blocks`` of a person it is given is not its business.
+
+    >>> without_blocks({"blocks": "rest+anatomy", "budget": 20})
+    {'budget': 20}
+    """
+    return {name: value for name, value in settings.items() if name != "blocks"}
+
+
 @dataclass(frozen=True)
 class MethodInfo:
     """What the registry knows of a method.
@@ -225,6 +234,7 @@ class MethodInfo:
 
     def require(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that the method cannot be made with, before anything is computed."""
+        settings = without_blocks(settings)
         require_settings(self.name, self.make, settings)
         try:
             self.make(**settings)

@@ -23,6 +23,16 @@ from brainroam.methods.base import Method
 from brainroam.utils.model_files import part
 
 
+def parts_of(method: str, blocks: Sequence[str]) -> list[str]:
+    """A method on each block alone, and on all but one, so that a comparison says what each block adds.
+
+    >>> parts_of("ensemble", ["rest", "anatomy"])
+    ['ensemble[blocks=rest]', 'ensemble[blocks=anatomy]']
+    """
+    others = ["+".join(other for other in blocks if other != block) for block in blocks]
+    return [f"{method}[blocks={part}]" for part in dict.fromkeys([*blocks, *others])]
+
+
 class BlockSum(Method):
     """The sum of one fitted method per block.
 

@@ -36,7 +36,7 @@ from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown
-from brainroam.methods.base import ANYTHING, Method, MethodInfo, fit_method, naming_errors, scores_of
+from brainroam.methods.base import ANYTHING, Method, MethodInfo, fit_method, naming_errors, scores_of, without_blocks
 from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.prediction_sets import (
@@ -93,8 +93,7 @@ class TunedMethod(Method):
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """Those of the method itself: which ``blocks`` it reads is not its business."""
-        return {name: value for name, value in self.fixed.items() if name != "blocks"}
+        return without_blocks(self.fixed)
 
     @one_thread()  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:

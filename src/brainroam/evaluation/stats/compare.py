@@ -28,6 +28,7 @@ from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judg
 from brainroam.evaluation.stats.paired import holm, nadeau_bengio
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
+from brainroam.methods.naming import full_name, parse_name
 from brainroam.utils.html import html_summary
 
 ALPHA = 0.05
@@ -155,7 +156,10 @@ def compare_methods(
     return Comparison(
         table,
         paired,
-        [_sentence(row, units[row.protocol]) for row in paired.itertuples()],
+        [
+            *(sentence for item in found for sentence in _what_blocks_add(item.by_institution())),
+            *(_sentence(row, units[row.protocol]) for row in paired.itertuples()),
+        ],
         list(dict.fromkeys(note for item in found for note in _notes(item, table))),
         [family.text(TITLES[item.protocol]) for item, family in tested],
     )
@@ -326,6 +330,29 @@ def _sentence(row, unit: str) -> str:
     if row.p < ALPHA:
         why = "enough for a single comparison, not for so many at once"
     return f"{ahead} is {points} ahead of {behind} {facts}: {why}"
+
+
+def _what_blocks_add(item: SiteScores) -> Iterator[str]:
+    """Say what each block adds to the others: a method that reads all of them against itself without that block."""
+    parts: dict[str, dict[frozenset[str], str]] = {}
+    for name in item.methods:
+        method, settings = parse_name(name)
+        if "blocks" in settings:
+            blocks = frozenset(str(settings.pop("blocks")).split("+"))
+            parts.setdefault(full_name(method, settings), {})[blocks] = name
+    for whole, variants in parts.items():
+        every = frozenset[str]().union(*variants)
+        for block in sorted(every):
+            without = variants.get(every - {block})
+            if whole not in item.methods or without is None:
+                continue
+            gap, tested = item.differences(whole, without), item.paired(whole, without)
+            others, n = " and ".join(sorted(every - {block})), int(np.isfinite(gap).sum())
+            yield (
+                f"{block} adds {100 * tested.mean:.1f} AUC points to {others} at the next {item.unit} "
+                f"({whole}; 95 % interval {100 * tested.low:.1f} to {100 * tested.high:.1f}; "
+                f"better at {int((gap > 0).sum())} of {n} {item.unit}s)"
+            )
 
 
 def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
