@@ -203,7 +203,7 @@ def test_workers_of_this_machine_that_do_not_come_back_are_an_error(monkeypatch)
         for nanny in list(client.cluster.workers.values()):
             client.cluster.sync(nanny.close)
         with pytest.raises(BrainroamError, match="start again"):
-            list(dask_engine._outcomes(client, divide, [2], pickle.dumps(1), 1, 2))
+            list(dask_engine._outcomes(client, divide, [2], pickle.dumps(1), 1, 2, lambda task: None))
 
 
 def test_nobody_answers(monkeypatch):

@@ -366,3 +366,24 @@ def test_frames_that_do_not_fit_together_are_refused(runs, spoil, message):
 def test_an_unknown_protocol_is_refused(runs):
     with pytest.raises(UsageError, match="unknown protocol 'lodo'"):
         compare_methods(*(frame.assign(protocol="lodo") for frame in runs))
+
+
+def test_what_a_block_adds_is_said_with_its_interval():
+    rng = np.random.default_rng(0)
+    shifts = {"ensemble": 1.5, "ensemble[blocks=rest]": 0.9, "ensemble[blocks=anatomy]": 0.4}
+    rows = [
+        (method, "loso", site, 0, f"{site}{i}", i % 2, rng.normal(i % 2 * shift))
+        for method, shift in shifts.items()
+        for site in "ABCDEFGH"
+        for i in range(40)
+    ]
+    predictions = pd.DataFrame(rows, columns=["method", "protocol", "site", "seed", "subject", "label", "score"])
+    runs = predictions.groupby(["method", "protocol", "site", "seed"])
+    scores = pd.DataFrame(
+        [(*key, roc_auc_score(run["label"], run["score"])) for key, run in runs],
+        columns=["method", "protocol", "site", "seed", "auc"],
+    )
+    anatomy, rest, *_ = compare_methods(scores, predictions).sentences
+    aucs = scores.pivot(index="site", columns="method", values="auc")
+    gain = 100 * (aucs["ensemble"] - aucs["ensemble[blocks=rest]"]).mean()
+    assert anatomy.startswith(f"anatomy adds {gain:.1f} AUC points to rest") and rest.startswith("rest adds")
