@@ -118,3 +118,12 @@ def test_a_number_is_predicted_whatever_its_units(cohort):
     first, second = (TunedMethod(method_info("fc-ridge")).fit(people) for people in (cohort, times))
     a, b = (fitted.predicted(fitted.score(cohort)) for fitted in (first, second))
     assert np.allclose(1000 * a + 7, b)
+
+
+def test_a_report_of_a_number_tells_order_and_level_with_a_dash_where_a_site_is_too_small(cohort, tmp_path):
+    small = np.flatnonzero((cohort.table["site"] == "S06").to_numpy())[2:]  # two people are left there
+    people = cohort.subset(np.setdiff1d(np.arange(len(cohort)), small))
+    results = brainroam.evaluate(people, ["fc-ridge", "majority"], tuning="fast")
+    page = brainroam.report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Order travels" in page and "of 5 sites" in page
+    assert "S06" in page and "nan" not in page.split("<table", 1)[1]

@@ -13,7 +13,20 @@ from brainroam.evaluation.stats.numbers import average_seeds, compare_numbers
 from brainroam.report.figures import GREY, canvas, inline, write
 from brainroam.report.page import render
 from brainroam.report.section import Drawing
+from brainroam.report.tables import Column, fixed, number, table
 from brainroam.utils.files import write_text
+
+LINE = 10  # people from which on a site's own line says something
+SITES = (
+    Column("site", "Site"),
+    Column("n", "People", fixed(0)),
+    Column("r", "r", number),
+    Column("level", "Level off by", number),
+    Column("scale", "Scale", number),
+    Column("mae", "Error", number),
+    Column("mae_constant", "Error of a constant", number),
+    Column("r2", "R2 within", number),
+)
 
 
 def write_number_page(
@@ -31,8 +44,8 @@ def write_number_page(
     people = results.predictions[results.predictions["method"] == chosen]
     picture = Drawing(
         "predicted",
-        f"{target.name} predicted by {chosen} against the truth at held-out sites: a colour and a line of its own for "
-        "each site; dashed: where both are equal.",
+        f"{target.name} predicted by {chosen} against the truth at held-out sites: a colour for each site, "
+        f"and a line where it has {LINE} people or more; dashed: where both are equal.",
         lambda: _scatter(people.groupby("site"), target.name),
     )
     verdicts = [f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()]
@@ -41,7 +54,8 @@ def write_number_page(
         title=name or f"{target.name} at {len(sites)} sites",
         lines=[*verdicts, *comparison.sentences],
         figure=inline(picture),
-        rows=sites.round(3).to_dict("records"),
+        n_sites=len(sites),
+        sites=table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first"),
         method=chosen,
         target=target,
         version=__version__,
@@ -53,13 +67,13 @@ def write_number_page(
 
 def _scatter(sites: Iterable, name: str) -> Figure:
     figure, ax = canvas(5.0, 4.6)
-    for number, (_, here) in enumerate(sites):
+    for k, (_, here) in enumerate(sites):
         x, y = here["predicted"].to_numpy(dtype=float), here["label"].to_numpy(dtype=float)
-        ax.scatter(x, y, s=6, alpha=0.4, linewidth=0, color=f"C{number % 10}")
-        if len(x) > 2 and np.ptp(x) > 0:
+        ax.scatter(x, y, s=6, alpha=0.4, linewidth=0, color=f"C{k % 10}")
+        if len(x) >= LINE and np.ptp(x) > 0:
             slope, height = np.polyfit(x, y, 1)
             ends = np.array([x.min(), x.max()])
-            ax.plot(ends, height + slope * ends, linewidth=1, color=f"C{number % 10}")
+            ax.plot(ends, height + slope * ends, linewidth=1, color=f"C{k % 10}")
     low, high = ax.get_xlim()
     ax.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.set(xlabel=f"Predicted {name}", ylabel=f"True {name}")
