@@ -67,6 +67,7 @@ def run(
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
     from brainroam.evaluation.duration import without_dear
+    from brainroam.evaluation.grid import those_fitting
     from brainroam.evaluation.runner import compare
     from brainroam.methods.blocks import parts_of
     from brainroam.methods.registry import check_names
@@ -89,6 +90,12 @@ def run(
             show_check(report)
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
+        if methods is None:
+            wanted, unfit = those_fitting(wanted, cohort)
+            if not wanted:
+                raise UsageError(f"no method of {study} fits these people: {'; '.join(unfit)}")
+            for why in unfit:
+                stages.say(f"left out: {why}")
         if methods is None and set(plan.methods) == set(STANDARD_METHODS):
             n_folds = 2 * (repeats or plan.repeats) if chosen == "halves" else len(cohort.sites)
             wanted, why = without_dear(wanted, cohort, n_folds)

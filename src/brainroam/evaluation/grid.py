@@ -54,7 +54,7 @@ def make_tasks(
         raise unknown("tuning", tuning, TUNINGS)
     chosen = _configured(methods, protocol, parameters)
     for info, _ in chosen:
-        info.require_target(cohort.target)
+        require_fitting(info, cohort)
     _require_covariates(cohort, chosen, held_out)
     of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
     versions = {info.name: code_version(info) for info, _ in chosen}
@@ -64,6 +64,34 @@ def make_tasks(
             for seed in range(seeds if info.stochastic else 1):
                 run = info.name, fixed, protocol, fold.name, seed, tuning, people
                 yield Task(RunSpec(*run, *of_cohort, versions[info.name]), info, fold)
+
+
+def require_fitting(info: MethodInfo, cohort: Cohort) -> None:
+    """Refuse a method that reads nothing of what was measured of these people, or does not learn their target."""
+    info.require_target(cohort.target)
+    measures = {block.measure for block in cohort.blocks.values()} or {cohort.measure}
+    if not measures & set(info.reads):
+        info.require_measure(sorted(measures)[0])
+
+
+def those_fitting(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], list[str]]:
+    """The methods that fit these people and their target, and in words why others do not.
+
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
+    >>> table = brainroam.Cohort([x[:1] for x in cohort.series], cohort.table, measure="table")
+    >>> those_fitting(["fc-ridge", "tangent-ridge"], table)
+    (['fc-ridge'], ['tangent-ridge reads series, but these people have a table of measures'])
+    """
+    fitting, reasons = [], []
+    for name in methods:
+        try:
+            for info, _ in resolve(name):
+                require_fitting(info, cohort)
+            fitting.append(name)
+        except UsageError as error:
+            reasons.append(str(error))
+    return fitting, reasons
 
 
 def _configured(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> list[tuple[MethodInfo, dict[str, Any]]]:
