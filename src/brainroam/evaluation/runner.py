@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from platform import python_version
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -294,34 +294,29 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
-    if cohort.target.is_number:
-        return _number_outcome(model, training, held_out, score, task, start)
-    probability, threshold = model.calibration_(score), model.calibration_.threshold
+    measured = _measure_number if cohort.target.is_number else _measure_classes
+    columns, metrics, facts = measured(model, training, held_out, score)
     explanation = kept_explanation(model.model_, training, held_out.without_labels())
-    site = held_out.table["site"].to_numpy(dtype=str)
-    scans = held_out.table.assign(label=held_out.labels, score=score, probability=probability)
+    scans = held_out.table.assign(**columns)
+    site = scans["site"].to_numpy(dtype=str)
 
-    def metrics(who: np.ndarray | slice) -> dict[str, float | int]:
-        people = people_of(scans[who], ())
-        label, mean, chance = (people[name].to_numpy() for name in ("label", "score", "probability"))
-        return site_metrics(label, mean, threshold, chance)
+    def metrics_of(who: np.ndarray | slice) -> dict[str, float | int]:
+        return metrics(people_of(scans[who], ()))
 
     several = spec.protocol == "halves"  # one model, so that each of its sites can be measured by itself
     known = [name for name in ("person", "institution") if name in scans]
+    by_site = {name: metrics_of(site == name) for name in np.unique(site)} if several else metrics_of(slice(None))
     return plain(
         {
             "status": "done",
             "predictions": {
-                "subject": held_out.table["subject"].tolist(),
+                "subject": scans["subject"].tolist(),
                 **{name: scans[name].fillna("").astype(str).tolist() for name in known},
                 **({"site": site} if several else {}),
-                "label": held_out.labels,
-                "score": score,
-                "probability": probability,
+                **columns,
             },
-            "metrics": {name: metrics(site == name) for name in np.unique(site)} if several else metrics(slice(None)),
-            "threshold": threshold,
-            "prevalence": model.calibration_.prevalence,
+            "metrics": by_site,
+            **facts,
             "next_site": {
                 "calibration": asdict(model.calibration_),
                 "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
@@ -339,21 +334,32 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     )
 
 
-def _number_outcome(
-    model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray, task: Task, start: float
-) -> dict[str, Any]:
-    """As `execute`, of a number: predictions in its units, with intervals, and the metrics of `numbers`."""
-    target, spec, site = training.target, task.spec, held_out.table["site"].to_numpy(dtype=str)
+Measured: TypeAlias = tuple[dict[str, np.ndarray], Callable[[pd.DataFrame], dict[str, float | int]], dict[str, Any]]
+
+
+def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
+    """What is kept of each held-out scan of two classes, the metrics of people, and facts of the run."""
+    calibration = model.calibration_
+    columns = {"label": held_out.labels, "score": score, "probability": calibration(score)}
+
+    def metrics(people: pd.DataFrame) -> dict[str, float | int]:
+        label, mean, chance = (people[name].to_numpy() for name in columns)
+        return site_metrics(label, mean, calibration.threshold, chance)
+
+    return columns, metrics, {"threshold": calibration.threshold, "prevalence": calibration.prevalence}
+
+
+def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
+    """As `_measure_classes`, of a number: predictions in its units, with intervals, and the metrics of `numbers`."""
+    target, label = training.target, held_out.table["label"].to_numpy(dtype=float)
+    columns = {"label": label, "score": score, "predicted": model.predicted(score)}
     ends = {level: [target.inverse(end) for end in model.interval(score, level)] for level in model.sets_.limits}
-    columns = {"score": score, "predicted": model.predicted(score)}
     for level in (0.8, 0.9):
         low, high = ends.get(level, (np.full(len(score), np.nan),) * 2)
         columns |= {f"low_{100 * level:g}": low, f"high_{100 * level:g}": high}
-    scans = held_out.table.assign(**columns)
     constant = float(target.inverse(np.array([training.targets.mean()]))[0])
 
-    def metrics(who: np.ndarray | slice) -> dict[str, float | int]:
-        people = people_of(scans[who], ())
+    def metrics(people: pd.DataFrame) -> dict[str, float | int]:
         label = people["label"].to_numpy(dtype=float)
         inside = {
             f"covered_{name}": float(np.mean((people[f"low_{name}"] <= label) & (label <= people[f"high_{name}"])))
@@ -362,36 +368,7 @@ def _number_outcome(
         }
         return number_metrics(label, people["predicted"].to_numpy(dtype=float), constant, target, inside)
 
-    several = spec.protocol == "halves"
-    known = [name for name in ("person", "institution") if name in scans]
-    explanation = kept_explanation(model.model_, training, held_out.without_labels())
-    return plain(
-        {
-            "status": "done",
-            "target": target.described(),
-            "predictions": {
-                "subject": held_out.table["subject"].tolist(),
-                **{name: scans[name].fillna("").astype(str).tolist() for name in known},
-                **({"site": site} if several else {}),
-                "label": held_out.table["label"].to_numpy(dtype=float),
-                **columns,
-            },
-            "metrics": {name: metrics(site == name) for name in np.unique(site)} if several else metrics(slice(None)),
-            "constant": constant,
-            "next_site": {
-                "calibration": asdict(model.calibration_),
-                "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
-                "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
-                "n_sites": model.sets_.n_sites,
-            },
-            "configuration": model.configuration_,
-            "notes": [*filter(None, [task.fold.note]), *model.notes_],
-            **({"explanation": explanation} if explanation else {}),
-            "seconds": round(time.perf_counter() - start, 3),
-            "date": date.today().isoformat(),
-            "versions": {"python": python_version(), **versions(PACKAGES)},
-        }
-    )
+    return columns, metrics, {"target": target.described(), "constant": constant}
 
 
 def _naming(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:

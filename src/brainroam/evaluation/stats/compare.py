@@ -28,6 +28,7 @@ from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judg
 from brainroam.evaluation.stats.paired import holm, nadeau_bengio
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
+from brainroam.methods.blocks import names_of
 from brainroam.methods.naming import full_name, parse_name
 from brainroam.utils.html import html_summary
 
@@ -338,7 +339,7 @@ def _what_blocks_add(item: SiteScores) -> Iterator[str]:
     for name in item.methods:
         method, settings = parse_name(name)
         if "blocks" in settings:
-            blocks = frozenset(str(settings.pop("blocks")).split("+"))
+            blocks = frozenset(names_of(settings.pop("blocks")))
             parts.setdefault(full_name(method, settings), {})[blocks] = name
     for whole, variants in parts.items():
         every = frozenset[str]().union(*variants)

@@ -14,6 +14,8 @@ alone: all methods have the same, a mean of differences is the difference of mea
 The AUC is in `brainroam.core.auc`, because inner sites are chosen by it too.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -151,8 +153,8 @@ def at_prevalence(
     }
 
 
-def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
-    """One row per protocol, method and site: each metric averaged over the seeds.
+def average_seeds(scores: pd.DataFrame, metrics: Sequence[str] = ("n_cases", *METRICS)) -> pd.DataFrame:
+    """One row per protocol, method and site: people and each metric averaged over the seeds.
 
     The site is the unit. Seeds are repeated measurements of the same people, so they are averaged before anything else.
 
@@ -163,7 +165,7 @@ def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
       protocol method site  auc
     0     loso   core    A  0.7
     """
-    columns = [name for name in ("n", "n_cases", *METRICS) if name in scores]
+    columns = [name for name in ("n", *metrics) if name in scores]
     return scores.groupby(["protocol", "method", "site"], sort=True)[columns].mean().reset_index()
 
 

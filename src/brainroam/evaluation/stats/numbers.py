@@ -29,6 +29,7 @@ from brainroam.core.numbers import LEAST, correlations
 from brainroam.data.target import Target
 from brainroam.errors import UsageError, unknown
 from brainroam.evaluation.splits import TITLES, UNITS
+from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
 from brainroam.evaluation.stats.paired import holm, left_out_t
@@ -203,9 +204,8 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
 
 
 def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
-    """One row per protocol, method and site: each metric averaged over the seeds."""
-    columns = [name for name in ("n", *METRICS) if name in scores]
-    return scores.groupby(["protocol", "method", "site"], sort=True)[columns].mean().reset_index()
+    """As `metrics.average_seeds`, of the metrics of a number."""
+    return metrics.average_seeds(scores, METRICS)
 
 
 @dataclass(frozen=True)
