@@ -121,3 +121,13 @@ def test_a_model_file_holds_no_edge_that_few_people_have(tmp_path, name, alone):
 def test_edges_that_enough_people_have_leave_the_cohort_as_it_is():
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=10, constant_rois=3, seed=1)
     assert without_rare_edges(cohort) == (cohort, [])
+
+
+def test_six_scans_of_one_person_are_one_person():
+    """A region that only the scans of one person have is nobody else's, however many scans there are."""
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=16, n_rois=10, seed=2)
+    series = [x * np.r_[float(i < 6), np.ones(9)] for i, x in enumerate(cohort.series)]
+    table = cohort.table.assign(person=["somebody"] * 6 + [""] * (len(cohort) - 6))
+    scans = Cohort(series, table, cohort.atlas)
+    assert scans.table["group"].head(6).tolist() == ["somebody"] * 6  # a person with many scans is no study arm
+    assert without_rare_edges(scans)[0].missing_rois[:, 0].all()

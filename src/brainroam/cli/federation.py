@@ -104,7 +104,7 @@ def site(
     path = summary.write(out)
     for what, why in summary.withheld.items():
         typer.echo(f"withheld: {what} {why}")
-    people = f"{len(cohort)} people of {summary.site}"
+    people = f"{cohort.counted} of {summary.site}"
     typer.echo(f"round {summary.round}: {people} in {path.stat().st_size:,} bytes: {path}")
     typer.echo(f"Before you send it: brainroam site --show {path}")
 

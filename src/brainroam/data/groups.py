@@ -82,7 +82,7 @@ def validated_groups(table: pd.DataFrame) -> pd.DataFrame:
     """
     group = table["group"].astype(object).where(table["group"].notna(), None)
     group = group.map(lambda name: None if name is None or not str(name).strip() else str(name).strip())
-    counts = group.value_counts()
+    counts = persons(table).groupby(group).nunique().sort_values(ascending=False)  # six scans are one person
     n_people = int(counts.sum())
     if counts.empty or counts.iloc[0] <= max(LARGE, MOST * n_people):
         return table.assign(group=group)

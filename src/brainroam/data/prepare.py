@@ -7,7 +7,7 @@ Everybody who is left out stands in ``cohort.excluded`` with the reason, and wha
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pandas as pd
 from brainroam.data.cohort import EMPTY, Cohort
 from brainroam.data.condition_columns import warn_of_the_condition
 from brainroam.data.covariate_columns import as_text
+from brainroam.data.groups import persons
 from brainroam.data.readers.locate import bare_id, unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
@@ -137,9 +138,9 @@ def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, lis
 
     The mean edges in a model are means over sites of means over people, so a person of a site where n people have an
     edge that s sites have weighs 1/(n s) there; ``n s`` and the number of all people with the edge must reach
-    ``least``, unless the sites have no more people. Of an edge that falls short, the rarer region is taken from the
-    series of those who have it: every method then finds it missing. On disk, where series stay as they are, these
-    people are left out. Returns notes as well.
+    ``least``, unless the sites have no more people. A person with several scans counts once. Of an edge that falls
+    short, the rarer region is taken from the series of those who have it: every method then finds it missing. On disk,
+    where series stay as they are, these people are left out. Returns notes as well.
 
     >>> from brainroam.data.synthetic import make_cohort
     >>> cohort = make_cohort(n_sites=3, n_per_site=6, n_rois=8)
@@ -153,7 +154,8 @@ def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, lis
     if present.all():
         return cohort, []
     site, kept, edges = cohort.table["site"].to_numpy(), present.copy(), set[tuple[int, int]]()
-    while len(rare := _rare(kept, site, least, cohort.measure == "table")):
+    person = pd.factorize(persons(cohort.table))[0]
+    while len(rare := _rare(kept, site, person, least, cohort.measure == "table")):
         edges |= {(int(u), int(v)) for _, u, v in rare}
         for here, u, v in rare:
             region = min((u, v), key=lambda region: kept[:, region].sum())
@@ -180,20 +182,30 @@ def _without_features(x: np.ndarray, gone: np.ndarray, measure: str) -> np.ndarr
     return np.where(gone, 0.0 if measure == "series" else np.nan, x)
 
 
-def _rare(present: np.ndarray, site: np.ndarray, least: int, columns: bool = False) -> list[tuple[list[str], int, int]]:
+def _rare(
+    present: np.ndarray, site: np.ndarray, person: np.ndarray, least: int, columns: bool = False
+) -> list[tuple[list[str], int, int]]:
     """Edges that too few people have, as (sites of those people, region, region); ``columns`` stand alone."""
     names = sorted(set(site))
-    sizes = np.array([(site == name).sum() for name in names])
-    own = [present[site == name].astype(np.float32) for name in names]
+    sizes = np.array([len(set(person[site == name])) for name in names])
+    here = [(present[site == name].astype(np.float32), person[site == name]) for name in names]
     if columns:
-        counts = np.stack([np.diag(x.sum(axis=0)) for x in own])
+        counts = np.stack([_people_with(x, whose, lambda x: x.sum(axis=0)) for x, whose in here])
     else:
-        counts = np.triu(np.stack([x.T @ x for x in own]), 1)
+        counts = np.triu(np.stack([_people_with(x, whose, lambda x: x.T @ x) for x, whose in here]), 1)
     at_sites, total = (counts > 0).sum(axis=0), counts.sum(axis=0)
-    weight = np.minimum(least, len(names) * sizes)[:, None, None]
-    found = [([names[e]], u, v) for e, u, v in np.argwhere((counts > 0) & (counts * at_sites < weight))]
-    few = np.argwhere((total > 0) & (total < min(least, len(site))))
-    return found + [(names, u, v) for u, v in few]
+    weight = np.minimum(least, len(names) * sizes).reshape(-1, *[1] * total.ndim)
+    found = [([names[e]], at[0], at[-1]) for e, *at in np.argwhere((counts > 0) & (counts * at_sites < weight))]
+    few = np.argwhere((total > 0) & (total < min(least, sizes.sum())))
+    return found + [(names, at[0], at[-1]) for at in few]
+
+
+def _people_with(present: np.ndarray, person: np.ndarray, count: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """How many people have a column, or two regions in one and the same scan, by what ``count`` says of scans."""
+    codes, n_scans = np.unique(person, return_counts=True)
+    alone = present[np.isin(person, codes[n_scans == 1])]
+    several = [present[person == one] for one in codes[n_scans > 1]]
+    return np.sum([count(alone), *(np.minimum(count(x), 1) for x in several)], axis=0)
 
 
 def parse_crop(text: str | int) -> tuple[float, bool]:

@@ -32,6 +32,19 @@ RARE = 0.01  # share of training people beyond a limit
 MARGIN = 1e-9
 
 
+def rounded_outward(value: float, side: str) -> float:
+    """Two digits of a limit: a quantile of few people is nearly the value of one of them, which no model may tell.
+
+    >>> rounded_outward(0.3141, "high"), rounded_outward(178.6, "low"), rounded_outward(-0.0123, "low")
+    (0.32, 170.0, -0.013)
+    """
+    if value == 0 or not np.isfinite(value):
+        return value
+    unit = 10.0 ** (np.floor(np.log10(abs(value))) - 1)
+    whole = np.ceil(value / unit - MARGIN) if side == "high" else np.floor(value / unit + MARGIN)
+    return float(f"{whole * unit:.6g}")
+
+
 @dataclass(frozen=True)
 class Familiarity:
     """Limits of what the training people were like.
@@ -41,7 +54,7 @@ class Familiarity:
     limits : dict of str to float
         ``age_low``, ``age_high`` (the whole range, in steps of five years), ``mean_fd_high``, ``seconds_low``,
         ``volumes_low``, ``missing_high``, ``distance_high``, ``resemblance_low`` and ``sidedness_low`` (at most 0),
-        beyond which at most 1 % of the training people lie; absent where unknown.
+        beyond which at most 1 % of the training people lie, two digits of each; absent where unknown.
     centre : ndarray of shape (M,)
         b.
     scale : ndarray of shape (M,), optional
@@ -70,7 +83,7 @@ class Familiarity:
             values = measured[name].dropna()
             if len(values):
                 side = "low" if rare == RARE else "high"
-                limits[f"{name}_{side}"] = float(np.quantile(values, rare))
+                limits[f"{name}_{side}"] = rounded_outward(float(np.quantile(values, rare)), side)
         ages = measured["age"].dropna()
         if len(ages):
             low, high = 5 * np.floor(ages.min() / 5), 5 * np.ceil(ages.max() / 5)  # not the age of the oldest
@@ -87,11 +100,12 @@ class Familiarity:
                     like.append(resemblances(cohort_edges(people), centre))
                     if mirrored is not None:
                         sided.append(sidedness(cohort_edges(people), centre, mirrored))
-            limits["distance_high"] = float(np.nanquantile(np.concatenate(far), 1 - RARE))
+            limits["distance_high"] = rounded_outward(float(np.nanquantile(np.concatenate(far), 1 - RARE)), "high")
             if scale is None:
-                limits["resemblance_low"] = float(np.nanquantile(np.concatenate(like), RARE))
+                limits["resemblance_low"] = rounded_outward(float(np.nanquantile(np.concatenate(like), RARE)), "low")
             if sided:
-                limits["sidedness_low"] = min(float(np.nanquantile(np.concatenate(sided), RARE)), 0.0)
+                lowest = min(float(np.nanquantile(np.concatenate(sided), RARE)), 0.0)
+                limits["sidedness_low"] = rounded_outward(lowest, "low")
         return cls(limits, edges.centre(edges.sites), scale)
 
     def state(self) -> dict[str, np.ndarray]:

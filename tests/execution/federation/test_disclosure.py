@@ -253,3 +253,24 @@ def test_the_left_hander_of_real_sites_is_not_recovered(abide_root):
         assert "left" in summary.withheld
         assert told_of(summary, site, person) < 0.75
     assert tried
+
+
+def test_several_scans_of_a_person_count_once(hospital):
+    """Five scans of one left-hander are one left-hander, and a person's scans are told as their mean."""
+    twice = hospital.concat(_renamed(hospital, "again"))
+    scans = twice.with_columns(pd.DataFrame({"person": list(hospital.table["subject"]) * 2}))
+    assert answer(scans).arrays["counts"].tolist() == answer(hospital).arrays["counts"].tolist()
+    one, rest = hospital.subset([0]), hospital
+    for k in range(5):
+        rest = rest.concat(_renamed(one, f"scan{k}"))
+    person = [*hospital.table["subject"], *[hospital.table["subject"][0]] * 5]
+    left = np.r_[1, np.zeros(len(hospital) - 1), np.ones(5)]
+    scans = with_column(rest.with_columns(pd.DataFrame({"person": person})), left)
+    assert "dropped" in answer(scans).withheld["special"]
+
+
+def _renamed(cohort, word):
+    noise = np.random.default_rng(len(word))
+    series = [x + 0.1 * noise.normal(size=x.shape) for x in cohort.series]
+    table = cohort.table.assign(subject=[f"{name}-{word}" for name in cohort.table["subject"]])
+    return brainroam.Cohort(series, table, cohort.atlas)

@@ -14,6 +14,7 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
 from brainroam.data.cohort import Cohort
+from brainroam.data.groups import persons
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
     FEW_ON_EDGE,
@@ -51,7 +52,7 @@ def answer(
     Parameters
     ----------
     cohort : Cohort
-        The labelled people of one site.
+        The labelled people of one site; several scans of a person count once, by their mean.
     request : Message, optional
         What the pool asks for; its settings hold. It may name no other covariates than the cohort's own.
     name : str, optional
@@ -80,7 +81,8 @@ def answer(
     """
     own = _one_site(cohort)
     site = own if name is None else name
-    y, names = cohort.labels, list(cohort.covariate_names)
+    person, names = _persons(cohort, site), list(cohort.covariate_names)
+    y = mean_of_scans(cohort.labels[:, None], person)[:, 0].astype(int)
     _require_terms(site, min_count, protection, names)
     _require_enough(site, y, max(min_per_class, min_count))
     atlas = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
@@ -91,8 +93,12 @@ def answer(
         ledger.agree(cohort, request, settings, names, protection, min_count, min_per_class)
         rng = rng or ledger.noise(request)
     rng = np.random.default_rng() if rng is None else rng
-    told, why = told_covariates(_numeric(cohort, names, site), y, min_count)
-    people = People(cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust), y, told, min_count)
+    covariates = _numeric(cohort, names, site)
+    raw = CovariateEncoder().fit(covariates).encoded(covariates)
+    covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
+    told, why = told_covariates(covariates, y, min_count)
+    edges = cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust)
+    people = People(mean_of_scans(edges, person), y, told, min_count)
     if request is None:
         arrays = _first(people, settings, protection, rng)
         n_edges = int(np.isnan(arrays["contrast"]).sum())
@@ -135,6 +141,17 @@ class People:
         values = self.edges[:, edges]
         out = singled_out(values, self.covariates, self.y, huber_k, self.min_count)
         return np.where(out, np.nan, values)
+
+
+def mean_of_scans(values: np.ndarray, person: np.ndarray) -> np.ndarray:
+    """Means over the scans of each person (n, m), NaN where no scan has a value: people are counted, not scans.
+
+    >>> mean_of_scans(np.array([[1.0, np.nan], [3.0, np.nan], [5.0, 2.0]]), np.array([0, 0, 1])).tolist()
+    [[2.0, nan], [5.0, 2.0]]
+    """
+    if len(set(person.tolist())) == len(person):
+        return values
+    return pd.DataFrame(values).groupby(person).mean().to_numpy()
 
 
 def reading_of(arrays: Mapping[str, np.ndarray], position: int) -> dict[str, np.ndarray]:
@@ -198,6 +215,17 @@ def _scores(
         arrays |= {"auc": np.array(auc), "mean": means, "square": arrays["counts"].astype(float)}
         arrays |= {"bins": np.zeros((0, 3))}
     return arrays
+
+
+def _persons(cohort: Cohort, site: str) -> np.ndarray:
+    """Whose scan each row is, as numbers in the order of the rows."""
+    person = pd.factorize(persons(cohort.table))[0]
+    both = pd.Series(cohort.labels).groupby(person).nunique() > 1
+    if both.any():
+        raise DataError(
+            f"site {site}: {int(both.sum())} people have scans as a case and as a control; keep one kind of them"
+        )
+    return person
 
 
 def _one_site(cohort: Cohort) -> str:
