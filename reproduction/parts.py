@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from brainroam.errors import unknown
-from brainroam.evaluation.studies import SWEEPS
+from brainroam.evaluation.stats.families import SWEEPS
 from brainroam.methods.naming import full_name
 
 EPOCHS = 10

@@ -87,7 +87,7 @@ def test_what_trains_a_network_says_what_to_install(tmp_path):
 
 
 def test_a_study_file_is_written_without_core_and_says_so(tmp_path):
-    code = "from brainroam.cli.options import possible_here; print(possible_here(['ensemble', 'core']))"
+    code = "from brainroam.cli.source import possible_here; print(possible_here(['ensemble', 'core']))"
     said, _ = without_torch(code, tmp_path)
     assert "['ensemble']" in said and LINE in said
 

@@ -14,7 +14,7 @@ import brainroam
 import brainroam.data.readers
 import brainroam.data.synthetic
 from brainroam.cli import app
-from brainroam.cli.options import source_of
+from brainroam.cli.source import source_of
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError

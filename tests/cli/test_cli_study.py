@@ -19,7 +19,7 @@ from brainroam.methods.controls import Majority
 SMALL = ("--option", "n_sites=4", "--option", "n_per_site=8", "--option", "n_rois=8")
 METHODS = "fc-ridge,fc-logistic,fc-svm,confounds,majority,combat-ridge"
 N_RUNS = 4 * 6
-STUDIES = ("loso", "cv", "ablate", "sweep", "compare", "methods")
+STUDIES = ("evaluate", "loso", "cv", "ablate", "sweep", "compare", "methods")
 
 
 def run(*arguments):
@@ -68,14 +68,19 @@ def test_loso_again_does_nothing_and_prints_json(finished):
 
 def test_halves_are_printed_kept_and_compared(tmp_path):
     study = ("synthetic", *SMALL, "--methods", "fc-ridge,majority", "--tuning", "fast", "--out", tmp_path)
-    result = run("loso", *study, "--protocol", "halves", "--repeats", 2)
+    result = run("evaluate", *study, "--protocol", "halves", "--repeats", 2)
     assert result.exit_code == 0, result.output
     assert "4 sites tested by models of the other half" in result.stdout and "next site" not in result.stdout
     assert "fc-ridge at halves-02-B, seed 0: AUC" in result.stderr
     assert "(halves of the sites)" in " ".join(run("compare", tmp_path).stdout.split())
-    assert run("loso", *study, "--protocol", "halfs").exit_code != 0
+    written = {path.name for path in (tmp_path / "runs").iterdir()}
+    again = run("loso", *study, "--protocol", "halves", "--repeats", 2)  # the short-cut's earlier spelling
+    assert again.exit_code == 0 and {path.name for path in (tmp_path / "runs").iterdir()} == written
+    assert "--protocol" not in run("loso", "--help").stdout.replace("evaluate --protocol", "")
+    typo = run("evaluate", *study, "--protocol", "halfs")
+    assert typo.exit_code == 2 and "did you mean 'halves'" in typo.stderr
     both = run("loso", *study, "--protocol", "halves", "--by", "institution")
-    assert both.exit_code != 0 and "halves are made of sites" in both.output
+    assert both.exit_code == 2 and "institution" in both.stderr
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -102,13 +107,22 @@ def test_compare_speaks(finished):
     assert result.exit_code == 2 and "did you mean 'majority'" in result.stderr
 
 
+def test_a_short_cut_is_the_general_command(tmp_path):
+    study = ("synthetic", *SMALL, "--methods", "majority", "--out", tmp_path, "--folds", 2, "--repeats", 2)
+    assert run("cv", *study).exit_code == 0
+    written = {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
+    assert run("evaluate", *study, "--protocol", "folds").exit_code == 0
+    assert len(written) == 4 and written == {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
+
+
 def test_cv_and_leaving_institutions_out(tmp_path):
     cv = run("cv", "synthetic", *SMALL, "--methods", "site-only,majority", "--folds", 2, "--out", tmp_path)
     assert cv.exit_code == 0, cv.output
     assert "2 in-distribution folds held out" in cv.stdout and "next" not in cv.stdout.split("now try")[0]
-    result = run("loso", "synthetic", *SMALL, "--methods", "majority", "--by", "institution", "--out", tmp_path)
+    majority = ("synthetic", *SMALL, "--methods", "majority", "--out", tmp_path)
+    result = run("evaluate", *majority, "--protocol", "institutions")
     assert result.exit_code == 1 and "no column 'institution'" in result.stderr
-    result = run("loso", "synthetic", *SMALL, "--methods", "majority", "--by", "hospital", "--out", tmp_path)
+    result = run("loso", *majority, "--by", "hospital")
     assert result.exit_code == 2 and "site, institution" in result.stderr
 
 

@@ -100,7 +100,7 @@ def test_sites_of_one_institution_count_together():
     assert other["auc_high"] - other["auc_low"] > 1.3 * (one["auc_high"] - one["auc_low"])
     assert np.isnan(other["next_low"]) and "institutions" in other["reason"]
     assert houses.paired["n_sites"].tolist() == [3] and "3 institutions" in houses.sentences[0]
-    assert any("--by institution" in note and "as the unit" in note for note in houses.notes)
+    assert any("--protocol institutions" in note and "as the unit" in note for note in houses.notes)
     assert any("UM_1 and UM_2" in note and "independent" in note for note in sites.notes)
 
 
@@ -115,6 +115,6 @@ def test_check_sees_sites_named_like_one_institution():
     names = dict(zip(cohort.sites, ["UM_1", "UM_2", "NYU", "Oslo"], strict=True))
     cohort = cohort.with_columns(pd.DataFrame({"site": cohort.table["site"].map(names)}))
     found = [finding for finding in check_cohort(cohort).findings if finding.code == "one-institution"]
-    assert len(found) == 1 and "UM (UM_1, UM_2)" in found[0].message and "--by institution" in found[0].remedy
+    assert len(found) == 1 and "UM (UM_1, UM_2)" in found[0].message and "--protocol institutions" in found[0].remedy
     numbered = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8)
     assert "one-institution" not in {finding.code for finding in check_cohort(numbered).findings}

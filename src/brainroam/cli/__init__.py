@@ -2,13 +2,14 @@
 
 import _thread
 import errno
+import inspect
 import io
 import signal
 import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -119,6 +120,7 @@ PANELS = {
     "Start here": (data.demo, extract.extract, init.init, run.run),
     "Look at data": (data.check, audit.audit, data.fetch, atlas.atlas, scale.convert, export.export, scale.scaffold),
     "Judge methods at the next site": (
+        study.evaluate,
         study.loso,
         study.cv,
         study.ablate,
@@ -132,9 +134,16 @@ PANELS = {
     "Keep and use one model": (model.fit, model.predict, model.explain, forecast.foretell, forecast.reveal),
     "Hospitals that cannot share": (federation.site, federation.pool),
 }
+
+
+def _help_of(command: Callable[..., None]) -> str:
+    """The docstring with one line per paragraph, which the terminal breaks where it ends."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
+
+
 for _panel, _commands in PANELS.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel)(with_verbosity(_command))
+        app.command(rich_help_panel=_panel, help=_help_of(_command))(with_verbosity(_command))
 
 
 def main() -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import DataSource, Json, takes_data
+from brainroam.cli.options import Json, Seed
+from brainroam.cli.source import DataSource, takes_data
 
 if TYPE_CHECKING:
     from brainroam.audit import Audit
@@ -28,7 +29,7 @@ def audit(
     permutations: Annotated[
         int, typer.Option(help="Of the labels, for each method; 0 for none.", min=0, metavar="N")
     ] = 19,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0, metavar="N")] = 0,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Search your data and methods for leaks and shortcuts.

@@ -147,7 +147,7 @@ def bids_app(
             typer.echo(f"{study} is there and is used; delete it to have it written again")
         else:
             init(str(out_dir), study, site=site, label=label, case=case, control=control, methods=methods, jobs=n_cpus)
-        run_study(study)
+        run_study(data=str(study))
 
 
 def _filters(file: Path | None) -> dict[str, list[str]]:

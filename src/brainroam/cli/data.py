@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import DataSource, Json, possible_here, takes_data
-from brainroam.cli.scale import Memory, load_or_open
+from brainroam.cli.options import Json, Memory
+from brainroam.cli.scale import load_or_open
+from brainroam.cli.source import DataSource, possible_here, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
 

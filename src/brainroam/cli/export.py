@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.options import DataSource, takes_data
+from brainroam.cli.options import flag
+from brainroam.cli.source import DataSource, takes_data
 
 
 @takes_data
@@ -13,14 +14,12 @@ def export(
     source: DataSource,
     out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")] = Path("relmats"),
     kind: Annotated[str, typer.Option(help="Edge values: pearson, log, partial or lag.", metavar="NAME")] = "pearson",
-    deconfounded: Annotated[
-        bool, typer.Option("--deconfounded", help="Without the effects of site and covariates.")
-    ] = False,
+    deconfounded: Annotated[bool, flag("--deconfounded", help="Without the effects of site and covariates.")] = False,
     held_out: Annotated[
         str | None,
         typer.Option(help="Sites that must not be learned from, with commas between; frozen for them.", metavar="A,B"),
     ] = None,
-    table: Annotated[bool, typer.Option("--table", help="One table, a row per person and a column per edge.")] = False,
+    table: Annotated[bool, flag("--table", help="One table, a row per person and a column per edge.")] = False,
 ) -> None:
     """Write everybody's connectivity as BIDS relationship matrices, with a table of people.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.scale import Jobs
+from brainroam.cli.options import Jobs, flag
 from brainroam.cli.verbosity import quiet
 
 PANEL = "What is done to the signals"
@@ -29,9 +29,7 @@ def extract(
             rich_help_panel=PANEL,
         ),
     ] = "simple",
-    gsr: Annotated[
-        bool, typer.Option("--gsr", help="Also regress out the global signal.", rich_help_panel=PANEL)
-    ] = False,
+    gsr: Annotated[bool, flag("--gsr", help="Also regress out the global signal.", rich_help_panel=PANEL)] = False,
     high_pass: Annotated[
         float,
         typer.Option(help="Lower end of the band in Hz; 0: fMRIPrep's cosines.", min=0, rich_help_panel=PANEL),
@@ -39,9 +37,7 @@ def extract(
     low_pass: Annotated[
         float, typer.Option(help="Upper end of the band in Hz; 0: none.", min=0, rich_help_panel=PANEL)
     ] = 0.1,
-    standardise: Annotated[
-        bool, typer.Option(help="Every region to mean 0 and variance 1.", rich_help_panel=PANEL)
-    ] = True,
+    standardise: Annotated[bool, flag(help="Every region to mean 0 and variance 1.", rich_help_panel=PANEL)] = True,
     min_coverage: Annotated[
         float,
         typer.Option(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.options import DataSource, parse_option, takes_data
+from brainroam.cli.source import DataSource, parse_option, takes_data
 from brainroam.errors import UsageError
 
 PANEL = "What leaves the hospital"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from brainroam.cli.model import Model
-from brainroam.cli.options import DataSource, source_of, takes_data
+from brainroam.cli.source import DataSource, source_of, takes_data
 from brainroam.data.study_file import is_study
 from brainroam.errors import counted
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from brainroam.cli.options import parse_option, possible_here
+from brainroam.cli.options import flag
+from brainroam.cli.source import parse_option, possible_here
 from brainroam.data.study_file import STANDARD_METHODS, STANDARD_TUNING
 from brainroam.errors import UsageError, listed, visible
 from brainroam.methods.naming import split_names
@@ -82,7 +83,7 @@ def init(
             help="Runs at a time, each on one core; unless told all cores, or 1 for a small cohort.", min=1, metavar="N"
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a study file that exists.")] = False,
+    force: Annotated[bool, flag("--force", help="Replace a study file that exists.")] = False,
 ) -> None:
     """Look at a folder of series and a table of people, and write a study file for it.
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from brainroam.cli.options import DataSource, parse_option, takes_data
-from brainroam.cli.scale import Jobs, Memory, load_or_open, work_beside
-from brainroam.cli.study import Settings, Tuning
+from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning
+from brainroam.cli.scale import load_or_open, work_beside
+from brainroam.cli.source import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import BrainroamError, UsageError, counted
 from brainroam.methods.naming import as_typed, parse_name
@@ -37,7 +37,7 @@ def fit(
             metavar="NAME",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.", metavar="N")] = 0,
+    seed: Seed = 0,
     tuning: Tuning = None,
     settings: Settings = None,
     memory: Memory = None,

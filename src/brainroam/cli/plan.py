@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import DataSource, Json, takes_data
-from brainroam.cli.scale import Jobs
-from brainroam.cli.study import Tuning
+from brainroam.cli.options import Jobs, Json, Seed, Tuning
+from brainroam.cli.source import DataSource, takes_data
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError
 from brainroam.methods.naming import split_names
@@ -34,7 +33,7 @@ def plan(
     draws: Annotated[
         int, typer.Option(help="Smaller studies for each number of sites.", min=2, max=1000, metavar="N")
     ] = 20,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0, metavar="N")] = 0,
+    seed: Seed = 0,
     tuning: Tuning = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")] = Path("plan"),

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.study import PeopleOf, Studies, people_of_study
+from brainroam.cli.options import PeopleOf, Studies
+from brainroam.cli.study import people_of_study
 
 
 def report(

@@ -1,62 +1,73 @@
-"""``brainroam run``: check, leave one site out, compare and report, in one view, going on where it stopped."""
+"""``brainroam run``: check, hold out sites, audit, compare and report, in one view, going on where it stopped."""
 
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import Exclude, parse_exclude, source_of
-from brainroam.cli.scale import Jobs
-from brainroam.cli.study import Methods, Protocol, Repeats
+from brainroam.cli.options import (
+    RESULTS,
+    EngineOptions,
+    Methods,
+    NumberOfFolds,
+    Protocol,
+    Repeats,
+    StudyOptions,
+    flag,
+)
+from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
+from brainroam.cli.source import DataSource, takes_data, takes_options
+from brainroam.cli.study import asked_of, repeats_of
 from brainroam.cli.verbosity import quiet
+from brainroam.data.study_file import STANDARD_METHODS, read_study
 from brainroam.errors import UsageError, counted, unknown, visible
+from brainroam.methods.blocks import parts_of
 from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
+    from brainroam.data.check import CheckReport
     from brainroam.data.cohort import Cohort
     from brainroam.execution.progress import Advance
 
 STAGES = ("check", "hold out sites", "audit", "compare", "report")
+StudyFile = Annotated[str, typer.Argument(help="A study file, see brainroam init.", metavar="STUDY")]
 
 
+@partial(takes_data, argument=StudyFile, default="study.yaml")
+@takes_options(StudyOptions, EngineOptions)
 def run(
-    study: Annotated[Path, typer.Argument(help="A study file, see brainroam init.", metavar="STUDY")] = Path(
-        "study.yaml"
-    ),
-    protocol: Protocol = None,
-    repeats: Repeats = None,
+    source: DataSource,
+    options: StudyOptions,
+    place: EngineOptions,
     methods: Methods = None,
     skip: Annotated[
         str | None, typer.Option(help="Methods of the study to leave out, with commas between.", metavar="A,B")
     ] = None,
-    jobs: Jobs = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder for runs and report, else that of the study file.", metavar="DIR")
-    ] = None,
-    exclude: Exclude = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    protocol: Protocol = None,
+    folds: NumberOfFolds = 5,
+    repeats: Repeats = None,
+    open_: Annotated[bool, flag("--open", help="Open the report in the browser.", rich_help_panel=RESULTS)] = False,
 ) -> None:
-    """Do a whole study: check the data, leave every site out once, audit, compare the methods, write the report.
+    """Do a whole study: check the data, hold out every site once, audit, compare the methods, write the report.
 
-    The audit is a short one, without permutations of the labels: brainroam audit does all of it.
+    Options go before what the study file says. Runs that fail do not stop the others; the report names them, and the
+    exit code is 1. tangent-ridge is left out of the standard methods where it would take most of the time. The audit
+    is a short one, without permutations of the labels: brainroam audit does all of it.
 
-    Stop it whenever you like: the same command goes on where it stopped. Runs that fail do not stop the others; the
-    report names them, and the exit code is 1. Options go before what the study file says. tangent-ridge is left out of
-    the standard methods where it would take most of the time.
+    Stop it whenever you like: the same command goes on where it stopped.
 
     [bold]Example:[/bold] brainroam run study.yaml --open
     """
-    from brainroam.data.study_file import STANDARD_METHODS, read_study
-
-    plan = read_study(study)
-    out, chosen = out or Path(plan.out), protocol or plan.protocol
+    plan, study = source.plan, source.typed
+    if source.study is None:
+        read_study(study)  # says what is wrong with it
+    out = options.out or Path(plan.out)
     wanted = _without(split_names(methods) if methods else plan.methods, skip)
-    if chosen not in ("loso", "halves"):
-        raise unknown("protocol of this command", chosen, ("loso", "halves"))
     if (out / "report.html").exists() and not (out / "runs" / "study.json").is_file():
         raise UsageError(
             f"{out / 'report.html'} is not of this study: there are no runs beside it; name another folder in {study}, "
@@ -66,41 +77,29 @@ def run(
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
-    from brainroam.evaluation.duration import without_dear
-    from brainroam.evaluation.grid import those_fitting
     from brainroam.evaluation.runner import compare
-    from brainroam.methods.blocks import parts_of
+    from brainroam.evaluation.splits import protocol_of
     from brainroam.methods.registry import check_names
+    from brainroam.report.build import report as write_report
 
+    chosen = protocol_of(protocol or plan.protocol)
     check_names(wanted)  # a typo is answered before the data are read
-    with Stages() as stages:
+    n_repeats, asked = repeats_of(source, chosen, repeats), asked_of(source, options)
+    engine = engine_of(place, source.data, out / "runs")
+    with Stages() as stages, workers_of(source, engine, asked["jobs"], wanted) as workers:
         with stages.stage("check") as done:
-            source = source_of(str(study), {"exclude": parse_exclude(exclude)})
-            everybody = source.load(everybody=True)  # read once, for the check and for the study
+            # Read once, for the check and for the study.
+            everybody = load_or_open(source, work_beside(out), options.memory, everybody=True, workers=workers)
             report = check_cohort(everybody, plan.max_missing_rois)
-            counts = report.to_dict()["findings"]
-            n_errors, n_warnings = (
-                sum(finding["severity"] == severity for finding in counts) for severity in ("error", "warning")
-            )
-            seen = f"; brainroam check {study} shows them" if n_warnings else ""
-            errors = f"{counted(n_errors, 'error', 'errors')}, " if n_errors else ""
-            done(f"{len(counts)} findings, {errors}{n_warnings} warnings{seen}")
+            done(_counts(report, study))
         if not report.usable:
             stages.stop()
             show_check(report)
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
         if methods is None:
-            wanted, unfit = those_fitting(wanted, cohort)
-            if not wanted:
-                raise UsageError(f"no method of {study} fits these people: {'; '.join(unfit)}")
-            for why in unfit:
-                stages.say(f"left out: {why}")
-        if methods is None and set(plan.methods) == set(STANDARD_METHODS):
-            n_folds = 2 * (repeats or plan.repeats) if chosen == "halves" else len(cohort.sites)
-            wanted, why = without_dear(wanted, cohort, n_folds)
-            if why:
-                stages.say(why)
+            n_folds = {"halves": 2 * n_repeats, "cv": folds * n_repeats}.get(chosen, len(cohort.sites))
+            wanted = _fitting(wanted, cohort, n_folds, stages, study)
         if cohort.blocks and "[" not in wanted[0]:
             parts = parts_of(wanted[0], list(cohort.blocks))
             wanted = [*wanted, *(name for name in parts if name not in wanted)]
@@ -108,13 +107,13 @@ def run(
             cohort,
             wanted,
             chosen,
-            n_repeats=repeats or plan.repeats,
-            seeds=plan.seeds,
-            tuning=plan.tuning,
+            n_splits=folds,
+            n_repeats=n_repeats,
             out=out / "runs",
-            jobs=jobs or plan.jobs,
+            engine=workers or engine,
             partial=True,
             progress=stages.runs,
+            **asked,
         )
         write_json(out / "runs" / "check.json", report.to_dict())
         with stages.stage("audit") as done:
@@ -126,19 +125,49 @@ def run(
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
         with stages.stage("report") as done:
-            import brainroam
-
-            page = brainroam.report(out / "runs", out / "report.html", name=plan.name)
+            page = write_report(out / "runs", out / "report.html", name=plan.name)
             done(str(page))
-    if not quiet():
-        show_comparison(comparison, json=False)
+    if cohort.on_disk:
+        from brainroam.execution.out_of_core import discard_work
+
+        discard_work(work_beside(out))
+    if options.json or not quiet():
+        show_comparison(comparison, options.json)
+    if not (options.json or quiet()):
         typer.echo(f"\nThe report is {page}")
     if open_:
         import webbrowser
 
         webbrowser.open(Path(page).resolve().as_uri())
-    if results.study["failed"]:
+    if results.study["failed"] and not options.partial:
         raise typer.Exit(1)
+
+
+def _counts(report: "CheckReport", study: str) -> str:
+    """What a check found, in words."""
+    findings = report.to_dict()["findings"]
+    n_errors, n_warnings = (sum(f["severity"] == severity for f in findings) for severity in ("error", "warning"))
+    seen = f"; brainroam check {study} shows them" if n_warnings else ""
+    errors = f"{counted(n_errors, 'error', 'errors')}, " if n_errors else ""
+    return f"{len(findings)} findings, {errors}{n_warnings} warnings{seen}"
+
+
+def _fitting(methods: list[str], cohort: "Cohort", n_folds: int, stages: "Stages", study: str) -> list[str]:
+    """The methods that can be judged on these people; of the standard ones, those that do not take most of the time."""
+    from brainroam.evaluation.duration import without_dear
+    from brainroam.evaluation.grid import those_fitting
+
+    standard = set(methods) == set(STANDARD_METHODS)
+    methods, reasons = those_fitting(methods, cohort)
+    if not methods:
+        raise UsageError(f"no method of {study} fits these people: {'; '.join(reasons)}")
+    for reason in reasons:
+        stages.say(f"left out: {reason}")
+    if standard:
+        methods, reason = without_dear(methods, cohort, n_folds)
+        if reason:
+            stages.say(reason)
+    return methods
 
 
 def _without(methods: list[str], skip: str | None) -> list[str]:

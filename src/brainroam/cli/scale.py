@@ -3,14 +3,15 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import DataSource, parse_option, takes_data
+from brainroam.cli.options import EngineOptions, Jobs, Memory
+from brainroam.cli.source import DataSource, parse_option, takes_data, takes_options
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded, refuse_existing, working_dir
@@ -22,74 +23,30 @@ if TYPE_CHECKING:
 
 RUNNER = "brainroam.evaluation.runner"
 EDGE_COPIES = 4  # of everybody's edges that a study in memory holds: several kinds, and residuals
-PANEL = "Where to run"
 QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
-Jobs = Annotated[
-    int | None, typer.Option(help="Tasks at a time, each on one core (1).", min=1, metavar="N", rich_help_panel=PANEL)
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        help="Read a store piece by piece; each process uses no more than this, as 2GB or 500MB.",
-        metavar="SIZE",
-        rich_help_panel=PANEL,
-    ),
-]
-EngineName = Annotated[
-    str,
-    typer.Option(help="local (processes) or dask (needs brainroam\\[dask]).", metavar="NAME", rich_help_panel=PANEL),
-]
-Scheduler = Annotated[
-    str | None, typer.Option(help="Address of a running Dask cluster.", metavar="ADDRESS", rich_help_panel=PANEL)
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        help="Ask a queue for workers: slurm, pbs, sge, lsf or htcondor.", metavar="NAME", rich_help_panel=PANEL
-    ),
-]
-ClusterConfig = Annotated[
-    Path | None,
-    typer.Option(
-        help="YAML of what to ask the queue for: memory, walltime, ...", metavar="FILE", rich_help_panel=PANEL
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print the script for the queue and stop.", rich_help_panel=PANEL)
-]
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where tasks run, as typed on the command line."""
+def engine_of(options: EngineOptions, data: str, out: Path) -> "str | Callable":
+    """The engine that runs the tasks; with ``--dry-run`` the job script is printed instead and we stop."""
+    if options.scheduler and options.cluster:
+        raise UsageError("--scheduler names a running cluster, --cluster asks for a new one; give one of them")
+    if (options.cluster_config or options.dry_run) and not options.cluster:
+        raise UsageError("--cluster-config and --dry-run are about a queue: name it with --cluster")
+    if not (options.scheduler or options.cluster) and options.engine != "dask":
+        return options.engine
+    from brainroam.data.store import is_store
+    from brainroam.data.study_file import read_yaml
+    from brainroam.execution.dask_engine import Dask
+    from brainroam.utils.optional import extra
 
-    engine: str = "local"
-    scheduler: str | None = None
-    cluster: str | None = None
-    cluster_config: Path | None = None
-    dry_run: bool = False
-
-    def prepared(self, data: str, out: Path) -> "str | Callable":
-        """The engine that runs the tasks; with ``--dry-run`` the job script is printed instead and we stop."""
-        if self.scheduler and self.cluster:
-            raise UsageError("--scheduler names a running cluster, --cluster asks for a new one; give one of them")
-        if (self.cluster_config or self.dry_run) and not self.cluster:
-            raise UsageError("--cluster-config and --dry-run are about a queue: name it with --cluster")
-        if not (self.scheduler or self.cluster) and self.engine != "dask":
-            return self.engine
-        from brainroam.data.store import is_store
-        from brainroam.data.study_file import read_yaml
-        from brainroam.execution.dask_engine import Dask
-        from brainroam.utils.optional import extra
-
-        extra("dask", "distributed")
-        store = Path(data) if is_store(data) else None
-        resources = read_yaml(self.cluster_config, QUEUE_FILE)[0] if self.cluster_config else {}
-        dask = Dask(self.scheduler, self.cluster, resources, folder=out, store=store)
-        if self.dry_run:
-            typer.echo(dask.job_script().strip())
-            raise typer.Exit
-        return dask
+    extra("dask", "distributed")
+    store = Path(data) if is_store(data) else None
+    resources = read_yaml(options.cluster_config, QUEUE_FILE)[0] if options.cluster_config else {}
+    dask = Dask(options.scheduler, options.cluster, resources, folder=out, store=store)
+    if options.dry_run:
+        typer.echo(dask.job_script().strip())
+        raise typer.Exit
+    return dask
 
 
 @takes_data
@@ -129,8 +86,10 @@ def convert(
 
 
 @takes_data
+@takes_options(EngineOptions)
 def scaffold(
     source: DataSource,
+    place: EngineOptions,
     out: Annotated[Path, typer.Option(help="The folder for the results.", metavar="DIR")],
     memory: Memory = "2GB",
     settings: Annotated[
@@ -140,11 +99,6 @@ def scaffold(
         ),
     ] = None,
     jobs: Jobs = None,
-    engine: EngineName = "local",
-    scheduler: Scheduler = None,
-    cluster: Cluster = None,
-    cluster_config: ClusterConfig = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Find the cross-site scaffold of a store that need not fit into memory.
 
@@ -153,7 +107,7 @@ def scaffold(
 
     [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
     """
-    where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
+    where = engine_of(place, source.data, out)
     from brainroam.execution.out_of_core import discard_work
     from brainroam.execution.out_of_core.scaffold import Settings, find_scaffold, save_scaffold
     from brainroam.utils.parameters import require_settings

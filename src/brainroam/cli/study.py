@@ -1,255 +1,216 @@
-"""Commands about studies: run methods under a protocol, look at the runs, compare."""
+"""Commands about studies: judge methods under a protocol, look at the runs, compare."""
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from brainroam.cli.options import DataSource, Json, parse_option, takes_data, with_signature
-from brainroam.cli.scale import (
-    Cluster,
-    ClusterConfig,
-    DryRun,
-    EngineName,
-    Jobs,
-    Memory,
-    Place,
-    Scheduler,
-    load_or_open,
-    work_beside,
-    workers_of,
+from brainroam.cli.options import (
+    Controls,
+    EngineOptions,
+    Json,
+    Methods,
+    NumberOfFolds,
+    Partial,
+    PeopleOf,
+    Protocol,
+    Repeats,
+    Studies,
+    StudyOptions,
+    flag,
 )
+from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
+from brainroam.cli.source import DataSource, parse_option, source_of, split_words, takes_data, takes_options
 from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
-    from brainroam.evaluation.runner import Results
 
 
-Studies = Annotated[
-    list[Path],
-    typer.Argument(
-        help="A folder of runs, or a table of predictions; or several, of the same people, side by side.",
-        metavar="RUNS...",
-    ),
-]
-PeopleOf = Annotated[
-    str | None,
-    typer.Option(
-        "--data",
-        help="The study of a table of predictions (a study.yaml, or DATA): sites, labels, age, sex and motion.",
-        metavar="DATA",
-    ),
-]
-Methods = Annotated[
-    str | None,
-    typer.Option(
-        help="Names (see brainroam methods) with commas between; fixed parameters in brackets: 'core\\[budget=20]'. "
-        "Or a file of your own, my_methods.py:pipeline, whose code is run. "
-        "By default those of the study file, or ours beside simple references.",
-        metavar="A,B",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(help="The folder of runs (runs); what is finished in it is not done again.", metavar="RUNS"),
-]
-HeldOut = Annotated[str | None, typer.Option(help="Hold out only these, with commas between.", metavar="A,B")]
-Seeds = Annotated[
-    int | None,
-    typer.Option(help="Runs of each random method, averaged inside a site (1).", min=1, max=1000, metavar="N"),
-]
-Tuning = Annotated[
-    str | None,
-    typer.Option(help="Tuning, the same for all methods: fast, default or full (default).", metavar="NAME"),
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A parameter to fix; may be repeated.", metavar="KEY=VALUE")
-]
-Protocol = Annotated[
-    str | None,
-    typer.Option(help="loso: every site once; halves: random halves of the sites, both ways (loso).", metavar="NAME"),
-]
-Repeats = Annotated[
-    int | None,
-    typer.Option(help="Of halves: how often the sites are split at random (10).", min=1, max=1000, metavar="N"),
-]
-Partial = Annotated[bool, typer.Option("--partial", help="Accept a study of which some runs are not finished.")]
-Force = Annotated[bool, typer.Option("--force", help="Do finished runs again.")]
+def takes_study(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command DATA and the options of a study."""
+    return takes_data(takes_options(StudyOptions, EngineOptions)(command))
 
 
-def takes_study(command: Callable[..., "Results"]) -> Callable[..., None]:
-    """Give a command DATA and the options of a study; it gets the cohort and keywords for `evaluate`."""
+@takes_study
+def evaluate(
+    source: DataSource,
+    options: StudyOptions,
+    place: EngineOptions,
+    methods: Methods = None,
+    protocol: Protocol = None,
+    folds: NumberOfFolds = 5,
+    repeats: Repeats = None,
+    controls: Controls = None,
+) -> None:
+    """Judge methods: hold people out, train on the others, predict.
 
-    def wrapper(
-        source: DataSource,
-        out: Out = None,
-        held_out: HeldOut = None,
-        seeds: Seeds = None,
-        tuning: Tuning = None,
-        settings: Settings = None,
-        memory: Memory = None,
-        jobs: Jobs = None,
-        engine: EngineName = "local",
-        scheduler: Scheduler = None,
-        cluster: Cluster = None,
-        cluster_config: ClusterConfig = None,
-        dry_run: DryRun = False,
-        partial: Partial = False,
-        force: Force = False,
-        json: Json = False,
-        **own: Any,
-    ) -> None:
-        names = [name.strip() for name in (held_out or "").split(",") if name.strip()]
-        if "methods" in own:
-            own["methods"] = split_names(own["methods"]) if own["methods"] else _setting("methods", None, source)
-            from brainroam.methods.registry import check_names
+    leave-one-site-out (brainroam loso) and institutions say how well a method does at the next one; halves, how well a
+    model of half as many sites does there; folds (brainroam cv), how well it does for new people at known sites.
 
-            check_names(own["methods"])  # a typo is answered before the data are read
-        if "protocol" in own:
-            own |= {name: _setting(name, own[name], source) for name in ("protocol", "repeats")}
-        if out is None:
-            out = Path(source.study.out) / "runs" if source.study else Path("runs")
-        where = Place(engine, scheduler, cluster, cluster_config, dry_run).prepared(source.data, out)
-        n_jobs = _setting("jobs", jobs, source)
-        with workers_of(source, where, n_jobs, own.get("methods", ["core"])) as workers:
-            cohort = load_or_open(source, work_beside(out), memory, workers=workers)
-            results = command(
-                cohort,
-                {
-                    "out": out,
-                    "sites": names or None,
-                    "seeds": _setting("seeds", seeds, source),
-                    "tuning": _setting("tuning", tuning, source),
-                    "parameters": dict(parse_option(text, "--set") for text in settings or ()),
-                    "jobs": n_jobs,
-                    "engine": workers or where,
-                    "partial": partial,
-                    "force": force,
-                    "progress": not quiet(),
-                },
-                **own,
-            )
-        from brainroam.cli.show_study import show_results
+    Stop it whenever you like: the same command goes on where it stopped.
 
-        if cohort.on_disk:
-            from brainroam.execution.out_of_core import discard_work
-
-            discard_work(work_beside(out))
-
-        if json or not quiet():
-            show_results(results, out, json)
-
-    source, *shared = list(inspect.signature(wrapper).parameters.values())[:-1]
-    own = list(inspect.signature(command).parameters.values())[2:]
-    return takes_data(with_signature(wrapper, command, (source, *own, *shared)))
-
-
-def _setting(name: str, typed: Any, source: DataSource) -> Any:
-    """What was typed, else what the study file says, else what a study file that does not say it means."""
-    return getattr(source.plan, name) if typed is None else typed
+    [bold]Example:[/bold] brainroam evaluate study.yaml --protocol halves --repeats 20 --methods core,fc-ridge
+    """
+    judge(source, options, place, methods, protocol or source.plan.protocol, folds, repeats, controls)
 
 
 @takes_study
 def loso(
-    cohort: "Cohort",
-    options: dict[str, Any],
+    source: DataSource,
+    options: StudyOptions,
+    place: EngineOptions,
     methods: Methods = None,
-    by: Annotated[str, typer.Option(help="What to leave out: site or institution.", metavar="NAME")] = "site",
-    protocol: Protocol = None,
-    repeats: Repeats = None,
-    controls: Annotated[
-        str | None,
-        typer.Option(help="Set the threshold with this many controls of the held-out site.", metavar="0,5,10,20,40"),
-    ] = None,
-) -> "Results":
+    controls: Controls = None,
+    by: Annotated[str, typer.Option(hidden=True)] = "site",
+    protocol: Annotated[str, typer.Option(hidden=True)] = "loso",
+    repeats: Annotated[int | None, typer.Option(hidden=True, min=1, max=1000)] = None,
+) -> None:
     """Leave one site out: train on all the others, predict there; every site once.
 
-    With --protocol halves: deal the sites into two random halves, train on each and predict at the other, repeatedly.
-    With --controls: afterwards, see what a few controls of the held-out site, never scored, bring to the others there.
+    Short for: brainroam evaluate --protocol leave-one-site-out.
+
     Stop it whenever you like: the same command goes on where it stopped.
 
     [bold]Example:[/bold] brainroam loso ABIDE_pcp --atlas aal --methods core,tangent-ridge --out runs --jobs 2
     """
-    from brainroam.audit.gate import evaluate
-
-    protocols = {"site": protocol or "loso", "institution": "loio"}
-    if by not in protocols:
-        raise unknown("unit to leave out", by, protocols)
-    if protocol not in (None, "loso", "halves"):
-        raise unknown("protocol of this command", protocol, ("loso", "halves"))
-    if by == "institution" and protocol == "halves":
+    if by not in ("site", "institution"):
+        raise unknown("unit to leave out", by, ("site", "institution"))
+    if by == "institution" and protocol != "loso":
         raise UsageError("halves are made of sites: leave out --by institution, or --protocol halves")
-    wanted = None if controls is None else _numbers(controls, "--controls")
-    if wanted is not None and protocols[by] != "loso":
-        raise UsageError("--controls are taken from the site that is held out: leave one site out at a time")
-    results = evaluate(cohort, methods or (), protocols[by], n_repeats=repeats or 1, **options)
-    if wanted is not None:
-        from brainroam.cli.show_study import show_adaptation
-
-        show_adaptation(results, wanted, options["out"])
-    return results
-
-
-def _numbers(text: str, flag: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isdecimal() for part in parts):
-        raise UsageError(f"{flag} takes whole numbers with commas between, as 0,5,10,20,40, not {text!r}")
-    return [int(part) for part in parts]
+    chosen = "loio" if by == "institution" else protocol
+    judge(source, options, place, methods, chosen, repeats=repeats, controls=controls)
 
 
 @takes_study
 def cv(
-    cohort: "Cohort",
-    options: dict[str, Any],
+    source: DataSource,
+    options: StudyOptions,
+    place: EngineOptions,
     methods: Methods = None,
-    folds: Annotated[int, typer.Option(help="Parts the people are dealt into.", min=2, metavar="N")] = 5,
-    repeats: Annotated[int, typer.Option(help="Number of repeats.", min=1, max=1000, metavar="N")] = 1,
-) -> "Results":
+    folds: NumberOfFolds = 5,
+    repeats: Repeats = None,
+) -> None:
     """In-distribution folds: some people of every site are held out, so every site is known.
 
     It says how well methods do for new people at known sites, not at the next site.
 
+    Short for: brainroam evaluate --protocol folds.
+
     [bold]Example:[/bold] brainroam cv ABIDE_pcp --atlas aal --methods core,site-only --out runs-cv
     """
-    from brainroam.audit.gate import evaluate
-
-    return evaluate(cohort, methods or (), "cv", n_splits=folds, n_repeats=repeats, **options)
+    judge(source, options, place, methods, "folds", folds, repeats)
 
 
 @takes_study
-def ablate(cohort: "Cohort", options: dict[str, Any]) -> "Results":
+def ablate(source: DataSource, options: StudyOptions, place: EngineOptions) -> None:
     """CORE with one part changed at a time, leave-one-site-out.
 
     Without site-wise deconfounding (core-no-cd), prior guidance (core-no-pg) or subject-adaptive gates (core-no-sg),
-    and with the temporal profiles that it goes without (core-tp).
+    and with the temporal profiles that it goes without (core-tp). Short for brainroam loso with these --methods.
 
     [bold]Example:[/bold] brainroam ablate ABIDE_pcp --atlas aal --out runs --seeds 3 --jobs 2
     """
-    from brainroam.evaluation import studies
+    from brainroam.evaluation.stats.families import ABLATION
 
-    return studies.ablate(cohort, **options)
+    judge(source, options, place, ABLATION)
 
 
 @takes_study
 def sweep(
-    cohort: "Cohort",
-    options: dict[str, Any],
+    source: DataSource,
+    options: StudyOptions,
+    place: EngineOptions,
     over: Annotated[
         str, typer.Option(help="budget (the gate's K), or window (length and stride).", metavar="NAME")
     ] = "budget",
-) -> "Results":
+) -> None:
     """CORE over a range of settings, leave-one-site-out: how much does the choice matter?
+
+    Short for brainroam loso with these --methods.
 
     [bold]Example:[/bold] brainroam sweep ABIDE_pcp --atlas aal --over budget --out runs --jobs 2
     """
-    from brainroam.evaluation import studies
+    from brainroam.evaluation.stats.families import sweep_names
 
-    return studies.sweep(cohort, over, **options)
+    judge(source, options, place, sweep_names(over))
+
+
+def judge(
+    source: DataSource,
+    options: StudyOptions,
+    place: EngineOptions,
+    methods: str | Sequence[str] | None,
+    protocol: str = "leave-one-site-out",
+    n_folds: int = 5,
+    repeats: int | None = None,
+    controls: str | None = None,
+) -> None:
+    """What `evaluate` and its short-cuts do: read the data, run what is missing, print the results."""
+    from brainroam.evaluation.splits import protocol_of
+    from brainroam.methods.registry import check_names
+
+    protocol = protocol_of(protocol)
+    methods = split_names(methods) if isinstance(methods, str) else methods or source.plan.methods
+    check_names(methods)  # a typo is answered before the data are read
+    few_controls = None if controls is None else _whole_numbers(controls, "--controls")
+    if few_controls is not None and protocol != "loso":
+        raise UsageError("--controls are taken from the site that is held out: leave one site out at a time")
+    out = options.out or (Path(source.study.out) / "runs" if source.study else Path("runs"))
+    engine = engine_of(place, source.data, out)
+    asked = asked_of(source, options)
+    with workers_of(source, engine, asked["jobs"], methods) as workers:
+        cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
+        from brainroam.audit.gate import evaluate
+        from brainroam.cli.show_study import show_adaptation, show_results
+
+        results = evaluate(
+            cohort,
+            methods,
+            protocol,
+            n_splits=n_folds,
+            n_repeats=repeats_of(source, protocol, repeats),
+            out=out,
+            engine=workers or engine,
+            partial=options.partial,
+            progress=not quiet(),
+            **asked,
+        )
+    if cohort.on_disk:
+        from brainroam.execution.out_of_core import discard_work
+
+        discard_work(work_beside(out))
+    if few_controls is not None:
+        show_adaptation(results, few_controls, out)
+    if options.json or not quiet():
+        show_results(results, out, options.json)
+
+
+def asked_of(source: DataSource, options: StudyOptions) -> dict[str, Any]:
+    """Keywords of `brainroam.evaluate`: what was typed, else what the study file says, else what holds without one."""
+    return {
+        "sites": split_words(options.held_out) or None,
+        "seeds": options.seeds or source.plan.seeds,
+        "tuning": options.tuning or source.plan.tuning,
+        "jobs": options.jobs or source.plan.jobs,
+        "parameters": dict(parse_option(text, "--set") for text in options.settings or ()),
+        "force": options.force,
+    }
+
+
+def repeats_of(source: DataSource, protocol: str, typed: int | None) -> int:
+    """How often sites or people are split at random."""
+    return typed or source.plan.repeats or (10 if protocol == "halves" else 1)
+
+
+def _whole_numbers(text: str, flag: str) -> list[int]:
+    parts = split_words(text)
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise UsageError(f"{flag} takes whole numbers with commas between, as 0,5,10,20,40, not {text!r}")
+    return [int(part) for part in parts]
 
 
 def compare(
@@ -259,7 +220,8 @@ def compare(
         typer.Option(help="Compare all others with this method (ensemble, core, or the first name).", metavar="METHOD"),
     ] = None,
     all_pairs: Annotated[
-        bool, typer.Option("--all-pairs", help="Compare every pair, which costs more under Holm's correction.")
+        bool,
+        flag("--all-pairs", help="Compare every pair, which costs more under Holm's correction."),
     ] = False,
     data: PeopleOf = None,
     partial: Partial = False,
@@ -282,8 +244,6 @@ def compare(
 
 def people_of_study(data: str | None) -> "Cohort | None":
     """The cohort that --data names."""
-    from brainroam.cli.options import source_of
-
     return None if data is None else source_of(data, {}).load()
 
 

@@ -4,12 +4,10 @@ import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from brainroam.cli.options import Quiet, Verbose
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say only what goes wrong; results go to files or --json.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show where an error came from.")]
 _LEVEL = ContextVar("verbosity", default=0)  # of the command that runs, and of no other
 
 

@@ -60,10 +60,10 @@ class Study(BaseModel):
         ``{matrices: connectomes}``; the one that says ``series`` names the data themselves, and their atlas.
     methods : list of str
         Names with parameters to fix in brackets: ``core[budget=20]``.
-    protocol : {"loso", "halves"}
-        Leave every site out once, or random halves of the sites.
-    repeats : int
-        Of ``halves``: how often the sites are split at random.
+    protocol : {"leave-one-site-out", "institutions", "halves", "folds"}
+        What is held out: every site or institution once, random halves of the sites, or some people of every site.
+    repeats : int, optional
+        How often ``halves`` (10) or ``folds`` (1) are drawn at random.
     seeds, tuning, jobs
         As for `brainroam.evaluate`.
     out : str
@@ -92,8 +92,8 @@ class Study(BaseModel):
     blocks: dict[str, dict[str, Any]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] = list(STANDARD_METHODS)
-    protocol: Literal["loso", "halves"] = "loso"
-    repeats: Count = 10
+    protocol: str = "leave-one-site-out"
+    repeats: Count | None = None
     seeds: Count = 1
     tuning: Annotated[Tuning, Field(validation_alias=AliasChoices("tuning", "budget"))] = STANDARD_TUNING
     jobs: Count = 1

@@ -26,7 +26,7 @@ from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
-from brainroam.evaluation.splits import UNITS, Fold, folds
+from brainroam.evaluation.splits import UNITS, Fold, folds, protocol_of
 from brainroam.evaluation.stats.compare import compare_methods
 from brainroam.evaluation.stats.confounding import confounding
 from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
@@ -127,7 +127,7 @@ def evaluate(
         Registered names, with parameters to fix in brackets: ``"core[budget=20]"``; and estimators with ``fit`` and
         ``decision_function`` or ``predict_proba``, as they are (on edges) or in an `EstimatorMethod`, which says what
         they are given.
-    protocol : {"loso", "loio", "halves", "cv"}
+    protocol : {"leave-one-site-out", "institutions", "halves", "folds"}
         What is held out, see `splits.folds`.
     seeds : int
         Seeds 0, 1, ...; a method that is not random is run once, with seed 0.
@@ -142,9 +142,9 @@ def evaluate(
     sites : sequence of str, optional
         Hold out only these sites (or institutions, or folds); training uses everybody else.
     n_splits : int
-        Of ``cv``: parts the people are dealt into.
+        Of ``folds``: parts the people are dealt into.
     n_repeats : int
-        Of ``cv`` and ``halves``: how often people or sites are split at random.
+        Of ``folds`` and ``halves``: how often people or sites are split at random.
     force : bool
         Do finished runs again.
     partial : bool
@@ -172,6 +172,7 @@ def evaluate(
     if budget is not None:
         warnings.warn("evaluate(budget=...) is now evaluate(tuning=...)", DeprecationWarning, stacklevel=2)
         tuning = budget
+    protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
     held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)
     tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))

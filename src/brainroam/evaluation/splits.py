@@ -1,7 +1,7 @@
 """Who is trained on and who is held out: named folds over the metadata table.
 
 ======  ==========================================================  ================================================
-name    what is held out                                            what it says
+record  what is held out                                            what it says
 ======  ==========================================================  ================================================
 loso    every site once                                             the next site
 loio    every institution once, with all its sites                  the next institution
@@ -29,6 +29,19 @@ TITLES = {
     "halves": "halves of the sites",
     "cv": "in-distribution folds",
 }
+#: Protocols by the names people type; run records hold the short ones, which are understood as well.
+PROTOCOLS = {"leave-one-site-out": "loso", "institutions": "loio", "halves": "halves", "folds": "cv"}
+
+
+def protocol_of(name: str) -> str:
+    """The name of a protocol as run records hold it.
+
+    >>> protocol_of("leave-one-site-out"), protocol_of("cv")
+    ('loso', 'cv')
+    """
+    if name not in PROTOCOLS and name not in UNITS:
+        raise unknown("protocol", name, PROTOCOLS)
+    return PROTOCOLS.get(name, name)
 
 
 class Fold(NamedTuple):

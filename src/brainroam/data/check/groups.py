@@ -13,7 +13,7 @@ from brainroam.errors import listed
 
 def one_institution(table: pd.DataFrame) -> Iterator[Finding]:
     """Sites that share an institution, by the column or as their names look."""
-    remedy = "leave out whole institutions as well: brainroam loso --by institution"
+    remedy = "leave out whole institutions as well: brainroam evaluate --protocol institutions"
     if "institution" in table:
         sites = table.groupby("institution")["site"].unique()
         shared = {str(name): sorted(group) for name, group in sites.items() if len(group) > 1}

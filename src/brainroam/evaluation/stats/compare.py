@@ -379,7 +379,7 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
 
 def _on_institutions(item: SiteScores) -> Iterator[str]:
     """What sites of one institution mean for the figures; as the names of sites look where none are given."""
-    remedy = "brainroam loso DATA --by institution leaves out whole institutions."
+    remedy = "brainroam evaluate DATA --protocol institutions leaves out whole institutions."
     units, alike = item.by_institution(), shared_institutions(item.sites)
     if item.protocol in ("cv", "loio"):
         return

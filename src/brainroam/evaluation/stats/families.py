@@ -10,18 +10,35 @@ with that of their study (`brainroam.evaluation.joined`): a variant belongs to t
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from brainroam.methods.naming import bare_name, parse_name, study_of
+from brainroam.errors import unknown
+from brainroam.methods.naming import bare_name, full_name, parse_name, study_of
 
 #: CORE and the paper's four ablations: without site-wise deconfounding, with temporal profiles (which it goes without
 #: by default), without prior guidance, without gating.
 ABLATION = ("core", "core-no-cd", "core-tp", "core-no-pg", "core-no-sg")
 BUDGET, WINDOW = ("budget",), ("window", "stride")
+SWEEPS: dict[str, list[dict[str, int]]] = {
+    "budget": [{"budget": k} for k in (20, 40, 60, 80, 100, 120, 150, 200)],
+    "window": [{"window": w, "stride": s} for w, s in product((20, 30, 40, 50, 60), (1, 5, 10, 15))],
+}
 OURS = ("ensemble", "core")
 CONTROLS = ("majority", "confounds", "site-only")
 APART = "; ablations and sweeps are corrected separately"
+
+
+def sweep_names(over: str) -> list[str]:
+    """The methods of a sweep: CORE over the gate's budget K, or over window and stride.
+
+    >>> sweep_names("window")[:2]
+    ['core[profiles=true,stride=1,window=20]', 'core[profiles=true,stride=5,window=20]']
+    """
+    if over not in SWEEPS:
+        raise unknown("sweep", over, SWEEPS)
+    also = {"profiles": True} if over == "window" else {}  # nothing else looks at windows
+    return [full_name("core", point | also) for point in SWEEPS[over]]
 
 
 class Family(NamedTuple):

@@ -1,0 +1,242 @@
+"""What every command that reads data has in common: DATA, and how typed options become keys of a study."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.models import ArgumentInfo
+
+from brainroam.cli.options import Data, ReadingOptions
+from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
+from brainroam.errors import UsageError
+from brainroam.methods.naming import json_or_text
+from brainroam.utils.files import expanded
+from brainroam.utils.optional import installed
+
+if TYPE_CHECKING:
+    from brainroam.data.cohort import Cohort
+    from brainroam.data.study_file import Study
+    from brainroam.utils.workers import Workers
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where the data are and how to read them (``plan``), as typed or written in a ``study`` file, if there is one.
+
+    ``typed`` is the argument DATA itself: the path of the data or of the study file.
+    """
+
+    plan: "Study"
+    study: "Study | None" = None
+    typed: str = ""
+
+    @property
+    def data(self) -> str:
+        """The path of the data."""
+        return self.plan.data
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is something to read."""
+        return self.data == SYNTHETIC or os.path.exists(expanded(self.data))
+
+    @property
+    def sites(self) -> list[str]:
+        """The sites to keep; empty for all."""
+        return self.plan.sites or []
+
+    @property
+    def max_missing_rois(self) -> float:
+        """The share of regions without signal above which people are left out."""
+        return self.plan.max_missing_rois
+
+    @property
+    def covariates(self) -> "list[str] | dict[str, Any] | None":
+        """What methods use as covariates, with their kinds where told; None leaves it to them."""
+        return self.plan.covariates
+
+    def load(
+        self,
+        everybody: bool = False,
+        require_label: bool = True,
+        spool: Path | None = None,
+        workers: "Workers | None" = None,
+        apply_target: bool = True,
+    ) -> "Cohort":
+        """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
+        return self.plan.load(everybody, require_label, spool, workers, apply_target)
+
+    def require_unprepared(self) -> None:
+        """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""
+        asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self.plan, name) is not None]
+        if asked:
+            raise UsageError(f"{', '.join(asked)}: decide this when the store is made, with brainroam convert")
+
+
+def possible_here(methods: Iterable[str]) -> list[str]:
+    """Methods that nobody asked for by name: without core where torch is missing, saying what installs it."""
+    if installed("torch"):
+        return list(methods)
+    typer.echo('core is left out, its network needs torch; run: pip install "brainroam[torch]"', err=True)
+    return [name for name in methods if name != "core"]
+
+
+def source_of(data: str, typed: dict[str, Any]) -> DataSource:
+    """Where the data are; what is typed goes before what a study file says, but whom it leaves out stays out."""
+    study = read_study(data) if is_study(data) else None
+    if study is not None and study.exclude and typed.get("exclude"):
+        written = [study.exclude] if isinstance(study.exclude, str) else study.exclude
+        typed = {**typed, "exclude": [*written, *typed["exclude"]]}
+    return DataSource(plan_of(data, typed), study, data)
+
+
+def takes_data(
+    command: Callable[..., None], argument: Any = Data, default: Any = inspect.Parameter.empty
+) -> Callable[..., None]:
+    """Give a command the argument DATA and the reading options; it gets them as its first argument, a `DataSource`."""
+
+    def wrapper(data: str = default, **typed: Any) -> None:
+        reading, own = _taken(ReadingOptions, typed)
+        command(source_of(str(data), _as_study_keys(reading)), **own)
+
+    data = inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=argument)
+    own = list(inspect.signature(command).parameters.values())[1:]
+    arguments = [parameter for parameter in own if _is_argument(parameter)]
+    options = [parameter for parameter in own if not _is_argument(parameter)]
+    # Arguments in the order of: predict MODEL DATA
+    return _with_signature(wrapper, command, (*arguments, data, *options, *_parameters(ReadingOptions)))
+
+
+def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, after its first argument, groups of options of the table; it gets each as one object."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def wrapper(source: Any, **typed: Any) -> None:
+            taken = []
+            for group in groups:
+                options, typed = _taken(group, typed)
+                taken.append(options)
+            command(source, *taken, **typed)
+
+        first, *own = inspect.signature(command).parameters.values()
+        shared = [parameter for group in groups for parameter in _parameters(group)]
+        return _with_signature(wrapper, command, (first, *own[len(groups) :], *shared))
+
+    return decorate
+
+
+def _taken(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The options of a group, and what else was typed."""
+    names = {field.name for field in fields(group)}
+    options = group(**{name: value for name, value in typed.items() if name in names})
+    return options, {name: value for name, value in typed.items() if name not in names}
+
+
+def _parameters(group: type) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(group)
+    ]
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(item, ArgumentInfo) for item in getattr(parameter.annotation, "__metadata__", ()))
+
+
+def _with_signature(
+    wrapper: Callable[..., None], command: Callable, parameters: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """Make a wrapper look like the command, with these parameters: typer reads signature and annotations."""
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
+    return wrapper
+
+
+def _as_study_keys(typed: ReadingOptions) -> dict[str, Any]:
+    """What was typed, by the keys of a study file; None where nothing was."""
+    return {
+        "reader": typed.reader,
+        "atlas": typed.atlas,
+        "sites": split_words(typed.sites) or None,
+        "preset": typed.preset,
+        "max_missing_rois": typed.max_missing_rois,
+        "crop": typed.crop,
+        "exclude": parse_exclude(typed.exclude),
+        "max_fd": typed.max_fd,
+        "covariates": None if typed.covariates is None else parse_covariates(typed.covariates),
+        "target": typed.target,
+        "blocks": parse_blocks(typed.block),
+        "options": dict(parse_option(text) for text in typed.option or ()),
+    }
+
+
+def split_words(text: str | None) -> list[str]:
+    """Names with commas between.
+
+    >>> split_words("A, B,"), split_words(None)
+    (['A', 'B'], [])
+    """
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def parse_blocks(typed: list[str] | None) -> dict[str, Any] | None:
+    """Blocks by name, from ``NAME=PATH``; None where none was typed.
+
+    >>> parse_blocks(["anatomy=aseg.tsv"])
+    {'anatomy': {'table': 'aseg.tsv'}}
+    """
+    if not typed:
+        return None
+    from brainroam.data.readers.measures import guess_block
+
+    pairs = [text.partition("=") for text in typed]
+    wrong = [text for text, (name, _, path) in zip(typed, pairs, strict=True) if not name.isidentifier() or not path]
+    if wrong:
+        raise UsageError(f"--block {wrong[0]}: write NAME=PATH, as in --block anatomy=freesurfer/aseg.tsv")
+    return {name: guess_block(str(expanded(path))) for name, _, path in pairs}
+
+
+def parse_covariates(text: str) -> dict[str, str]:
+    """Names with commas between, each perhaps with its kind; ``none`` is none at all.
+
+    >>> parse_covariates("age, scanner:category"), parse_covariates("none")
+    ({'age': '', 'scanner': 'category'}, {})
+    """
+    if text.strip().lower() == "none":
+        return {}
+    parts = [part.strip().partition(":") for part in text.split(",") if part.strip()]
+    return {name.strip(): kind.strip() for name, _, kind in parts}
+
+
+def parse_exclude(typed: list[str] | None) -> list[str] | None:
+    """Ids, and files of ids, from all that was typed.
+
+    >>> parse_exclude(["0012,0013", "0014"]), parse_exclude(None)
+    (['0012', '0013', '0014'], None)
+    """
+    if not typed:
+        return None
+    parts = [[text] if os.path.isfile(expanded(text)) else text.split(",") for text in typed]
+    told = [part.strip() for group in parts for part in group if part.strip()]
+    absent = [name for name in told if "/" in name and not os.path.isfile(expanded(name))]
+    if absent:
+        raise UsageError(f"--exclude {absent[0]}: there is no such file")
+    return told
+
+
+def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:
+    """Split ``KEY=VALUE``; the value is JSON where it can be (numbers, true, lists), else text such as ``007``.
+
+    >>> parse_option("quality_checked=False"), parse_option("seed=3"), parse_option("subject=007")
+    (('quality_checked', False), ('seed', 3), ('subject', '007'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=flag)
+    return name, json_or_text(value.lower() if value in ("True", "False") else value)
