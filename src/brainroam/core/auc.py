@@ -46,6 +46,31 @@ def auc(label: np.ndarray, score: np.ndarray) -> float:
     return float(aucs(label, score))
 
 
+def class_aucs(code: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """AUC (..., K) of the score of each class against everybody else; NaN for a class that nobody or everybody has.
+
+    Parameters
+    ----------
+    code : ndarray of shape (N,)
+        The class of each person, 0 to K - 1.
+    scores : ndarray of shape (..., N, K)
+
+    Examples
+    --------
+    >>> class_aucs(np.array([0, 1, 1]), np.array([[3.0, 1, 0], [2, 2, 0], [4, 3, 0]]))
+    array([0.5, 1. , nan])
+    """
+    return np.stack([aucs(code == k, scores[..., k]) for k in range(scores.shape[-1])], axis=-1)
+
+
+def macro_auc(code: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Mean of `class_aucs` over the classes that some but not all people have; NaN where there are none."""
+    found = class_aucs(code, scores)
+    known = np.isfinite(found)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, found, 0).sum(axis=-1) / known.sum(axis=-1)
+
+
 def placements(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The placements of DeLong: for each case, the mean of K over controls; for each control, the mean of K over cases.
 

@@ -35,11 +35,21 @@ def signed(y: np.ndarray) -> np.ndarray:
 
 
 def learned_target(cohort: Cohort) -> np.ndarray:
-    """What a linear reader of all edges is fitted to: -1 and 1, or the number over its standard deviation."""
+    """What a linear reader of all edges is fitted to: -1 and 1, or the number over its standard deviation.
+
+    Of K classes (n, K): 1 in the column of a person's class, -1 in the others.
+    """
     if cohort.target.is_two_classes:
         return 2.0 * cohort.labels - 1
+    if cohort.target.is_classes:
+        return 2.0 * indicators(cohort) - 1
     t = cohort.targets
     return (t - t.mean()) / max(float(t.std()), EPS)
+
+
+def indicators(cohort: Cohort) -> np.ndarray:
+    """Several classes as columns (n, K): 1 for the people of a class, 0 for the others."""
+    return np.eye(len(cohort.target.classes), dtype=int)[cohort.targets.astype(int)]
 
 
 def site_target(cohort: Cohort) -> np.ndarray:

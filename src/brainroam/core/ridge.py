@@ -96,6 +96,7 @@ def _inverse(gram: np.ndarray, penalty: float) -> np.ndarray:
 def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.ndarray:
     """Ridge coefficients, averaged over penalties, of features scaled so that people have unit mean square length.
 
+    Of several targets (n, K) there are coefficients (M, K), from one solution with K right-hand sides.
     A penalty then means the same for any number and scale of features. Solved in the Gram matrix of the people or of
     the features, whichever are fewer; where both are many, by iterations that need neither.
 
@@ -105,11 +106,12 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.nd
     True
     """
     require_penalties(*penalties)
-    centred = target - target.mean()
+    centred = target - target.mean(axis=0)
     if min(x.shape) > LARGE and min(penalties) >= STRONG:
         size = max(float(np.vdot(x, x)) / len(x), EPS)
-        wanted, scaled = x.T @ centred, size * np.array(penalties)
-        return solve(_FeatureProducts(x), wanted[:, None], scaled[:, None])[:, :, 0].mean(axis=1)
+        wanted = (x.T @ centred).reshape(x.shape[1], -1)
+        scaled = np.repeat(size * np.array(penalties)[:, None], wanted.shape[1], axis=1)
+        return solve(_FeatureProducts(x), wanted, scaled).mean(axis=1).reshape(x.shape[1], *target.shape[1:])
     if x.shape[1] < len(x):
         return ridge_of_products(x.T @ x, x.T @ centred, len(x), *penalties)
     return x.T @ ridge_of_products(x @ x.T, centred, len(x), *penalties)

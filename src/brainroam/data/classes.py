@@ -11,6 +11,8 @@ from brainroam.data.names import canonical
 from brainroam.data.vocabulary import CONTROL_WORDS, plain
 from brainroam.errors import DataError, listed
 
+MOST_CLASSES = 20
+
 
 def is_control(label: object) -> bool:
     """Whether a label is one of the usual words for controls, in any case and in the languages of `vocabulary`.
@@ -61,6 +63,26 @@ def two_classes(y: Sequence | np.ndarray, positive: Any = None) -> tuple[np.ndar
                 stacklevel=3,
             )
     return classes, (labels == classes[1]).astype(int)
+
+
+def several_classes(y: Sequence | np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Three or more classes of y, controls first and then in order, and the code of each person; None of fewer.
+
+    >>> classes, codes = several_classes(["SCZ", "HC", "MDD", "HC"])
+    >>> classes.tolist(), codes.tolist()
+    (['HC', 'MDD', 'SCZ'], [2, 0, 1, 0])
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1 or pd.isna(labels).any() or len(pd.unique(labels)) < 3:
+        return None  # `two_classes` says what is wrong
+    classes = sorted(pd.unique(labels), key=lambda label: (not is_control(label), str(type(label)), label))
+    if len(classes) > MOST_CLASSES:
+        raise DataError(
+            f"y has {len(classes)} different values: is it a number (SiteRegressor) or an id? Up to {MOST_CLASSES} "
+            "classes can be told apart"
+        )
+    code = {label: k for k, label in enumerate(classes)}
+    return np.array(classes), np.array([code[label] for label in labels])
 
 
 def _condition(classes: np.ndarray) -> np.ndarray:

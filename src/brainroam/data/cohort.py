@@ -19,7 +19,7 @@ from brainroam.data.condition_columns import of_the_condition
 from brainroam.data.features import FeatureFolder
 from brainroam.data.groups import people_and_scans, people_of, persons
 from brainroam.data.names import site_names
-from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.data.validation import MEASURES, common_width, frozen, is_matrix, validated_table, without_empty_volumes
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.cache import Cache
@@ -609,6 +609,24 @@ class Cohort:
         if self is not whole:
             hidden._origin = whole._blanked(blank), rows
         return hidden
+
+    def one_against_rest(self, code: int) -> "Cohort":
+        """The same people with two classes: the class of this code among several, and everybody else.
+
+        >>> import brainroam
+        >>> from brainroam.data.target_column import with_target
+        >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=6, n_rois=8)
+        >>> cohort = with_target(cohort.with_columns({"dx": ["HC", "MDD", "SCZ"] * 4}), "dx")
+        >>> cohort.one_against_rest(2).labels.tolist()
+        [0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1]
+        """
+        same = object.__new__(type(self))
+        same.__dict__ = {name: value for name, value in self.__dict__.items() if name != "manifest_hash"}
+        label = self._table["label"]
+        same._table = self._table.assign(label=(label == code).astype(float).where(label.notna()))
+        same._target = Target(self.target.name, TWO, ("rest", self.target.classes[code]))
+        same._origin = self.origin  # what is remembered of people does not depend on labels
+        return same
 
     def _blanked(self, columns: dict[str, float]) -> "Cohort":
         """This cohort, sharing all but these columns, without its labels."""

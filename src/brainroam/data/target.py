@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from brainroam.data.classes import is_control
 from brainroam.errors import UsageError, unknown
 
 TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
@@ -49,6 +50,20 @@ class Target:
     def is_two_classes(self) -> bool:
         """Whether labels are 0 and 1."""
         return self.kind == TWO
+
+    @property
+    def is_classes(self) -> bool:
+        """Whether labels are codes of three or more classes without an order, with a score for each."""
+        return self.kind == CLASSES
+
+    @property
+    def has_controls(self) -> bool:
+        """Whether the first of several classes is what the others are compared with: controls, or the code 0.
+
+        >>> Target("dx", CLASSES, ("HC", "MDD", "SCZ")).has_controls, Target("dx", CLASSES, ("a", "b", "c")).has_controls
+        (True, False)
+        """
+        return self.is_classes and (is_control(self.classes[0]) or self.classes[0] == "0")
 
     @property
     def is_number(self) -> bool:

@@ -34,6 +34,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_objec
 from brainroam.core.connectivity import EdgeKind, edges_to_matrix
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import CLASSES, TWO
 from brainroam.errors import MethodError, UsageError, unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.features import EdgeFeatures
@@ -185,6 +186,8 @@ def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
         f"{_usual_name(method.estimator)}, an estimator of the user's, on {method.input}",
         stochastic=drawn,
         estimator=method.estimator,
+        targets=(TWO, CLASSES),
+        one_against_rest=True,
     )
 
 

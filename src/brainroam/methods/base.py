@@ -23,6 +23,7 @@ from brainroam.utils.parameters import require_settings
 ANYTHING = "anything"  # what a control reads: it looks at no measurement
 MEASURED = {"series": "time series", "matrices": "connectivity matrices", "table": "a table of measures"}
 NUMBERS = (TWO, NUMBER, ORDERED)  # what a method learns that reads a number as it reads two classes
+EVERY_TARGET = (TWO, CLASSES, ORDERED, NUMBER)
 _KIND = {TWO: "of two classes", CLASSES: "of several classes", ORDERED: "ordered", NUMBER: "a number"}
 Folds: TypeAlias = Sequence[tuple[np.ndarray, np.ndarray]]
 
@@ -59,12 +60,22 @@ def fit_method(method: "Method", cohort: Cohort, seed: int, validation: Cohort |
     return fitted
 
 
-def scores_of(method: "Method", cohort: Cohort) -> np.ndarray:
-    """The scores of people without labels, one finite number each."""
-    return _require_scores(method.score(cohort), (len(cohort),), cohort)
+def scores_of(method: "Method", cohort: Cohort, target: Target) -> np.ndarray:
+    """The scores of people without labels: one finite number each, or one for each of several classes."""
+    return _require_scores(method.score(cohort), (), cohort, target)
 
 
-def _require_scores(scores: Any, shape: tuple[int, ...], cohort: Cohort) -> np.ndarray:
+def score_shape(n: int, target: Target) -> tuple[int, ...]:
+    """(n,), or (n, K) of K classes.
+
+    >>> score_shape(5, Target("dx", CLASSES, ("HC", "MDD", "SCZ")))
+    (5, 3)
+    """
+    return (n, len(target.classes)) if target.is_classes else (n,)
+
+
+def _require_scores(scores: Any, before: tuple[int, ...], cohort: Cohort, target: Target) -> np.ndarray:
+    shape = (*before, *score_shape(len(cohort), target))
     try:
         scores = np.asarray(scores, dtype=float)
     except (TypeError, ValueError) as error:
@@ -72,7 +83,7 @@ def _require_scores(scores: Any, shape: tuple[int, ...], cohort: Cohort) -> np.n
     if scores.shape != shape:
         people = counted(len(cohort), "person", "people")
         raise MethodError(f"scores of {people} have the shape {scores.shape}; return one number each, shape {shape}")
-    lost = ~np.isfinite(scores).reshape(-1, len(cohort)).all(axis=0)
+    lost = ~np.isfinite(np.moveaxis(scores, len(before), 0).reshape(len(cohort), -1)).all(axis=1)
     if lost.any():
         raise MethodError(
             f"training diverged: scores are not finite ({listed(cohort.table['subject'].to_numpy()[lost], 3)}); try a "
@@ -102,6 +113,8 @@ class Method(ABC):
     def score(self, cohort: Cohort) -> np.ndarray:
         """A number per person, higher for the condition; each depends on that person alone.
 
+        Of several classes (n, K): one number for each of them, higher for that class.
+
         Labels are hidden from it: ``cohort`` is `Cohort.without_labels`.
         """
 
@@ -114,7 +127,7 @@ class Method(ABC):
         """Restore what `state` returned."""
 
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
-        """Scores (1 or epochs, n) of the held-out people of each fold, by a fit on that fold's training people.
+        """Scores (1 or epochs, n), or (1 or epochs, n, K), of the held-out people of each fold, by a fit on that fold's training people.
 
         ``folds`` are positions of training and held-out people. Nothing is kept. Methods that can share work between
         the folds of a cohort do so here.
@@ -125,9 +138,9 @@ class Method(ABC):
             fitted = fit_method(model, cohort.subset(train), seed, people)
             path = fitted.validation_path_
             if path is None:
-                paths.append(scores_of(fitted, people)[None])
+                paths.append(scores_of(fitted, people, cohort.target)[None])
             else:
-                paths.append(_require_scores(path, (len(path), len(people)), people))
+                paths.append(_require_scores(path, (len(path),), people, cohort.target))
         return paths
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
@@ -193,6 +206,9 @@ class MethodInfo:
         Sites with both classes it cannot do without; inner folds leave it as many.
     targets : tuple of str
         Kinds of targets it learns, see `brainroam.data.target`.
+    one_against_rest : bool
+        Several classes are read by one fit for each, against all others (`brainroam.methods.one_against_rest`); a
+        method that reads them all at once returns scores (n, K) by itself.
     estimator : object, optional
         The estimator of somebody else's that ``make`` wraps, see `brainroam.methods.adapter`.
     """
@@ -212,6 +228,7 @@ class MethodInfo:
     reads: tuple[str, ...] = ("series",)
     least_sites: int = 0
     targets: tuple[str, ...] = (TWO,)
+    one_against_rest: bool = False
     estimator: Any = field(default=None, repr=False, compare=False)
 
     def require_measure(self, measure: str) -> None:

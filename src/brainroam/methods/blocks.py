@@ -18,8 +18,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from brainroam.core.numbers import indicators
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import Method
+from brainroam.methods.base import Method, score_shape
 from brainroam.utils.model_files import part
 
 
@@ -54,14 +55,20 @@ class BlockSum(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit every block on those who have it, and weigh them on inner held-out sites."""
-        inner = np.full((len(cohort), len(self.members)), np.nan)
+        shape = score_shape(len(cohort), cohort.target)
+        inner = np.full((*shape, len(self.members)), np.nan)
         for k, (name, member) in enumerate(self.members.items()):
             have = np.flatnonzero(cohort.has_block(name))
-            inner[have, k] = member.fit(cohort.block(name).subset(have), seed).inner_scores_
-        site = cohort.table["site"].to_numpy()
-        self.weights_ = block_weights(inner, cohort.targets, site)
-        self.inner_scores_ = np.where(np.isfinite(inner).any(axis=1), np.nan_to_num(inner) @ self.weights_, np.nan)
-        shares = self.weights_ * spread(inner, site)
+            inner[have, ..., k] = member.fit(cohort.block(name).subset(have), seed).inner_scores_
+        site, y = cohort.table["site"].to_numpy(), cohort.targets
+        # Several classes: each person counts once for each, with the score of the class and whether it is theirs.
+        rows = inner.reshape(-1, len(self.members))
+        if cohort.target.is_classes:
+            site, y = (np.char.add(site.astype(str), f"/{k}") for k in range(shape[1])), indicators(cohort).ravel()
+            site = np.stack(list(site), axis=1).ravel()
+        self.weights_ = block_weights(rows, y, site)
+        self.inner_scores_ = np.where(np.isfinite(inner).any(axis=-1), np.nan_to_num(inner) @ self.weights_, np.nan)
+        shares = self.weights_ * spread(rows, site)
         told = ", ".join(f"{name} {share:.0%}" for name, share in zip(self.members, shares / shares.sum(), strict=True))
         self.notes_ = [f"weights of the blocks, from inner held-out sites: {told}"]
         for name, member in self.members.items():
@@ -70,11 +77,12 @@ class BlockSum(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum; a block that somebody lacks adds 0."""
-        scores = np.zeros((len(cohort), len(self.members)))
+        target = next(iter(self.members.values())).target_
+        scores = np.zeros((*score_shape(len(cohort), target), len(self.members)))
         for k, (name, member) in enumerate(self.members.items()):
             have = np.flatnonzero(cohort.has_block(name))
             if len(have):
-                scores[have, k] = member.score(cohort.block(name).subset(have))
+                scores[have, ..., k] = member.score(cohort.block(name).subset(have))
         return scores @ self.weights_
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import NUMBERS, MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.features import EdgeFeatures
 from brainroam.methods.linear import EdgeModel
 from brainroam.methods.registry import register
@@ -117,6 +117,6 @@ register(
         covariate_use="kept",
         reads=("series", "matrices", "table"),
         stochastic=False,
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
     )
 )

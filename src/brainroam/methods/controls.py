@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.methods.base import ANYTHING, NUMBERS, Method, MethodInfo
+from brainroam.methods.base import ANYTHING, EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.registry import register
 
 MOTION = "mean_fd"
@@ -125,7 +125,8 @@ register(
         "control: the same score for everybody",
         stochastic=False,
         reads=ANY,
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )
 register(
@@ -137,7 +138,8 @@ register(
         covariate_use="read",
         stochastic=False,
         reads=ANY,
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )
 register(
@@ -149,6 +151,7 @@ register(
         in_distribution_only=True,
         stochastic=False,
         reads=ANY,
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

@@ -26,7 +26,7 @@ from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import DualRidge
 from brainroam.core.site_edges import SiteEdges, zero_where_missing
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import NUMBERS, Folds, Method, MethodInfo, sites_kept
+from brainroam.methods.base import EVERY_TARGET, Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 
@@ -204,7 +204,8 @@ register(
         needs=("site",),
         stochastic=False,
         reads=("series", "matrices", "table"),
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )
 register(
@@ -216,6 +217,7 @@ register(
         needs=("site",),
         stochastic=False,
         reads=("series", "matrices"),
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

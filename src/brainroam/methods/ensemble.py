@@ -22,15 +22,17 @@ No covariate of a new person is needed. Age and sex stay in the edges unless the
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import NUMBERS, Folds, Method, MethodInfo
+from brainroam.methods.base import EVERY_TARGET, Folds, Method, MethodInfo, score_shape
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.explanation import linear_explanation
+from brainroam.methods.one_against_rest import OneAgainstRest
 from brainroam.methods.registry import register
 from brainroam.methods.tuning import GROUPS, inner_folds
 from brainroam.utils.model_files import part
@@ -75,18 +77,27 @@ class Ensemble(Method):
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Scale the readers on inner held-out sites, then fit them on everybody."""
         folds = list(inner_folds(cohort, "full", seed, groups=GROUPS))
-        readers = self._members("table" if cohort.own_units else cohort.measure)
-        inner = np.column_stack([_out_of_site(reader, cohort, folds) for reader in readers.values()])
-        shares = np.array([SHARES[name] for name in readers])
-        self.weights_ = shares / shares.sum() / spread_within_sites(inner, cohort.table["site"].to_numpy())
-        self.inner_scores_ = inner @ self.weights_
+        classes = cohort.target.classes if cohort.target.is_classes else ()
+        readers = self._members("table" if cohort.own_units else cohort.measure, classes)
+        inner = np.stack([_out_of_site(reader, cohort, folds) for reader in readers.values()], axis=1)
+        shares, site = np.array([SHARES[name] for name in readers]), cohort.table["site"].to_numpy()
+        if classes:
+            spread = np.stack([spread_within_sites(inner[..., k], site) for k in range(len(classes))], axis=1)
+            self.weights_ = shares[:, None] / shares.sum() / spread
+        else:
+            self.weights_ = shares / shares.sum() / spread_within_sites(inner, site)
+        self.inner_scores_ = self._added(inner)
         self.members_ = {name: reader.fit(cohort) for name, reader in readers.items()}
         return self
 
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of all readers."""
-        return np.column_stack([reader.score(cohort) for reader in self.members_.values()]) @ self.weights_
+        return self._added(np.stack([reader.score(cohort) for reader in self.members_.values()], axis=1))
+
+    def _added(self, scores: np.ndarray) -> np.ndarray:
+        """The sum (n,) of scores (n, R) of the readers, or (n, K) of scores (n, R, K) of several classes."""
+        return scores @ self.weights_ if scores.ndim == 2 else np.einsum("nrk,rk->nk", scores, self.weights_)
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
         """What each edge adds to each person's score (n, M), all readers together."""
@@ -97,14 +108,16 @@ class Ensemble(Method):
         return moved
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
-        """The weight of each edge in each kind of edge values, and what it adds to whom."""
+        """The weight of each edge in each kind of edge values, and what it adds to whom; two classes or a number."""
+        if self.weights_.ndim == 2:
+            return {}
         readers = zip(self.weights_, self.members_.items(), strict=True)
         weights = {f"weight_{name}": weight * reader.coef_ for weight, (name, reader) in readers}
         return linear_explanation(cohort.atlas, weights, self.contributions(cohort), sum(weights.values()), top)
 
-    def representation(self, cohort: Cohort) -> np.ndarray:
-        """The contributions of the edges."""
-        return self.contributions(cohort)
+    def representation(self, cohort: Cohort) -> np.ndarray | None:
+        """The contributions of the edges; nothing for several classes, each of which has its own."""
+        return None if self.weights_.ndim == 2 else self.contributions(cohort)
 
     def state(self) -> dict[str, np.ndarray]:
         """Weights and readers."""
@@ -115,11 +128,15 @@ class Ensemble(Method):
         """Restore what `state` returned."""
         self.weights_ = state["weights"]
         measure = next(name for name, readers in READERS.items() if len(readers) == len(self.weights_))
-        self.members_ = {name: reader.load_state(part(state, name)) for name, reader in self._members(measure).items()}
+        classes = [""] * self.weights_.shape[1] if self.weights_.ndim == 2 else []
+        readers = self._members(measure, classes)
+        self.members_ = {name: reader.load_state(part(state, name)) for name, reader in readers.items()}
         return self
 
-    def _members(self, measure: str) -> dict[str, EdgeRidge]:
-        return {name: EdgeRidge(**MEMBERS[name], covariates=self.covariates) for name in READERS[measure]}
+    def _members(self, measure: str, classes: Sequence[str] = ()) -> dict[str, Any]:
+        """A reader of each kind of edges, for several classes one for each of them."""
+        made = {name: partial(EdgeRidge, **MEMBERS[name], covariates=self.covariates) for name in READERS[measure]}
+        return {name: OneAgainstRest(make, classes) if classes else make() for name, make in made.items()}
 
 
 def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
@@ -134,8 +151,8 @@ def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
     return np.where(spread > 0, spread, 1.0)
 
 
-def _out_of_site(reader: EdgeRidge, cohort: Cohort, folds: Folds) -> np.ndarray:
-    inner = np.full(len(cohort), np.nan)
+def _out_of_site(reader: Method, cohort: Cohort, folds: Folds) -> np.ndarray:
+    inner = np.full(score_shape(len(cohort), cohort.target), np.nan)
     for (_, held_out), path in zip(folds, reader.out_of_fold(cohort, folds), strict=True):
         inner[held_out] = path[0]
     return inner
@@ -152,6 +169,6 @@ register(
         self_selecting=True,
         stochastic=False,
         reads=("series", "matrices", "table"),
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
     )
 )

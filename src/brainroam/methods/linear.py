@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import CLASSES, TWO
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.features import EdgeFeatures
@@ -44,8 +45,9 @@ class EdgeModel(Method):
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weight of each edge, and what it adds to whom, counted from the mean of the training people."""
-        contributions = (self.features_.transform(cohort) - self.features_.fill_) * self.coef_
-        return linear_explanation(cohort.atlas, {"weight": self.coef_}, contributions, self.coef_, top)
+        weight = self.coef_ if self.coef_.ndim == 1 else self.coef_[:, -1]  # of several classes the last
+        contributions = (self.features_.transform(cohort) - self.features_.fill_) * weight
+        return linear_explanation(cohort.atlas, {"weight": weight}, contributions, weight, top)
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """The edges."""
@@ -53,16 +55,18 @@ class EdgeModel(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         """Coefficients and what the features learned."""
-        return {"coef": self.coef_, "intercept": np.array([self.intercept_]), **self.features_.state()}
+        return {"coef": self.coef_, "intercept": np.atleast_1d(self.intercept_), **self.features_.state()}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.features_ = EdgeFeatures(self.kind).load_state(state)
-        self.coef_, self.intercept_ = state["coef"], float(state["intercept"][0])
+        self.coef_ = state["coef"]
+        self.intercept_ = state["intercept"].reshape(self.coef_.shape[1:])
         return self
 
     def _keep(self, features: EdgeFeatures, coef: np.ndarray, mean: np.ndarray) -> Self:
-        self.features_, self.coef_, self.intercept_ = features, coef, -float(mean @ coef)
+        """Weights (M,), or (M, K) of several classes."""
+        self.features_, self.coef_, self.intercept_ = features, coef, -(mean @ coef)
         return self
 
 
@@ -134,5 +138,7 @@ for _name, _kind, _classifier, _citation in _METHODS:
             {"strength": _STRENGTHS},
             reads=("series", "matrices", "table") if _kind == "pearson" else ("series",),
             stochastic=False,
+            targets=(TWO, CLASSES),
+            one_against_rest=True,
         )
     )

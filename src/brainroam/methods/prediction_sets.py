@@ -96,6 +96,62 @@ class PredictionIntervals:
             )
 
 
+@dataclass(frozen=True)
+class ClassSets:
+    """Limits of the probabilities of several classes.
+
+    Attributes
+    ----------
+    n_sites : int
+        Training sites that have the class which most of them have.
+    limits : dict of float to tuple of float
+        By level, the lowest probability of each class that its people have. A class that too few sites have has 0: it
+        is in every set. A level that no class can be promised is absent.
+    """
+
+    n_sites: int
+    limits: dict[float, tuple[float, ...]]
+
+    def __call__(self, probability: np.ndarray, level: float) -> np.ndarray:
+        """Which classes (n, K) are in the set of each person, from probabilities at equal shares."""
+        self.require(level)
+        return probability >= np.array(self.limits[level])
+
+    def require(self, level: float) -> None:
+        """Refuse a level that these sites cannot promise."""
+        if level not in self.limits:
+            raise UsageError(
+                f"sets of {_percent(level)} cannot be promised: of the classes, none is known at {sites_needed(level)} "
+                f"training sites or more ({self.n_sites}); these can be: {_percent(*self.limits) or 'none'}"
+            )
+
+
+def calibrate_class_sets(probability: np.ndarray, code: np.ndarray, site: np.ndarray) -> ClassSets:
+    """Learn the limits from probabilities (n, K) at equal shares by fits without the person's site; NaN for none.
+
+    As for two classes, class by class: a person's set holds a class unless its probability is too low for it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> code, site = np.tile([0, 1, 2], 100), np.repeat(np.arange(10), 30)
+    >>> p = np.eye(3)[code] + 0.3 * rng.random((300, 3)); p /= p.sum(axis=1, keepdims=True)
+    >>> calibrate_class_sets(p, code, site)(p[:2], 0.9).tolist()
+    [[True, False, False], [False, True, False]]
+    """
+    known = np.isfinite(probability).all(axis=1)
+    p, code, site = probability[known], code[known], site[known]
+    of_class = [(code == k, np.unique(site[code == k])) for k in range(p.shape[1])]
+    parts = [[p[(site == name) & who, k] for name in names] for k, (who, names) in enumerate(of_class)]
+    n_sites = max(map(len, parts))
+    limits = {
+        level: tuple(
+            -_limit([-x for x in part], level) if len(part) >= sites_needed(level) else 0.0 for part in parts
+        )
+        for level in LEVELS
+        if n_sites >= sites_needed(level)
+    }
+    return ClassSets(n_sites, limits)
+
+
 def calibrate_intervals(score: np.ndarray, t: np.ndarray, site: np.ndarray) -> PredictionIntervals:
     """Learn intervals from scores by fits without the person's site; NaN where there is none.
 

@@ -17,7 +17,7 @@ from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_measures import INNER_SITES
 from brainroam.methods.training_sketch import sketch
-from brainroam.methods.tuning import INNER_SITES_OF_NUMBERS, TunedMethod
+from brainroam.methods.tuning import INNER_SITES_OF_CLASSES, INNER_SITES_OF_NUMBERS, TunedMethod
 from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
 
 KIND = "method"
@@ -34,7 +34,8 @@ def save_method(path: str | Path, method: TunedMethod, cohort: Cohort, seed: int
     >>> header["training"]["n_people"], bool((again.probability(cohort) == fitted.probability(cohort)).all())
     (24, True)
     """
-    return write_method(path, method, describe_method(method, cohort, seed))
+    classes = cohort.target.classes if cohort.target.is_classes else (0, 1)
+    return write_method(path, method, describe_method(method, cohort, seed, classes))
 
 
 def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes: Sequence = (0, 1)) -> dict[str, Any]:
@@ -127,6 +128,8 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
 
 
 def _columns(method: TunedMethod) -> list[str]:
+    if method.target_.is_classes:
+        return list(INNER_SITES_OF_CLASSES)
     return list(INNER_SITES_OF_NUMBERS if method.target_.is_number else INNER_SITES)
 
 

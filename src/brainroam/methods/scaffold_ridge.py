@@ -23,7 +23,7 @@ from brainroam.core.pathways import SiteStatistics
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
 from brainroam.errors import EmptyScaffoldError
-from brainroam.methods.base import NUMBERS, Folds, Method, MethodInfo, sites_kept
+from brainroam.methods.base import EVERY_TARGET, Folds, Method, MethodInfo, sites_kept
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.utils.model_files import part
@@ -169,7 +169,8 @@ register(
         covariate_use="removed",
         reads=("series", "matrices", "table"),
         stochastic=False,
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
+        one_against_rest=True,
         least_sites=2,
     )
 )

@@ -1,7 +1,7 @@
 """Every method as a scikit-learn estimator, for people given as arrays.
 
 `SiteEstimator` turns arrays into a cohort and holds one fitted `TunedMethod`; it fits, reads, explains and saves,
-whatever is predicted. `SiteClassifier` adds what two classes need, `SiteRegressor` what a number needs.
+whatever is predicted. `SiteClassifier` adds what classes need, `SiteRegressor` what a number needs.
 `CoreClassifier` and `EnsembleClassifier` are the same for one method, with its settings spelled out. A model of
 ``brainroam fit`` and one of ``clf.save`` are the same.
 """
@@ -21,16 +21,16 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from brainroam.core.calibration import Calibration
+from brainroam.core.class_calibration import as_shares
 from brainroam.core.covariates import as_table
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.core.series import TakesSeries
 from brainroam.data.atlas import Atlas
-from brainroam.data.classes import two_classes
+from brainroam.data.classes import several_classes, two_classes
 from brainroam.data.cohort import Cohort, anonymous_cohort
 from brainroam.data.condition_columns import warn_of_the_condition
-from brainroam.data.target import NUMBER, Target
+from brainroam.data.target import CLASSES, NUMBER, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
@@ -110,12 +110,21 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def _method_settings(self) -> dict[str, Any]:
         return dict(self._settings)
 
-    def _fit(self, X: People, target: Any, site: Any, covariates: Covariates, tr: Times, classes: Any = (0, 1)) -> Self:
+    def _fit(
+        self,
+        X: People,
+        values: Any,
+        site: Any,
+        covariates: Covariates,
+        tr: Times,
+        classes: Any = (0, 1),
+        target: Target = TWO_CLASSES,
+    ) -> Self:
         """Fit the method on people whose target is a number each."""
         info, fixed = self.method_and_settings()
         cohort = X
         if not isinstance(X, Cohort):
-            cohort = self._cohort(X, target, site, covariates, tr)
+            cohort = self._cohort(X, values, site, covariates, tr, target)
             if info.covariate_use == "projected":  # what is given is meant, not the usual column of a study
                 fixed = {"covariates": list(cohort.covariate_names)} | fixed
             warn_of_the_condition(cohort.table, cohort.covariate_names, cohort.target)
@@ -124,10 +133,15 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         self.model_ = model
         return self
 
-    def _cohort(self, X: People, target: Any, site: Any, covariates: Covariates, tr: Times) -> Cohort:
-        people = anonymous_cohort(X, target, site, tr)
+    def _cohort(
+        self, X: People, values: Any, site: Any, covariates: Covariates, tr: Times, target: Target = TWO_CLASSES
+    ) -> Cohort:
+        people = anonymous_cohort(X, values if target.is_two_classes else None, site, tr)
         table = as_table(covariates, len(people))
-        return people.with_columns(table).using(table.columns)
+        people = people.with_columns(table).using(table.columns)
+        if target.is_two_classes:
+            return people
+        return people.predicting(target, people.table.assign(label=values))
 
     def _people(self, X: People, covariates: Covariates = None, tr: Times = None, site: Any = None) -> Cohort:
         """People to be read, as a cohort that has the regions and covariates of the training people."""
@@ -260,8 +274,9 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
         ----------
         X : sequence of ndarray of shape (T_i, P), or Cohort
             Series; a cohort has labels, sites, covariates and repetition times with it.
-        y : sequence of n labels of two classes
+        y : sequence of n labels of two classes or more
             1 of 0/1 and -1/1 is the condition, and so is what stands against a usual word for controls (TD, HC, ...).
+            Three classes or more each have a score, a probability and a place in sets.
         site : sequence of n site names
         covariates : DataFrame or ndarray with n rows, optional
         tr : sequence of n repetition times in seconds, optional
@@ -269,24 +284,31 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
             The value of ``y`` that is the condition; needed for other labels.
         """
         if isinstance(X, Cohort):
-            self.classes_ = np.array([0, 1])
-            return self._fit(X, None, None, None, None)
+            if X.target.is_number:
+                raise DataError(f"the cohort's target {X.target.name!r} is {X.target.kind}: use SiteRegressor")
+            self.classes_ = np.array(X.target.classes if X.target.is_classes else [0, 1])
+            return self._fit(X, None, None, None, None, self.classes_)
         if site is None or y is None:
             raise DataError(f"{type(self).__name__}.fit needs the label and site of every person: fit(X, y, site=...)")
-        classes, labels = two_classes(y, positive)
-        self._fit(X, labels, site, covariates, tr, classes)
+        several = several_classes(y) if positive is None else None
+        classes, labels = several or two_classes(y, positive)
+        target = Target("y", CLASSES, tuple(map(str, classes))) if several else TWO_CLASSES
+        self._fit(X, labels, site, covariates, tr, classes, target)
         self.classes_ = classes
         return self
 
     def predict_proba(
-        self, X: People, covariates: Covariates = None, tr: Times = None, *, prevalence: float | None = None
+        self, X: People, covariates: Covariates = None, tr: Times = None, *, prevalence: Any = None
     ) -> np.ndarray:
-        """Calibrated probabilities (n, 2) of control and condition, for people of any site.
+        """Calibrated probabilities (n, 2) of control and condition, or (n, K) of ``classes_``, for people of any site.
 
         They hold where ``prevalence`` of the people have the condition, by default the share among the training people
-        (``calibration_.prevalence``). `predict` does not depend on it.
+        (``calibration_.prevalence``); of several classes it is a share for each. `predict` does not depend on it.
         """
         score = self.decision_function(X, covariates, tr)
+        if self.model_.target_.is_classes:
+            shares = None if prevalence is None else as_shares(prevalence, self.model_.target_.classes)
+            return self.model_.calibration_(score, shares)
         p = self.model_.calibration_(score, prevalence)
         return np.column_stack([1 - p, p])
 
@@ -298,11 +320,13 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     def predict_set(
         self, X: People, covariates: Covariates = None, tr: Times = None, *, level: float = 0.9
     ) -> np.ndarray:
-        """Which classes (n, 2) are in the set that holds the truth for a share ``level`` of people at a new site.
+        """Which classes (n, K) are in the set that holds the truth for a share ``level`` of people at a new site.
 
-        Both: the model does not decide. A level that so few training sites cannot promise is refused.
+        Several: the model does not decide between them. A level that so few training sites cannot promise is refused.
         """
         score = self.decision_function(X, covariates, tr)
+        if self.model_.target_.is_classes:
+            return self.model_.sets_(self.model_.calibration_.equal(score), level)
         words = self.model_.sets_(score, level)
         return np.column_stack([np.isin(words, [name, "either"]) for name in ("control", "case")])
 
@@ -313,7 +337,7 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
         return float(np.average(self.predict(X, covariates, tr) == np.asarray(y), weights=sample_weight))
 
     @property
-    def calibration_(self) -> Calibration:
+    def calibration_(self) -> Any:
         """Decision and probability, learned on inner held-out sites."""
         return self.model_.calibration_
 
@@ -397,13 +421,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
             raise DataError(f"y is missing for person {listed(np.flatnonzero(~np.isfinite(values)))}; leave them out")
         if self.transform == "log" and (values <= 0).any():
             raise DataError(f"y has no logarithm for person {listed(np.flatnonzero(values <= 0))}: it must be above 0")
-        return self._fit(X, values, site, covariates, tr, ())
-
-    def _cohort(self, X: People, target: Any, site: Any, covariates: Covariates, tr: Times) -> Cohort:
-        people = super()._cohort(X, None, site, covariates, tr)
-        if target is None:
-            return people
-        return people.predicting(Target("y", NUMBER, (), self.transform), people.table.assign(label=target))
+        return self._fit(X, values, site, covariates, tr, (), Target("y", NUMBER, (), self.transform))
 
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The number of each person, in the units of y, for people of any site."""

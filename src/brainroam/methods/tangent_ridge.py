@@ -26,7 +26,7 @@ from brainroam.core.site_edges import zero_where_missing
 from brainroam.core.symmetric import edge_vectors
 from brainroam.core.tangent import cohort_covariances
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import NUMBERS, Folds, MethodInfo
+from brainroam.methods.base import EVERY_TARGET, Folds, MethodInfo
 from brainroam.methods.features import tangent_training
 from brainroam.methods.linear import LinearMethod
 from brainroam.methods.registry import register
@@ -58,7 +58,7 @@ class TangentRidge(LinearMethod):
 
 @threadpool_limits.wrap(limits=1)
 def inner_scores(cohort: Cohort, folds: Folds, strengths: Sequence[float]) -> list[np.ndarray]:
-    """Scores (strengths, n) of the people each fold holds out."""
+    """Scores (strengths, n), or (strengths, n, K) of several classes, of the people each fold holds out."""
     matrices, missing, near = cohort_covariances(cohort), cohort.missing_rois, tangent_training(cohort).near
     target, scores = learned_target(cohort), []
     for train, held_out in folds:
@@ -79,7 +79,7 @@ def ridge_scores(known: np.ndarray, unseen: np.ndarray, target: np.ndarray, stre
     mean = np.sum(known, axis=0, where=present) / np.maximum(present.sum(axis=0), 1)
     known, unseen = (zero_where_missing(edges - mean) for edges in (known, unseen))
     gram, products = known @ known.T, unseen @ known.T
-    wanted, identity = target - target.mean(), np.eye(len(gram))
+    wanted, identity = target - target.mean(axis=0), np.eye(len(gram))
     return np.stack([products @ np.linalg.solve(gram + strength * identity, wanted) for strength in strengths])
 
 
@@ -91,6 +91,6 @@ register(
         "Dadi et al. (2019) NeuroImage 192:115-134; nilearn",
         {"strength": STRENGTHS},
         stochastic=False,
-        targets=NUMBERS,
+        targets=EVERY_TARGET,
     )
 )

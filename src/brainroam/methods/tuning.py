@@ -10,7 +10,8 @@ training sites. Rule name: ``inner-loso-auc``. How much is tuned (``tuning``):
 
 The out-of-site scores of the chosen configuration also give the decision threshold and the calibration, so that
 nothing of the held-out site is needed for either. Of a number they give a calibration in its units and intervals
-(`NumberCalibration`, `PredictionIntervals`), and the mean correlation within sites stands for the AUC. Where they give
+(`NumberCalibration`, `PredictionIntervals`), and the mean correlation within sites stands for the AUC; of several
+classes the mean over classes of the AUC against the rest does. Where they give
 nothing else, because the method has no epochs and one configuration, `GROUPS` groups of sites are held out instead of
 single ones: as good a threshold (balanced accuracy within half a point at twenty sites of ABIDE) for a fraction of the
 work.
@@ -19,6 +20,7 @@ work.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple
+from functools import partial
 from itertools import product
 from typing import Any, Self, get_args
 
@@ -26,8 +28,9 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold
 
-from brainroam.core.auc import aucs
+from brainroam.core.auc import aucs, macro_auc
 from brainroam.core.calibration import Calibration, NumberCalibration, calibrate, calibrate_number
+from brainroam.core.class_calibration import ClassCalibration, calibrate_classes
 from brainroam.core.numbers import correlations, mean_order, sites_with_numbers
 from brainroam.data.cohort import Cohort, refuse_one_series
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
@@ -36,13 +39,25 @@ from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown
-from brainroam.methods.base import ANYTHING, Method, MethodInfo, fit_method, naming_errors, scores_of, without_blocks
+from brainroam.methods.base import (
+    ANYTHING,
+    Method,
+    MethodInfo,
+    fit_method,
+    naming_errors,
+    score_shape,
+    scores_of,
+    without_blocks,
+)
 from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.one_against_rest import OneAgainstRest
 from brainroam.methods.prediction_sets import (
     LEVELS,
+    ClassSets,
     PredictionIntervals,
     PredictionSets,
+    calibrate_class_sets,
     calibrate_intervals,
     calibrate_sets,
 )
@@ -55,6 +70,7 @@ from brainroam.utils.threads import one_thread
 RULE = "inner-loso-auc"
 TUNINGS = get_args(Tuning)
 INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level")
+INNER_SITES_OF_CLASSES = ("site", "n", "auc")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
 
@@ -125,6 +141,9 @@ class TunedMethod(Method):
         if cohort.target.is_number:
             self._learn_number(y, site)
             return self
+        if cohort.target.is_classes:
+            self._learn_classes(y.astype(int), site)
+            return self
         y = cohort.labels
         self.calibration_ = calibrate(self.inner_scores_, y, site)
         who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
@@ -163,14 +182,28 @@ class TunedMethod(Method):
         ]
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_NUMBERS))
 
+    def _learn_classes(self, code: np.ndarray, site: np.ndarray) -> None:
+        """Calibration and sets of several classes, and the macro AUC of inner sites, from out-of-site scores."""
+        score = self.inner_scores_
+        self.calibration_, self.shifts_ = calibrate_classes(score, code, site), {}
+        self.sets_ = calibrate_class_sets(self.calibration_.equal(score), code, site)
+        known = np.isfinite(score).all(axis=1)
+        people = [(name, np.flatnonzero(known & (site == name))) for name in np.unique(site[known])]
+        rows = [(str(name), len(here), float(macro_auc(code[here], score[here]))) for name, here in people]
+        self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_CLASSES)).dropna(ignore_index=True)
+
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """Scores of the refitted model, which is shown no labels."""
         with naming_errors(self.info.name):
-            return np.concatenate([scores_of(self.model_, people) for people in cohort.without_labels().batches()])
+            hidden = cohort.without_labels().batches()
+            return np.concatenate([scores_of(self.model_, people, self.target_) for people in hidden])
 
-    def probability(self, cohort: Cohort, prevalence: float | None = None) -> np.ndarray:
-        """Calibrated probabilities where ``prevalence`` of the people are cases; by default as in training."""
+    def probability(self, cohort: Cohort, prevalence: Any = None) -> np.ndarray:
+        """Calibrated probabilities where ``prevalence`` of the people are cases; by default as in training.
+
+        Of several classes (n, K), with a share for each.
+        """
         return self.calibration_(self.score(cohort), prevalence)
 
     def predicted(self, score: np.ndarray) -> np.ndarray:
@@ -187,11 +220,12 @@ class TunedMethod(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         """The model's state, and what was learned on inner held-out sites."""
-        limits = [self.sets_.limits.get(level, (np.nan, np.nan)) for level in LEVELS]
+        width = len(self.target_.classes) if self.target_.is_classes else 2
+        limits = [self.sets_.limits.get(level, (np.nan,) * width) for level in LEVELS]
         learned = {
             "calibration": np.array(astuple(self.calibration_)),
             "shifts": np.array([astuple(shift) for shift in self.shifts_.values()]),
-            "sets": np.array([(self.sets_.n_sites, np.nan), *limits], dtype=float),
+            "sets": np.array([(self.sets_.n_sites, *(np.nan,) * (width - 1)), *limits], dtype=float),
         }
         if not self.target_.is_two_classes:
             learned["target"] = np.frombuffer(json.dumps(self.target_.described()).encode(), dtype=np.uint8)
@@ -200,14 +234,19 @@ class TunedMethod(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted model; needs ``configuration_``."""
         self.target_ = Target.of_description(json.loads(state["target"].tobytes()) if "target" in state else None)
-        number = self.target_.is_number
-        self.calibration_ = (NumberCalibration if number else Calibration)(*map(float, state["calibration"]))
-        names = (LABELLED,) if number else ("controls", UNLABELLED)
+        kind: Any = PredictionSets
+        if self.target_.is_classes:
+            self.calibration_, names, kind = ClassCalibration(*state["calibration"]), (), ClassSets
+        elif self.target_.is_number:
+            self.calibration_ = NumberCalibration(*map(float, state["calibration"]))
+            names, kind = (LABELLED,), PredictionIntervals
+        else:
+            self.calibration_, names = Calibration(*map(float, state["calibration"])), ("controls", UNLABELLED)
         self.shifts_ = {name: SiteShift.of_row(row) for name, row in zip(names, state["shifts"], strict=True)}
         sets = state["sets"]
-        limits = {level: (float(low), float(high)) for level, (low, high) in zip(LEVELS, sets[1:], strict=True)}
-        promised = {level: pair for level, pair in limits.items() if np.isfinite(pair).all()}
-        self.sets_ = (PredictionIntervals if number else PredictionSets)(int(np.nan_to_num(sets[0, 0])), promised)
+        limits = {level: tuple(map(float, row)) for level, row in zip(LEVELS, sets[1:], strict=True)}
+        promised = {level: row for level, row in limits.items() if np.isfinite(row).all()}
+        self.sets_ = kind(int(np.nan_to_num(sets[0, 0])), promised)
         if "blocks" in self.configuration_:
             self.model_ = self._sum_of(name for name, _ in self.configuration_["blocks"])
             for name, configuration in self.configuration_["blocks"]:
@@ -215,12 +254,18 @@ class TunedMethod(Method):
                 self.model_.members[name].target_ = self.target_
             self.model_.load_state(part(state, "model"))
         else:
-            self.model_ = self.info.make(**self.configuration_).load_state(part(state, "model"))
+            self.model_ = self._make(self.configuration_, self.target_).load_state(part(state, "model"))
         return self
 
     def _refit(self, cohort: Cohort, seed: int) -> None:
         with naming_errors(self.info.name):
-            self.model_ = fit_method(self.info.make(**self.configuration_), cohort, seed)
+            self.model_ = fit_method(self._make(self.configuration_, cohort.target), cohort, seed)
+
+    def _make(self, configuration: dict[str, Any], target: Target) -> Method:
+        """A fresh method, once for each of several classes where it does not read them together."""
+        if target.is_classes and self.info.one_against_rest:
+            return OneAgainstRest(partial(self.info.make, **configuration), target.classes)
+        return self.info.make(**configuration)
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
         configurations = list(self._configurations())
@@ -232,17 +277,19 @@ class TunedMethod(Method):
         def order(held_out: np.ndarray, path: np.ndarray) -> np.ndarray:
             if cohort.target.is_number:
                 return np.nan_to_num(mean_order(y[held_out], site[held_out], path))
+            if cohort.target.is_classes:
+                return np.nan_to_num(macro_auc(y[held_out], path))
             return aucs(y[held_out], path)
 
         for configuration in configurations:
-            paths = self.info.make(**configuration).out_of_fold(cohort, folds, seed)
+            paths = self._make(configuration, cohort.target).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([order(held_out, path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
             if merit[epoch] > best:
                 best = float(merit[epoch])
                 self.configuration_ = configuration | ({"epochs": epoch + 1} if len(merit) > 1 else {})
-                self.inner_scores_ = np.full(len(cohort), np.nan)
+                self.inner_scores_ = np.full(score_shape(len(cohort), cohort.target), np.nan)
                 for held_out, path in held_out_paths:
                     self.inner_scores_[held_out] = path[epoch]
 
@@ -266,10 +313,10 @@ def inner_folds(
     if cohort.target.is_number:
         both = [site[here[0]] for here in sites_with_numbers(y, site)]
     else:
-        both = [name for name in np.unique(site) if len(set(y[site == name])) == 2]
+        both = [name for name in np.unique(site) if len(set(y[site == name])) >= 2]
     sites = [name for name in both if len(both) > least_sites and len(set(y[site != name])) >= 2]
     if not sites:
-        yield from _number_fifths(y, codes, seed) if cohort.target.is_number else _fifths(cohort.labels, codes, seed)
+        yield from _number_fifths(y, codes, seed) if cohort.target.is_number else _fifths(cohort, codes, seed)
         return
     if tuning == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
@@ -290,10 +337,17 @@ def _number_fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterat
     yield from GroupKFold(5, shuffle=True, random_state=seed).split(y, y, people)
 
 
-def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _fifths(cohort: Cohort, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Stratified fifths, fewer where a class is small; whole groups where people belong together."""
+    y = cohort.targets.astype(int)
     people = codes if codes is not None else np.arange(len(y))
-    smaller = min(len(set(people[y == label])) for label in (0, 1))
+    smaller = min(len(set(people[y == label])) for label in range(len(cohort.target.classes)))
+    if smaller < 2 and cohort.target.is_classes:
+        counts = (f"{np.sum(y == k)} {name}" for k, name in enumerate(cohort.target.classes))
+        raise DataError(
+            f"the training sites hold {', '.join(counts)}; training needs at least two people of each class who are "
+            "not of one group: leave the others out, or join classes"
+        )
     if smaller < 2:
         raise DataError(
             f"the training sites hold {int(y.sum())} cases and {int((1 - y).sum())} controls; "
@@ -301,7 +355,7 @@ def _fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tupl
         )
     kind = StratifiedKFold if codes is None else StratifiedGroupKFold
     for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
-        if len(set(y[held_out])) == 2:  # large groups may leave a fold with one class, which has no AUC
+        if len(set(y[held_out])) >= 2:  # large groups may leave a fold with one class, which has no AUC
             yield train, held_out
 
 
