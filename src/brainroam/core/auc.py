@@ -71,6 +71,13 @@ def macro_auc(code: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return np.where(known, found, 0).sum(axis=-1) / known.sum(axis=-1)
 
 
+def site_macro_aucs(code: np.ndarray, site: np.ndarray, scores: np.ndarray) -> list[float]:
+    """`macro_auc` of the people with scores (n, K), at each site where there are two classes."""
+    known = np.isfinite(scores).all(axis=1)
+    people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
+    return [float(macro_auc(code[here], scores[here])) for here in people if len(set(code[here])) > 1]
+
+
 def placements(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The placements of DeLong: for each case, the mean of K over controls; for each control, the mean of K over cases.
 

@@ -82,6 +82,8 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
     >>> weigh(noise, y + 0.5 * noise, y, site).share, weigh(y + 0.5 * noise, noise, y, site).share
     (1.0, 0.0)
     """
+    if y.ndim == 2:
+        return _weigh_classes(linear, network, y, site)
     if is_number(y):
         return _weigh_numbers(linear, network, y, site)
     gains, variances, pairs = [], [], []
@@ -100,6 +102,32 @@ def _weigh_numbers(linear: np.ndarray, network: np.ndarray, t: np.ndarray, site:
     found = [order_gain(t[here], linear[here], network[here]) for here in sites]
     people = [len(here) - 3 for here in sites]
     return _chosen([gain for gain, _ in found], [variance for _, variance in found], people, linear, network, site)
+
+
+def _weigh_classes(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarray) -> Choice:
+    """The same for several classes (n, K): the gain is the mean over classes, each against the rest.
+
+    A person takes part in the AUC of every class, so the variance is that of what a person adds to all of them.
+    """
+    gains, variances, pairs = [], [], []
+    known = np.isfinite(linear + network).all(axis=1)
+    for name in np.unique(site[known]):
+        here = np.flatnonzero(known & (site == name))
+        added, found, counted = np.zeros(len(here)), [], 0
+        for k, case in enumerate(y[here].T == 1):
+            if min(case.sum(), (~case).sum()) < LEAST:
+                continue
+            both = (placements(case, scores[here, k]) for scores in (network, linear))
+            of_cases, of_others = (new - old for new, old in zip(*both, strict=True))
+            found.append(of_cases.mean())
+            added[case] += (of_cases - of_cases.mean()) / len(of_cases)
+            added[~case] += (of_others - of_others.mean()) / len(of_others)
+            counted += len(of_cases) * len(of_others)
+        if found:
+            gains.append(float(np.mean(found)))
+            variances.append(float(np.square(added / len(found)).sum()))
+            pairs.append(counted)
+    return _chosen(gains, variances, pairs, linear, network, site)
 
 
 def _chosen(
@@ -121,7 +149,12 @@ def _chosen(
 
 
 def _spread(score: np.ndarray, site: np.ndarray) -> float:
-    """Standard deviation of the known scores about the means of their sites; 1 where there is none."""
+    """Standard deviation of the known scores about the means of their sites; 1 where there is none.
+
+    Of several classes (n, K) the mean over them, so that their sizes among each other stay.
+    """
+    if score.ndim == 2:
+        return float(np.mean([_spread(column, site) for column in score.T]))
     known = np.isfinite(score)
     score, codes = score[known], np.unique(site[known], return_inverse=True)[1]
     means = np.bincount(codes, score) / np.bincount(codes)
@@ -176,7 +209,7 @@ class CoreReading:
 
     @one_thread()
     def logits(self, h0: np.ndarray) -> np.ndarray:
-        """The score (B,) of people from their node features (N, B, C)."""
+        """The score (B,), or (B, K) of several classes, of people from their node features (N, B, C)."""
         linear = self.pathways.contributions(h0).sum(axis=0)
         if self.network is None:
             return linear
@@ -208,6 +241,6 @@ class CoreReading:
 
     def _on_all(self, values: "Tensor", h0: np.ndarray) -> np.ndarray:
         """Values at the network's pathways (K, B), with zeros at all others (N, B)."""
-        whole = np.zeros(h0.shape[:2])
+        whole = np.zeros((*h0.shape[:2], *values.shape[2:]))
         whole[self.nodes] = as_array(values)
         return whole

@@ -43,7 +43,10 @@ class PathwayGraph:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the network says of B people over N pathways: logit (B,), gates (N, B), nodes (N, B, H), z (B, H)."""
+    """What the network says of B people over N pathways: logit (B,), gates (N, B), nodes (N, B, H), z (B, H).
+
+    Of K classes the logit is (B, K).
+    """
 
     logit: Tensor
     gates: Tensor
@@ -80,6 +83,8 @@ class GatedNetwork(nn.Module):
         lambda; 0 removes the prior from the gate (the ablation "w/o PG").
     gated : bool
         False sets every gate to 1 (the ablation "w/o SG").
+    outputs : int
+        Logits of a person: 1, or one for each of several classes.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class GatedNetwork(nn.Module):
         temperature: float = 1.0,
         prior_strength: float = 1.0,
         gated: bool = True,
+        outputs: int = 1,
     ) -> None:
         super().__init__()
         self.temperature, self.prior_strength, self.gated = temperature, prior_strength, gated
@@ -97,7 +103,7 @@ class GatedNetwork(nn.Module):
         self.psi = _Perceptron(channels + hidden, hidden, 1)
         self.embed = nn.Linear(channels, hidden)
         self.updates = nn.ModuleList(_Perceptron(2 * hidden, hidden, hidden) for _ in range(layers))
-        self.rho = _Perceptron(hidden, hidden, 1)
+        self.rho = _Perceptron(hidden, hidden, outputs)
 
     def forward(self, h0: Tensor, graph: PathwayGraph) -> Reading:
         """Read node features (N, B, channels) on a scaffold."""
@@ -113,7 +119,8 @@ class GatedNetwork(nn.Module):
                 hidden = _linear_of_both(update.first, h, propagate(graph.propagation, g * h))
             h = h + update.rest(hidden)
         z = (g * h).sum(dim=0) / (g.sum(dim=0) + EPS)
-        return Reading(self.rho(z).squeeze(-1), gates, h, z)
+        logit = self.rho(z)
+        return Reading(logit.squeeze(-1) if logit.shape[-1] == 1 else logit, gates, h, z)
 
     def gates(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
         """g (N, B)."""
@@ -137,12 +144,18 @@ class GatedNetwork(nn.Module):
         return functional.linear(torch.cat([h0, spread], dim=-1), weight, of_h @ self.embed.bias + linear.bias)
 
     def contributions(self, h0: Tensor, graph: PathwayGraph) -> Tensor:
-        """How much each pathway moves each person's logit (N, B), to first order: grad_z rho . g_p h_p / sum g."""
+        """How much each pathway moves each person's logit (N, B), to first order: grad_z rho . g_p h_p / sum g.
+
+        Of K classes (N, B, K).
+        """
         reading = self.forward(h0, graph)
         z = reading.z.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(self.rho(z).sum(), z)
-        share = (reading.nodes * slope).sum(dim=-1) * reading.gates / (reading.gates.sum(dim=0) + EPS)
-        return share.detach()
+        logit = self.rho(z)
+        shares = []
+        for k in range(logit.shape[-1]):
+            (slope,) = torch.autograd.grad(logit[:, k].sum(), z, retain_graph=True)
+            shares.append((reading.nodes * slope).sum(dim=-1) * reading.gates / (reading.gates.sum(dim=0) + EPS))
+        return (shares[0] if len(shares) == 1 else torch.stack(shares, dim=-1)).detach()
 
 
 class _Propagate(torch.autograd.Function):

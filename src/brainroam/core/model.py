@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.auc import auc, sites_with_scores
+from brainroam.core.auc import auc, site_macro_aucs, sites_with_scores
 from brainroam.core.choice import Choice, CoreReading, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
@@ -62,7 +62,7 @@ class CoreModel:
         Steps 1 to 5 as learned from all training sites.
     reading_ : CoreReading
         The linear reading, the network, or both, as held-out sites decided.
-    inner_scores_ : ndarray of shape (n,)
+    inner_scores_ : ndarray of shape (n,) or (n, K)
         Out-of-site logit of each training person, NaN where their site was not or could not be held out.
     chosen_ : dict
         ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
@@ -101,6 +101,7 @@ class CoreModel:
 
     def _fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         self.n_rois_, self.measure_ = cohort.n_rois, cohort.measure
+        self.n_outputs_ = len(cohort.target.classes) if cohort.target.is_classes else 1
         self.notes_: list[str] = []
         if cohort.measure == "table":
             self.notes_.append("columns of a table share no regions: the linear reading alone, without a network")
@@ -113,6 +114,7 @@ class CoreModel:
         one_class = sorted(set(site) - set(evidence.sites))
         if one_class:
             what = "both classes" if cohort.target.is_two_classes else f"people who differ in {cohort.target.name}"
+            what = "two classes to compare" if cohort.target.is_classes else what
             self.notes_.append(f"without {what}, so without a contrast: {listed(one_class)}")
 
         best: tuple[SiteFolds, np.ndarray, Choice, dict[str, Any]] | None = None
@@ -136,7 +138,7 @@ class CoreModel:
             self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
             everybody = folds.evidence.batches(np.arange(len(site)))
             scores = np.concatenate([self.reading_.logits(folds.nodes(some)) for some in everybody])
-        self.inner_scores_ = np.full(len(kept), np.nan)
+        self.inner_scores_ = np.full((len(kept), *scores.shape[1:]), np.nan)
         self.inner_scores_[kept] = scores
         return self
 
@@ -157,7 +159,10 @@ class CoreModel:
             facts |= {"gain": choice.gain, "gain_error": choice.error}
         if epochs is not None:
             facts["epochs"] = epochs
-        if is_number(y):
+        if y.ndim == 2:
+            if aucs := site_macro_aucs(y.argmax(axis=1), site, scores):
+                facts["auc"] = float(np.mean(aucs))
+        elif is_number(y):
             known = np.isfinite(scores)
             if known.any():
                 facts["r"] = float(mean_order(y[known], site[known], scores[known]))
@@ -166,8 +171,8 @@ class CoreModel:
         return scores, choice, facts
 
     def _linear_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> np.ndarray:
-        """The linear reading (n,) of the people of each group, by the weights of the other sites."""
-        scores = np.full(len(folds.evidence.y), np.nan)
+        """The linear reading (n,), or (n, K), of the people of each group, by the weights of the other sites."""
+        scores = np.full(folds.evidence.y.shape, np.nan)
         for group in groups:
             for some in folds.evidence.batches(folds.people(group)):
                 scores[some] = folds.pathways(group).contributions(folds.nodes(some, group)).sum(axis=0)
@@ -175,7 +180,7 @@ class CoreModel:
 
     def _network_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> tuple[np.ndarray, int | None]:
         """Logits (n,) of the people of each group by a network trained without it; the epochs, if chosen or given."""
-        scores, epochs = np.full(len(folds.evidence.y), np.nan), self.recipe.epochs
+        scores, epochs = np.full(folds.evidence.y.shape, np.nan), self.recipe.epochs
         if self.recipe.updates is None and self.recipe.epochs is None:
             trials = [self._trial(folds, group) for group in groups]
             epochs, logits = _training().choose_epochs(trials, self.recipe.max_epochs, self.recipe.patience)
@@ -254,6 +259,7 @@ class CoreModel:
             temperature=self.recipe.temperature,
             prior_strength=self.recipe.prior_strength,
             gated=self.recipe.gated,
+            outputs=self.n_outputs_,
         )
 
     def _read_by_network(self, folds: SiteFolds, left_out: LeftOut = NOBODY) -> int:
@@ -290,7 +296,7 @@ class CoreModel:
     # --- reading new people ---------------------------------------------------------------------------------------
 
     def score(self, cohort: Cohort, covariates: pd.DataFrame) -> np.ndarray:
-        """The logit (n,) of each person, each on their own."""
+        """The logit (n,) of each person, or (n, K) of several classes, each on their own."""
         return self.reading_.logits(self.nodes(cohort, covariates))
 
     def nodes(self, cohort: Cohort, covariates: pd.DataFrame) -> np.ndarray:
@@ -383,6 +389,7 @@ class CoreModel:
             orientation=scaffold.signs if self.recipe.orient else np.ones(len(scaffold)),
             **part(state, "pathways"),
         )
+        self.n_outputs_ = pathways.skip.shape[1] if pathways.skip.ndim == 2 else 1
         choice, network = Choice(*map(float, state["choice"])), None
         if choice.share:
             network, torch = self._drawn_network("cpu").double(), extra("torch", "torch")
@@ -409,7 +416,7 @@ def _require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, ch
         "scaffold.contrast": (n_sites, *every),
         **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
         **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
-        "pathways.skip": nodes,
+        "pathways.skip": (*nodes, *state["pathways.skip"].shape[1:2]),
         "deconfounder.mean_intercept": every,
     }
     for name, shape in shapes.items():

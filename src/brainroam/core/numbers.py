@@ -55,6 +55,8 @@ def indicators(cohort: Cohort) -> np.ndarray:
 def site_target(cohort: Cohort) -> np.ndarray:
     """What CORE is fitted to: 0 and 1, or the number without the means of the sites, over its spread within them.
 
+    Of several classes, their `indicators`: wherever labels have two dimensions, there are several classes.
+
     >>> import brainroam
     >>> from brainroam.data.target_column import with_target
     >>> cohort = with_target(brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8), "mean_fd:number")
@@ -64,6 +66,8 @@ def site_target(cohort: Cohort) -> np.ndarray:
     """
     if cohort.target.is_two_classes:
         return cohort.labels
+    if cohort.target.is_classes:
+        return indicators(cohort)
     t, site = cohort.targets.copy(), cohort.table["site"].to_numpy()
     for name in np.unique(site):
         t[site == name] -= t[site == name].mean()

@@ -49,7 +49,10 @@ class StoredEvidence(SiteStatistics):
         site = cohort.table["site"].to_numpy().astype(str)
         group = group_codes(cohort.table)
         y = site_target(cohort)
-        super().__init__(edges, y, site, covariates, deconfounder, cohort.cache, contrast, group)  # type: ignore[arg-type]
+        super().__init__(
+            edges, y, site, covariates, deconfounder, cohort.cache, contrast, group,  # type: ignore[arg-type]
+            against_controls=cohort.target.has_controls,
+        )  # fmt: skip
 
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "StoredEvidence":
         """The same with the columns of these scaffolds, person by person."""
@@ -167,7 +170,7 @@ def site_statistics(
     if isinstance(cohort, StoredCohort):
         return StoredEvidence(cohort, edges, covariates, deconfounder, contrast)
     site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
-    of_features = group, cohort.feature_pairs, cohort.own_units
+    of_features = group, cohort.feature_pairs, cohort.own_units, cohort.target.has_controls
     return SiteStatistics(
         edges, site_target(cohort), site, covariates, deconfounder, cohort.cache, contrast, *of_features
     )

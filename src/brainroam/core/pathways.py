@@ -14,7 +14,8 @@ and carry the weights of a linear reading of the static channel:
 scaled so that it has unit spread over them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -33,13 +34,14 @@ from brainroam.core.scaffold import (
     Scaffold,
     contrast_delta,
     extract_scaffold,
+    joined_scaffold,
     select_scaffold,
     site_contrasts,
     sites_with_both_classes,
 )
 from brainroam.core.site_edges import zero_where_missing
 from brainroam.data.stored_array import StoredArray
-from brainroam.errors import unknown
+from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
 
 SKIPS = ("ridge", "sum", "none")
@@ -59,8 +61,8 @@ class Pathways:
         sgn(d_com), or ones for the literal reading.
     centre, scale : ndarray of shape (N, C)
         Of the C channels over the training people.
-    skip : ndarray of shape (N,)
-        Weights of the linear reading of the static channel.
+    skip : ndarray of shape (N,) or (N, K)
+        Weights of the linear reading of the static channel; of K classes one column each.
     """
 
     deconfounder: SiteDeconfounder
@@ -103,7 +105,9 @@ class Pathways:
         return np.nan_to_num(z, nan=0.0).transpose(1, 0, 2)
 
     def contributions(self, h0: np.ndarray) -> np.ndarray:
-        """How much each pathway moves the linear reading of each person (N, B); they add up to it."""
+        """How much each pathway moves the linear reading of each person (N, B), or (N, B, K); they add up to it."""
+        if self.skip.ndim == 2:
+            return self.skip[:, None] * h0[..., :1]
         return self.skip[:, None] * h0[..., 0]
 
     def strongest(self, limit: int | None) -> np.ndarray:
@@ -134,7 +138,7 @@ class SiteStatistics:
     Parameters
     ----------
     edges, y, site, covariates
-        The training people.
+        The training people; y is 0 and 1, a number, or of several classes their indicators (n, K).
     deconfounder : SiteDeconfounder
         Not fitted yet; a pooled one (the ablation "w/o CD") is fitted once, on all training people.
     contrast : {"huber", "mean"}
@@ -146,17 +150,25 @@ class SiteStatistics:
     own_units : bool
         Features differ in their units, as the columns of a table do: contrasts are divided by the standard deviation of
         the residuals, so that they can be compared.
+    against_controls : bool
+        Of several classes, compare each with the first; else with all others.
 
     Attributes
     ----------
     on_disk : bool
         Whether people are better read a few at a time.
+    parts : tuple of SiteStatistics
+        Of several classes, the same for each contrast: labels 0 and 1 of those who take part.
     """
 
     on_disk = False
     _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
     _profiled: tuple[Profiles, dict[str, Moments]] | None = None
     unit: np.ndarray | None = None  # by which residuals are divided, where features have units of their own
+    sites: list[str]
+    contrast: np.ndarray
+    parts: "tuple[SiteStatistics, ...]" = ()
+    takes_part: np.ndarray | None = None  # of a part: whose labels count; None is everybody
 
     def __init__(
         self,
@@ -170,22 +182,55 @@ class SiteStatistics:
         group: np.ndarray | None = None,
         pairs: np.ndarray | None = None,
         own_units: bool = False,
+        against_controls: bool = True,
     ) -> None:
         self.group = group
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
-        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, y, cache)
-        self.sites = sites_with_both_classes(y, site)
+        several = y.ndim == 2
+        if several and deconfounder.fit_on == "controls" and not against_controls:
+            raise UsageError('fit_on="controls" needs controls, and none of these classes is; use fit_on="all"')
+        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, 1 - y[:, 0] if several else y, cache)
         if own_units:
             self.unit = Moments.of([self._people_of(sorted(set(site)))[0]]).scale
-        self.contrast = np.concatenate([self._contrast_of(name, cache or Cache()) for name in self.sites])
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
+        if several:
+            self.parts = tuple(self._compared(against_controls, cache or Cache()))
+            self.sites = sorted({name for part in self.parts for name in part.sites})
+            self.contrast = np.concatenate([part.contrast for part in self.parts])
+        else:
+            self._contrast_sites(cache or Cache())
+
+    def _contrast_sites(self, cache: Cache) -> None:
+        """The sites that have a contrast of labels 0 and 1 or of a number, and d_e (E, M) of each."""
+        who = slice(None) if self.takes_part is None else self.takes_part
+        self.sites = sites_with_both_classes(self.y[who], self.site[who])
+        self.contrast = np.concatenate([self._contrast_of(name, cache) for name in self.sites])
+
+    def _compared(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
+        """One contrast for each class that has one at two sites or more: against the first class, or all others."""
+        found, empty = 0, None
+        for k in range(int(against_controls), self.y.shape[1]):
+            part = copy(self)
+            part.y, part.parts = self.y[:, k], ()
+            part.takes_part = (self.y[:, 0] + part.y > 0) if against_controls else None
+            try:
+                part._contrast_sites(cache)
+            except EmptyScaffoldError as error:  # too few sites have both: nothing reproducible can be said of it
+                empty = error
+                continue
+            found += 1
+            yield part
+        if not found and empty is not None:
+            raise empty
 
     def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
         """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
         if not isinstance(self.edges, StoredArray):
             return site_contrasts(*self._people_of([site]), [site], cache, self.huber_delta)
         known, here = self.deconfounder, self.site == site
+        if self.takes_part is not None:
+            here = here & self.takes_part
         fitted_on = self.edges[:] if known.pooled else self.edges[here]
         read = [fitted_on, known.encoder_.imputed(self.covariates)[here], self.y[here]]
         name = "site contrast", self.huber_delta, known.huber_k, known.huber_delta, known.pooled, known.fit_on
@@ -209,6 +254,8 @@ class SiteStatistics:
         seed: int = 0,
     ) -> Scaffold:
         """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
+        if self.parts:
+            return joined_scaffold(self._scaffolds(sites, tau_percentile, eta, zeta, bootstrap, seed))
         thresholds = tau_percentile, eta, zeta
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
@@ -222,12 +269,26 @@ class SiteStatistics:
                 bootstrap,
                 random_state=seed,
                 huber_delta=self.huber_delta,
-                group=None if self.group is None else self.group[np.isin(self.site, sites)],
+                group=None if self.group is None else self.group[self._here(sites)],
             )
         if len(found.sites) == len(self.sites):
             return found
         nothing = np.empty(0)
         return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
+
+    def _scaffolds(self, sites: Sequence[str], *how: Any) -> list[Scaffold]:
+        """The scaffold of each contrast that two of these sites have; an error where all are empty."""
+        found: list[Scaffold] = []
+        empty = EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
+        for part in self.parts:
+            try:
+                if len(set(part.sites) & set(sites)) >= 2:
+                    found.append(part.scaffold(sites, *how))
+            except EmptyScaffoldError as error:
+                empty = error
+        if not found:
+            raise empty
+        return found
 
     def _pooling(self, sites: Sequence[str], rows: Sequence[int]) -> np.ndarray | float:
         """What pooling the slopes of these sites changes in the contrasts, which were taken by each site's own slopes.
@@ -250,6 +311,10 @@ class SiteStatistics:
     def covariate_gaps(self) -> dict[str, np.ndarray]:
         """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
         raw = self.deconfounder.encoder_.imputed(self.covariates)
+        if self.takes_part is not None:
+            y = np.where(self.takes_part, self.y, -1)
+            classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
+            return {name: raw[one].mean(axis=0) - raw[other].mean(axis=0) for name, (one, other) in classes.items()}
         if is_number(self.y):
             return {name: covariate_slopes(raw[self.site == name], self.y[self.site == name]) for name in self.sites}
         classes = {name: [(self.site == name) & (self.y == label) for label in (1, 0)] for name in self.sites}
@@ -329,11 +394,16 @@ class SiteStatistics:
         self, sites: Sequence[str], columns: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """r_site by own slopes on some edges (in units that compare), labels and sites of the people of some sites."""
-        here = np.flatnonzero(np.isin(self.site, sites))
+        here = self._here(sites)
         residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
         if self.unit is not None:
             residuals = residuals / self.unit[columns]
         return residuals, self.y[here], self.site[here]
+
+    def _here(self, sites: Sequence[str]) -> np.ndarray:
+        """Positions of the people of some sites whose labels count."""
+        inside = np.isin(self.site, sites)
+        return np.flatnonzero(inside if self.takes_part is None else inside & self.takes_part)
 
     def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
         """What pathways keep of a deconfounder."""
@@ -382,8 +452,10 @@ def _all_read(
 
 
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
-    """Weights (N,) of the linear reading, scaled so that it has unit spread over the training people."""
+    """Weights (N,), or (N, K), of the linear reading, scaled so that it has unit spread over the training people."""
     if skip == "none":
-        return np.zeros(x.shape[1])
+        return np.zeros((x.shape[1], *y.shape[1:]))
+    if skip == "sum" and y.ndim == 2:
+        raise UsageError('skip="sum" adds up what points to one condition; use skip="ridge" for several classes')
     weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, signed(y), *RIDGE_PENALTIES)
     return weights / max(float(np.std(x @ weights)), EPS)

@@ -14,6 +14,13 @@ values. So the joint law of the two middle ranks (a, b) is one E x E table that 
 exactly: the limit of infinitely many bootstraps, for odd and even E, with zeros and ties. For odd E and non-zero d it
 is P(Binomial(E, kappa_j) > E/2): pi then says nothing that kappa did not. `hierarchical_stability` resamples people
 within site and class too, families and people with several scans as a whole; that pi also measures sampling noise.
+
+**Several classes.** Each class has its contrast c against the controls, or against all others where there are none, and
+a scaffold S_c of its own with a threshold tau_c. `joined_scaffold` keeps an edge if any contrast does:
+
+    S = union of S_c,      d_com_j = d_com_cj / tau_c
+
+with c, of the contrasts that keep edge j, the one with the largest |d_com_cj| / tau_c; kappa_j and pi_j are its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -224,6 +231,34 @@ def select_scaffold(
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
         raise EmptyScaffoldError(_why_empty(size[known], kappa[known], pi[known], tau, thresholds))
     return Scaffold(np.flatnonzero(chosen), contrast, consensus, kappa, pi, tau, tuple(sites))
+
+
+def joined_scaffold(parts: Sequence[Scaffold]) -> Scaffold:
+    """One scaffold of several contrasts, see above; where no contrast keeps an edge, the strongest of all stands.
+
+    >>> rng = np.random.default_rng(0)
+    >>> parts = [select_scaffold(rng.normal(size=(3, 20)), ["A", "B", "C"], eta=0.6) for _ in range(2)]
+    >>> bool(set(joined_scaffold(parts).edges) == {*parts[0].edges, *parts[1].edges})
+    True
+    """
+    in_units = np.stack([np.nan_to_num(part.consensus) / max(part.tau, 1e-12) for part in parts])
+    edges = edges_of(parts)
+    kept = np.stack([np.isin(np.arange(in_units.shape[1]), part.edges) for part in parts])
+    strongest = np.where(kept.any(axis=0) & ~kept, -1.0, np.abs(in_units)).argmax(axis=0)
+    column = np.arange(in_units.shape[1])
+    sites = tuple(sorted({name for part in parts for name in part.sites}))
+    whole = all(len(part.stability) for part in parts)
+    contrast = np.full((len(sites), len(column)), np.nan) if whole else np.empty(0)
+    for c, part in enumerate(parts):
+        for row, name in enumerate(part.sites if whole else ()):
+            here = strongest == c
+            contrast[sites.index(name), here] = part.contrast[row, here] / max(part.tau, 1e-12)
+
+    def of_strongest(values: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack(values)[strongest, column] if whole else np.empty(0)
+
+    kappa, pi = (of_strongest([getattr(part, name) for part in parts]) for name in ("sign_consistency", "stability"))
+    return Scaffold(edges, contrast, in_units[strongest, column], kappa, pi, 1.0, sites)
 
 
 def median_over_sites(contrast: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
     L = CE(logit, y) + gamma * mean_i | sum_p g_ip - K |             Adam, weight decay
 
-over a list of episodes; of a number, standardised within sites, (logit - y)^2 stands in the place of CE.
+over a list of episodes; of a number, standardised within sites, (logit - y)^2 stands in the place of CE, and of several
+classes CE is that over their logits.
 *Joint* training (the paper) is one episode with everybody. *Episodic* training has one episode
 per group of training sites: its people, read on the pathways that the other sites gave, exactly as an unseen site will
 be read. Over a number of updates U that is set before, the rate warms up linearly during the first tenth and then falls
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from brainroam.core.auc import auc, sites_with_scores
+from brainroam.core.auc import auc, site_macro_aucs, sites_with_scores
 from brainroam.core.episodes import AnyEpisode, Episode, predict_logits
 from brainroam.core.gate import GatedNetwork
 from brainroam.core.numbers import is_number, mean_order
@@ -65,6 +66,8 @@ class Trial:
 
     def aucs(self, score: np.ndarray) -> list[float]:
         """The AUC at each site of the group with both classes; of a number the correlation."""
+        if self.label.ndim == 2:
+            return site_macro_aucs(self.label.argmax(axis=1), self.site, score)
         if is_number(self.label):
             return [float(mean_order(self.label, self.site, score))]
         people = sites_with_scores(self.label, self.site, score)
@@ -173,8 +176,12 @@ def choose_epochs(trials: Sequence[Trial], limit: int, patience: int) -> tuple[i
 def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tensor:
     """Cross-entropy, or for a number the squared error, plus the gate budget, averaged over a batch."""
     reading = network(batch.features, batch.graph)
-    error = functional.mse_loss if schedule.squared_error else functional.binary_cross_entropy_with_logits
-    loss = error(reading.logit, batch.labels)
+    if batch.labels.ndim == 2:
+        loss = functional.cross_entropy(reading.logit, batch.labels)
+    elif schedule.squared_error:
+        loss = functional.mse_loss(reading.logit, batch.labels)
+    else:
+        loss = functional.binary_cross_entropy_with_logits(reading.logit, batch.labels)
     if not network.gated:
         return loss
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()

@@ -616,7 +616,7 @@ class Cohort:
         >>> import brainroam
         >>> from brainroam.data.target_column import with_target
         >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=6, n_rois=8)
-        >>> cohort = with_target(cohort.with_columns({"dx": ["HC", "MDD", "SCZ"] * 4}), "dx")
+        >>> cohort = with_target(cohort.with_columns(pd.DataFrame({"dx": ["HC", "MDD", "SCZ"] * 4})), "dx")
         >>> cohort.one_against_rest(2).labels.tolist()
         [0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1]
         """

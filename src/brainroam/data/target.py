@@ -60,8 +60,8 @@ class Target:
     def has_controls(self) -> bool:
         """Whether the first of several classes is what the others are compared with: controls, or the code 0.
 
-        >>> Target("dx", CLASSES, ("HC", "MDD", "SCZ")).has_controls, Target("dx", CLASSES, ("a", "b", "c")).has_controls
-        (True, False)
+        >>> [Target("dx", CLASSES, names).has_controls for names in (("HC", "MDD", "SCZ"), ("a", "b", "c"))]
+        [True, False]
         """
         return self.is_classes and (is_control(self.classes[0]) or self.classes[0] == "0")
 

@@ -127,7 +127,9 @@ class Method(ABC):
         """Restore what `state` returned."""
 
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
-        """Scores (1 or epochs, n), or (1 or epochs, n, K), of the held-out people of each fold, by a fit on that fold's training people.
+        """Scores (1 or epochs, n) of the held-out people of each fold, by a fit on that fold's training people.
+
+        Of several classes (1 or epochs, n, K).
 
         ``folds`` are positions of training and held-out people. Nothing is kept. Methods that can share work between
         the folds of a cohort do so here.

@@ -64,8 +64,8 @@ class BlockSum(Method):
         # Several classes: each person counts once for each, with the score of the class and whether it is theirs.
         rows = inner.reshape(-1, len(self.members))
         if cohort.target.is_classes:
-            site, y = (np.char.add(site.astype(str), f"/{k}") for k in range(shape[1])), indicators(cohort).ravel()
-            site = np.stack(list(site), axis=1).ravel()
+            columns = [np.char.add(site.astype(str), f"/{k}") for k in range(shape[1])]
+            site, y = np.stack(columns, axis=1).ravel(), indicators(cohort).ravel()
         self.weights_ = block_weights(rows, y, site)
         self.inner_scores_ = np.where(np.isfinite(inner).any(axis=-1), np.nan_to_num(inner) @ self.weights_, np.nan)
         shares = self.weights_ * spread(rows, site)

@@ -20,7 +20,7 @@ from brainroam.core.model import CoreModel
 from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
 from brainroam.core.sign_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import NUMBERS, Method, MethodInfo
+from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
@@ -67,6 +67,9 @@ class Core(Method):
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The scaffold with its evidence, gates and contributions."""
         scaffold, (gates, moved) = self.core_.scaffold_, self.gates_and_contributions(cohort)
+        if moved.ndim == 3:  # of several classes, what speaks for the class with the highest score
+            highest = moved.sum(axis=1).argmax(axis=1)
+            moved = np.take_along_axis(moved, highest[:, None, None], axis=2)[..., 0]
         edges = {
             "edge": scaffold.edges,
             "d_com": scaffold.consensus[scaffold.edges],
@@ -94,21 +97,22 @@ class Core(Method):
     def _chance(self) -> dict[str, Any]:
         """Whether sites agree more than chance; nothing for a saved model, which keeps no contrasts."""
         chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
-        if not len(scaffold.contrast) or self.recipe.bootstrap != "sites":
+        if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.n_outputs_ > 1:
             return {}
         thresholds = chosen["tau_percentile"], chosen["eta"], self.recipe.zeta
         return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """The pathways' contributions (n, M_S), which the linear reading has too, unlike the network's z."""
-        return self.gates_and_contributions(cohort)[1]
+        moved = self.gates_and_contributions(cohort)[1]
+        return moved.reshape(len(moved), -1)
 
     def gates_and_contributions(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
-        """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``."""
+        """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``; these of K classes (n, M_S, K)."""
         found = []
         for some in cohort.batches():
             nodes, reading = self.core_.nodes(some, some.table), self.core_.reading_
-            found.append((reading.gates(nodes).T, reading.contributions(nodes).T))
+            found.append((reading.gates(nodes).T, np.swapaxes(reading.contributions(nodes), 0, 1)))
         return np.concatenate([gates for gates, _ in found]), np.concatenate([moved for _, moved in found])
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
@@ -162,6 +166,6 @@ for _name, _settings, _reads, _summary in (
             self_selecting=True,
             fast={"trials": 1},
             reads=_reads,
-            targets=NUMBERS,
+            targets=EVERY_TARGET,
         )
     )

@@ -40,7 +40,7 @@ class OneAgainstRest(Method):
     >>> from brainroam.data.target_column import with_target
     >>> from brainroam.methods.registry import method_info
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=9, n_rois=8)
-    >>> cohort = with_target(cohort.with_columns({"dx": ["HC", "MDD", "SCZ"] * 6}), "dx")
+    >>> cohort = with_target(cohort.with_columns(pd.DataFrame({"dx": ["HC", "MDD", "SCZ"] * 6})), "dx")
     >>> OneAgainstRest(method_info("fc-ridge").make, cohort.target.classes).fit(cohort).score(cohort).shape
     (18, 3)
     """

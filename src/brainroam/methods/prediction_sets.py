@@ -143,9 +143,7 @@ def calibrate_class_sets(probability: np.ndarray, code: np.ndarray, site: np.nda
     parts = [[p[(site == name) & who, k] for name in names] for k, (who, names) in enumerate(of_class)]
     n_sites = max(map(len, parts))
     limits = {
-        level: tuple(
-            -_limit([-x for x in part], level) if len(part) >= sites_needed(level) else 0.0 for part in parts
-        )
+        level: tuple(-_limit([-x for x in part], level) if len(part) >= sites_needed(level) else 0.0 for part in parts)
         for level in LEVELS
         if n_sites >= sites_needed(level)
     }

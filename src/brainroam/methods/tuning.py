@@ -235,6 +235,7 @@ class TunedMethod(Method):
         """Restore a fitted model; needs ``configuration_``."""
         self.target_ = Target.of_description(json.loads(state["target"].tobytes()) if "target" in state else None)
         kind: Any = PredictionSets
+        names: tuple[str, ...]
         if self.target_.is_classes:
             self.calibration_, names, kind = ClassCalibration(*state["calibration"]), (), ClassSets
         elif self.target_.is_number:
