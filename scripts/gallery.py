@@ -22,7 +22,7 @@ TOP = {"width": 1280, "height": 860}
 def main(runs: str, method: str | None = None) -> None:
     """Write docs/images/*.png, each below 300 kB."""
     with tempfile.TemporaryDirectory() as scratch:
-        page = brainroam.report(runs, Path(scratch) / "report.html", Path(scratch) / "figures", method)
+        page = brainroam.write_report(runs, Path(scratch) / "report.html", Path(scratch) / "figures", method)
         photograph(page, Path(scratch) / "report.png")
         shrink(Path(scratch) / "report.png", IMAGES / "report.png", TOP["width"])
         for name in FIGURES:

@@ -86,7 +86,7 @@ def own_method(world: Path, picture: Path) -> None:
     brainroam.methods.registry.register(defined["INFO"])
     cohort = brainroam.make_cohort(n_sites=8, n_per_site=20, n_rois=12)
     results = brainroam.evaluate(cohort, ["mean-difference", "fc-ridge"], tuning="full")
-    page = brainroam.report(results, world / "own.html", method="mean-difference", name="My own method")
+    page = brainroam.write_report(results, world / "own.html", method="mean-difference", name="My own method")
     photograph(page, picture, "#figure-methods")
 
 

@@ -93,7 +93,7 @@ def _bounded(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without figures, for tests of their words: drawing is most of the time that a report takes."""
-    figures = importlib.import_module("brainroam.report.figures")  # brainroam.report is also a function
+    figures = importlib.import_module("brainroam.report.figures")
     monkeypatch.setattr(figures, "_drawn", lambda *_: ("", 1.0))
 
 

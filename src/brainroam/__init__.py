@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from brainroam.methods.site_classifier import explain as explain
     from brainroam.methods.site_classifier import load_model as load_model
     from brainroam.methods.site_classifier import save_model as save_model
-    from brainroam.report.build import report as report
+    from brainroam.report.build import write_report as write_report
 
 __version__ = "0.2.0"
 
@@ -58,9 +58,9 @@ _HOME = {
     "next_site": "evaluation.stats.verdict",
     "pipeline_agreement": "evaluation.pipelines",
     "read_predictions": "evaluation.predictions_file",
-    "report": "report.build",
     "reveal": "evaluation.forecast",
     "save_model": "methods.site_classifier",
+    "write_report": "report.build",
 }
 __all__ = list(_HOME)
 

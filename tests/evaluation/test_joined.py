@@ -38,7 +38,7 @@ def test_compare_pairs_the_people_both_have(folders):
 
 @pytest.mark.usefixtures("undrawn")
 def test_report_of_two_folders(folders, tmp_path):
-    page = brainroam.report([folders / "before" / "runs", folders / "after" / "runs"], tmp_path / "r.html")
+    page = brainroam.write_report([folders / "before" / "runs", folders / "after" / "runs"], tmp_path / "r.html")
     html = page.read_text(encoding="utf-8")
     assert "<h1>before and after</h1>" in html and "after: fc-ridge" in html
 

@@ -80,7 +80,7 @@ def test_site_and_label_come_from_the_runs_beside_it(runs, tmp_path):
 def test_report_of_a_file_alone_and_with_its_study(cohort, tmp_path):
     table = drawn(n_sites=4, n_per_site=16)[["score"]].assign(**cohort.table[["subject", "site", "label"]])
     file = written(tmp_path / "elsewhere.csv", table.assign(probability=1 / (1 + np.exp(-table["score"]))))
-    page = brainroam.report(file, tmp_path / "alone.html").read_text("utf-8")
+    page = brainroam.write_report(file, tmp_path / "alone.html").read_text("utf-8")
     assert "From a file" in page and "Head motion is not known" in page and "Decision curve" in page
     known = read_data(file, people=cohort)
     assert known.confounding["r_motion"].notna().all() and len(known.groups)
@@ -89,7 +89,7 @@ def test_report_of_a_file_alone_and_with_its_study(cohort, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_runs_that_moved_are_reported_without_their_data(runs, tmp_path):
     moved = shutil.copytree(runs, tmp_path / "elsewhere")
-    page = brainroam.report(moved, tmp_path / "report.html").read_text("utf-8")
+    page = brainroam.write_report(moved, tmp_path / "report.html").read_text("utf-8")
     assert "searched for leaks before they were run" in page and "no leak found by" in page
 
 

@@ -60,7 +60,7 @@ def test_groups_prediction_sets_and_plans_count_people(cohort, results):
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_report_says_people_and_scans(results, tmp_path):
-    page = brainroam.report(results, tmp_path / "report.html").read_text()
+    page = brainroam.write_report(results, tmp_path / "report.html").read_text()
     assert "50 people, 150 scans" in page and "150 people" not in page
 
 

@@ -124,6 +124,6 @@ def test_a_report_of_a_number_tells_order_and_level_with_a_dash_where_a_site_is_
     small = np.flatnonzero((cohort.table["site"] == "S06").to_numpy())[2:]  # two people are left there
     people = cohort.subset(np.setdiff1d(np.arange(len(cohort)), small))
     results = brainroam.evaluate(people, ["fc-ridge", "majority"], tuning="fast")
-    page = brainroam.report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    page = brainroam.write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Order travels" in page and "of 5 sites" in page
     assert "S06" in page and "nan" not in page.split("<table", 1)[1]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from brainroam import evaluate, make_cohort, report
+from brainroam import evaluate, make_cohort, write_report
 from brainroam.cli import app
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.registry import method_info
@@ -44,7 +44,7 @@ def test_a_saved_model_keeps_the_covariates_it_was_fitted_with(cohort, tmp_path)
 
 def page_of(cohort, methods, folder, tmp_path):
     evaluate(cohort, methods, tuning="fast", out=folder)
-    return " ".join(report(folder, tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").split())
+    return " ".join(write_report(folder, tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").split())
 
 
 @pytest.mark.usefixtures("undrawn")

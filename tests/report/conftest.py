@@ -19,7 +19,7 @@ def hostile_runs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def hostile_report(hostile_runs):
-    return brainroam.report(hostile_runs, hostile_runs.parent / "report.html")
+    return brainroam.write_report(hostile_runs, hostile_runs.parent / "report.html")
 
 
 @pytest.fixture(scope="session")
@@ -38,4 +38,4 @@ def full_runs(tmp_path_factory):
 def full_report(full_runs):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return brainroam.report(full_runs, full_runs.parent / "report.html", figures=full_runs.parent / "figures")
+        return brainroam.write_report(full_runs, full_runs.parent / "report.html", figures=full_runs.parent / "figures")

@@ -9,7 +9,7 @@ import brainroam
 
 @pytest.fixture(scope="module")
 def brain_report(brain_runs):  # noqa: F811
-    return brainroam.report(brain_runs, brain_runs.parent / "brain.html", method=CORE)
+    return brainroam.write_report(brain_runs, brain_runs.parent / "brain.html", method=CORE)
 
 
 def picture(page):

@@ -104,7 +104,7 @@ def test_errors_say_what_to_do(results, cohort):
 
 
 def test_results_report_like_folders(results, tmp_path):
-    assert brainroam.report(results, tmp_path / "r.html").stat().st_size > 1e5
+    assert brainroam.write_report(results, tmp_path / "r.html").stat().st_size > 1e5
     assert read_data(results).path is None
 
 

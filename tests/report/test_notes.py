@@ -15,7 +15,7 @@ def test_the_report_says_once_what_fits_could_not_estimate(tmp_path):
     sex[site == "S02"], age[::9] = 1.0, np.nan
     people = cohort.with_columns(pd.DataFrame({"sex": sex, "age": age}))
     brainroam.evaluate(people, ["scaffold-ridge[tau_percentile=40]", "fc-ridge"], tuning="fast", out=tmp_path)
-    page = " ".join(brainroam.report(tmp_path, tmp_path / "r.html").read_text("utf-8").split())
+    page = " ".join(brainroam.write_report(tmp_path, tmp_path / "r.html").read_text("utf-8").split())
     assert page.count("site S02 (12 people) cannot estimate sex") == 1
     assert "(scaffold-ridge[tau_percentile=40]: 3 runs)" in page
     assert "age: missing for 4 to 5 training people" in page

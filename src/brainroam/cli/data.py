@@ -77,7 +77,7 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     from brainroam.data.cohort import Cohort
     from brainroam.data.synthetic import make_cohort
     from brainroam.evaluation.runner import compare, evaluate
-    from brainroam.report.build import report
+    from brainroam.report.build import write_report
 
     made = make_cohort(subtypes=2, effect=1.5, all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
     cohort = Cohort(made.series, made.table, _demo_atlas(made.n_rois), truth=made.truth)
@@ -92,7 +92,7 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     show_comparison(compare(out / "runs"), json=False)
     typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")
     write_json(out / "runs" / "check.json", found.to_dict())
-    page = report(out / "runs", out / "report.html", name="Demo")
+    page = write_report(out / "runs", out / "report.html", name="Demo")
     typer.echo(f"Open the report in a browser: {page.resolve()}")
 
 

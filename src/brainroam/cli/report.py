@@ -37,13 +37,13 @@ def report(
 
     [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
     """
-    from brainroam.report.build import report
+    from brainroam.report.build import write_report
     from brainroam.report.pool_page import is_pool, write_pool_page
 
     if len(runs) == 1 and is_pool(Path(runs[0])):
         for line in write_pool_page(Path(runs[0]), out):
             typer.echo(line)
         return
-    typer.echo(f"report: {report(runs, out, figures, method, name, people_of_study(data))}")
+    typer.echo(f"report: {write_report(runs, out, figures, method, name, people_of_study(data))}")
     if figures is not None:
         typer.echo(f"figures: {figures}")

@@ -80,7 +80,7 @@ def run(
     from brainroam.evaluation.runner import compare
     from brainroam.evaluation.splits import protocol_of
     from brainroam.methods.registry import check_names
-    from brainroam.report.build import report as write_report
+    from brainroam.report.build import write_report
 
     chosen = protocol_of(protocol or plan.protocol)
     check_names(wanted)  # a typo is answered before the data are read

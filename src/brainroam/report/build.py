@@ -91,7 +91,7 @@ class Chapter:
     sections: tuple[Section, ...]
 
 
-def report(
+def write_report(
     runs: str | Path | Sequence[str | Path] | Results,
     out: str | Path = "report.html",
     figures: str | Path | None = None,
@@ -130,7 +130,7 @@ def report(
     >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = brainroam.evaluate(cohort, ["fc-ridge", "majority"], tuning="fast", out=folder / "runs")
-    >>> brainroam.report(folder / "runs", folder / "report.html").name
+    >>> brainroam.write_report(folder / "runs", folder / "report.html").name
     'report.html'
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial=True, data=data)

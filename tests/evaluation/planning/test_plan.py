@@ -66,7 +66,7 @@ def test_runs_answer_the_comparison_and_the_report_shows_the_plan_beside_them(wr
     assert not (tmp_path / "plan" / "learning_curve.csv").exists()
     for plan, has_curve in ((tmp_path / "plan", False), (written[0], True)):
         shutil.copytree(plan, tmp_path / "runs" / "plan", dirs_exist_ok=True)
-        page = brainroam.report(tmp_path / "runs", tmp_path / "report.html").read_text()
+        page = brainroam.write_report(tmp_path / "runs", tmp_path / "report.html").read_text()
         assert "More sites, or more people" in page and ("figure-learning_curve" in page) == has_curve
         assert "Of other data" not in page
 

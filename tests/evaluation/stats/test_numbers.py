@@ -69,7 +69,7 @@ def test_a_method_for_two_classes_is_refused_before_anything_is_computed():
 
 
 def test_a_study_of_a_number_has_a_page_of_its_own(results, tmp_path):
-    page = brainroam.report(results, tmp_path / "report.html", figures=tmp_path).read_text()
+    page = brainroam.write_report(results, tmp_path / "report.html", figures=tmp_path).read_text()
     assert "Order travels" in page and "AUC" not in page.split("<main")[1].split("</main")[0]
     assert (tmp_path / "predicted.png").is_file()
 
