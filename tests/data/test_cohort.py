@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
-from brainroam.data.cohort import Cohort, missing_rois
+from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import missing_rois
 from brainroam.errors import CONTROL, BrainroamError, DataError, ReaderError, UsageError
 from brainroam.utils.files import atomic_write, write_text
 

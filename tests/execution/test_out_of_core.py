@@ -282,11 +282,11 @@ def test_kinds_of_covariates_are_the_same_on_disk_and_in_memory(tmp_path):
 
 def test_the_least_memory_that_is_named_is_enough(store, tmp_path):
     cohort = StoredCohort(store, tmp_path)
-    cohort.memory = 0.4e9
+    cohort.features.memory = 0.4e9
     with pytest.raises(UsageError, match="too little") as refused:
-        cohort.require_memory(0.01e9, "this")
-    cohort.memory = 1e9 * float(re.search(r"at least ([0-9.]+)GB", str(refused.value))[1])
-    cohort.require_memory(0.01e9, "this")
+        cohort.features.require_memory(0.01e9, "this")
+    cohort.features.memory = 1e9 * float(re.search(r"at least ([0-9.]+)GB", str(refused.value))[1])
+    cohort.features.require_memory(0.01e9, "this")
 
 
 def test_a_model_of_cut_scans_does_not_load_a_store_to_cut_it(store, tmp_path):

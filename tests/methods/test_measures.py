@@ -7,7 +7,8 @@ import pytest
 from brainroam.audit.spoiling import corrupted
 from brainroam.core.connectivity import cohort_edges
 from brainroam.data.atlas import columns_of_table
-from brainroam.data.cohort import Cohort, anonymous_cohort
+from brainroam.data.bare_arrays import anonymous_cohort
+from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.registry import method_info, method_names

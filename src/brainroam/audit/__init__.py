@@ -106,7 +106,7 @@ def _shuffled(
     if permutations == 0:
         return
     run = processes.of(item)
-    with nullcontext() if cohort.on_disk else cohort.features_in(processes.folder / "features"):
+    with nullcontext() if cohort.on_disk else cohort.features.kept_in(processes.folder / "features"):
         real = run(mean_auc, cohort, seed)
         advance(f"{item.name}: AUC {real:.3f}")
         shuffled = []

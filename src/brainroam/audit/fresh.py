@@ -155,7 +155,7 @@ def _answer(message: bytes) -> bytes:
         try:
             packed, function, cohort, args, kwargs = pickle.loads(message)
             candidate = pickle.loads(packed)
-            sys.addaudithook(partial(_watch, made, [shared, *filter(None, [cohort.folder])]))
+            sys.addaudithook(partial(_watch, made, [shared, *filter(None, [cohort.features.folder])]))
             with one_thread():
                 return pickle.dumps(function(candidate, cohort, *args, **kwargs))
         except Exception as error:

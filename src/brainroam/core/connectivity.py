@@ -38,7 +38,8 @@ from threadpoolctl import threadpool_limits
 from brainroam.core.series import without_signal
 from brainroam.core.symmetric import edge_vectors, spectral
 from brainroam.core.tangent import TangentEdges as TangentEdges  # its public place is here, with the other kinds
-from brainroam.data.cohort import Cohort, largest_edge, missing_rois
+from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import largest_edge, missing_rois
 from brainroam.errors import DataError, unknown
 
 KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")

@@ -82,12 +82,12 @@ def shared_profiles(
     """Log profiles of the people of a cohort on some edges; what other folds have asked for is not computed again."""
     refuse_short(cohort.series, window, cohort.table["subject"].tolist())
     site, digests = cohort.table["site"].to_numpy().astype(str), np.array(cohort.series_digests)
-    values = np.empty((len(cohort), len(edges), 2))
+    values, series = np.empty((len(cohort), len(edges), 2)), cohort.series
     for name in np.unique(site):
         here = np.flatnonzero(site == name)
-        series = [cohort.series[k] for k in here]
-        make = partial(GrowingProfiles, series, window[here], stride[here], stretch)
-        values[here] = cohort.cache.get(("profiles", stretch), [digests[here], window[here], stride[here]], make).of(
-            edges
-        )
+        people = [series[k] for k in here]
+        make = partial(GrowingProfiles, people, window[here], stride[here], stretch)
+        values[here] = cohort.features.cache.get(
+            ("profiles", stretch), [digests[here], window[here], stride[here]], make
+        ).of(edges)
     return Profiles(edges, values)

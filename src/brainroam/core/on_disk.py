@@ -50,7 +50,7 @@ class StoredEvidence(SiteStatistics):
         group = group_codes(cohort.table)
         y = site_target(cohort)
         super().__init__(
-            edges, y, site, covariates, deconfounder, cohort.cache, contrast, group,  # type: ignore[arg-type]
+            edges, y, site, covariates, deconfounder, cohort.features.cache, contrast, group,  # type: ignore[arg-type]
             against_controls=cohort.target.has_controls,
         )  # fmt: skip
 
@@ -67,7 +67,7 @@ class StoredEvidence(SiteStatistics):
         neighbours = 4 * n_nodes**2 / self._cohort.n_rois
         training = STEP_BYTES * width * n_trained + NEIGHBOUR_BYTES * neighbours
         what = f"training on {n_nodes} pathways of {n_people} people (or give a higher tau_percentile)"
-        self._cohort.require_memory(FIT_BYTES * self.contrast.size + max(solving, training), what)
+        self._cohort.features.require_memory(FIT_BYTES * self.contrast.size + max(solving, training), what)
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people on some edges."""
@@ -83,7 +83,7 @@ class StoredEvidence(SiteStatistics):
 
     def fold_storage(self) -> dict:
         """A dictionary on disk."""
-        return FoldStorage(self._cohort.folder)
+        return FoldStorage(self._cohort.features.folder)
 
     def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
         """Its averages only: the regressions of all sites would be kept for every fold."""
@@ -100,7 +100,7 @@ class Scratch:
     """
 
     def __init__(self, cohort: StoredCohort, width: int, read: Callable[[np.ndarray], np.ndarray]) -> None:
-        self._folder = tempfile.TemporaryDirectory(dir=cohort.folder, prefix="scratch-")
+        self._folder = tempfile.TemporaryDirectory(dir=cohort.features.folder, prefix="scratch-")
         self._path, self._width = Path(self._folder.name) / "columns", width
         with self._path.open("wb") as file:
             for start in range(0, len(cohort), stored_cohort.BATCH):
@@ -172,7 +172,7 @@ def site_statistics(
     site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
     of_features = group, cohort.feature_pairs, cohort.own_units, cohort.target.has_controls
     return SiteStatistics(
-        edges, site_target(cohort), site, covariates, deconfounder, cohort.cache, contrast, *of_features
+        edges, site_target(cohort), site, covariates, deconfounder, cohort.features.cache, contrast, *of_features
     )
 
 

@@ -23,7 +23,7 @@ from operator import iadd
 
 import numpy as np
 
-from brainroam.data.cohort import missing_rois
+from brainroam.data.measurements import missing_rois
 from brainroam.errors import DataError, ShortSeriesError, counted, listed
 
 CLIP = 1 - 1e-6

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.utils import Tags
 
-from brainroam.data.cohort import missing_rois
-from brainroam.data.validation import check_is_series
+from brainroam.data.measurements import check_is_series, missing_rois
 from brainroam.errors import DataError, listed
 
 

@@ -62,9 +62,9 @@ class SiteEdges:
 
     def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:
         whole, self._rows = cohort.origin
-        self._labels, self._memory, self._folder = cohort.targets, cohort.memory, cohort.folder
+        self._labels, self._memory, self._folder = cohort.targets, cohort.features.memory, cohort.features.folder
         self._two_classes = cohort.target.is_two_classes
-        self.kind, self.centred, self._cache = kind, centred, cohort.cache
+        self.kind, self.centred, self._cache = kind, centred, cohort.features.cache
         self._values = cohort_edges(whole, *kind)
         self._own_units = cohort.own_units
         self.n_edges = self._values.shape[1]

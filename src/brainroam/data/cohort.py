@@ -1,12 +1,11 @@
-"""`Cohort`: the people, their measurements, and what was left out and why. Immutable once made."""
+"""`Cohort`: people from several sites, what was measured of them, and who was left out and why.
+
+What is computed from the measurements, and where that is kept, is another object: `brainroam.data.features.Features`.
+"""
 
 import hashlib
-import json
-import warnings
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,102 +13,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.atlas import Atlas, anonymous_atlas, columns_of_table
-from brainroam.data.condition_columns import of_the_condition
-from brainroam.data.features import FeatureFolder
-from brainroam.data.groups import people_and_scans, people_of, persons
-from brainroam.data.names import site_names
+from brainroam.data.atlas import Atlas, matching_atlas
+from brainroam.data.cohort_file import load_cohort, manifest_hash, save_cohort
+from brainroam.data.features import Block, Features
+from brainroam.data.groups import people_by_site
+from brainroam.data.measurements import MEASURES, checked_arrays, largest_edge, missing_rois, series_digest
+from brainroam.data.people import COVARIATES, People
 from brainroam.data.target import TWO, TWO_CLASSES, Target
-from brainroam.data.validation import MEASURES, common_width, frozen, is_matrix, validated_table, without_empty_volumes
-from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
-from brainroam.utils.cache import Cache
-from brainroam.utils.files import atomic_write
+from brainroam.data.validation import validated_table
+from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.html import html_summary
 
-SCHEMA = 1
-SERIES = "series"  # what those of everybody are called among the features of a cohort
-COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
-MOST_Z = 6.0  # atanh(0.99999): no correlation of two scanned regions has a larger Fisher z
-EMPTY = "empty_volumes"  # the column that counts volumes without signal, where somebody had any
-DROPPED = "volumes without signal were dropped"
-NO_COVARIATES = {
-    "label": "it is what is predicted, and nobody knows it at a new site",
-    "subject": "every person has another id",
-    "site": "sites are handled by their names, and a new site has no effect of its own to remove",
-    "person": "every person has another name",
-    "group": "it says who must not be split, and new people belong to new families",
-}
 
-
-def largest_edge(x: np.ndarray) -> float:
-    """The largest absolute value of a matrix beside its diagonal; 0 where there is none.
-
-    >>> largest_edge(np.array([[9.0, -0.5], [-0.5, 9.0]]))
-    0.5
-    """
-    return float(np.abs(np.where(np.eye(len(x), dtype=bool), 0.0, np.nan_to_num(x))).max())
-
-
-def are_fisher_z(matrices: Sequence[np.ndarray]) -> bool:
-    """Whether edges are Fisher's z of correlations: some beyond 1, for most people, and none beyond `MOST_Z`.
-
-    >>> are_fisher_z([np.array([[0.0, 1.5], [1.5, 0.0]])]), are_fisher_z([np.array([[0.0, 90.0], [90.0, 0.0]])])
-    (True, False)
-    """
-    largest = np.array([largest_edge(x) for x in matrices])
-    return bool(np.mean(largest > 1 + 1e-6) > 0.5 and largest.max() <= MOST_Z)
-
-
-def _correlations(z: np.ndarray) -> np.ndarray:
-    matrix = np.tanh(z)
-    np.fill_diagonal(matrix, 1.0)
-    matrix.setflags(write=False)
-    return matrix
-
-
-def missing_rois(series: Sequence[np.ndarray], measure: str = "series") -> np.ndarray:
-    """Which regions carry no signal in which person.
-
-    Of series, regions that are constant or have a non-finite value; of matrices, regions all of whose edges are NaN, or
-    all zero; of tables, columns that are NaN. Returns a boolean array (n people, P regions or columns).
-
-    >>> x = np.random.default_rng(0).normal(size=(20, 3)); x[:, 1] = 5.0
-    >>> missing_rois([x])
-    array([[False,  True, False]])
-    """
-    lacks = {"series": _flat_columns, "matrices": _no_edges, "table": lambda x: np.isnan(x[0])}[measure]
-    return np.stack([lacks(x) for x in series])
-
-
-def _no_edges(x: np.ndarray) -> np.ndarray:
-    others = np.where(np.eye(len(x), dtype=bool), 0.0, np.nan_to_num(x))
-    return np.asarray(~others.any(axis=0))
-
-
-def _flat_columns(x: np.ndarray) -> np.ndarray:
-    low, high = x.min(axis=0), x.max(axis=0)  # a NaN or inf anywhere in a column shows in its range
-    with np.errstate(invalid="ignore"):
-        spread = high - low
-        alive = spread > 1e-10 * np.maximum(np.abs(low), np.abs(high))
-    return ~(alive & np.isfinite(spread))
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """A further measurement of the people of a whole cohort, in their order, and what was computed from it."""
-
-    measure: str
-    arrays: tuple[np.ndarray, ...]
-    atlas: Atlas
-    features: dict[str, np.ndarray] = field(default_factory=dict)
-    cache: Cache = field(default_factory=Cache)
-
-    def at(self, rows: np.ndarray) -> "Block":
-        """That of some people."""
-        return Block(self.measure, tuple(self.arrays[row] for row in rows), self.atlas)
-
-
-class Cohort:
+class Cohort(People):
     """People from several sites. Nothing of it changes once it is made: selecting gives a new one.
 
     Parameters
@@ -121,8 +37,8 @@ class Cohort:
         unknown) and, when known, ``age`` (years), ``sex`` (1 = male, 0 = female), ``mean_fd``, ``tr`` (seconds),
         ``person`` (whose scan it is, where somebody has several), ``group`` (family, never split), ``institution`` (of
         the site) and any other column. ``n_timepoints`` is always taken from the series; volumes without signal
-        (`brainroam.data.validation.without_empty_volumes`) are dropped from them with a warning and counted in a column
-        ``empty_volumes``.
+        (`brainroam.data.measurements.without_empty_volumes`) are dropped from them with a warning and counted in a
+        column ``empty_volumes``.
     atlas : Atlas, optional
         Names and coordinates of the regions, or the names of a table's columns; numbered when absent.
     excluded : DataFrame, optional
@@ -164,38 +80,15 @@ class Cohort:
     ) -> None:
         if measure not in MEASURES:
             raise unknown("measure", measure, MEASURES)
-        self._table, self._measure = validated_table(table, len(series), target), measure
-        subjects = self._table["subject"]
-        self._series = tuple(frozen(x, subject, measure) for x, subject in zip(series, subjects, strict=True))
-        if measure == "series":
-            kept = [without_empty_volumes(x) for x in self._series]
-            self._series = tuple(x for x, _ in kept)
-            prepared = (*prepared, *count_empty(self._table, [n for _, n in kept]))
-        if measure == "matrices" and are_fisher_z(self._series):
-            self._series = tuple(_correlations(x) for x in self._series)
-            prepared = (*prepared, "Fisher's z were turned back into correlations")
-        n_rois = common_width(self._series, subjects)
-        self._table["n_timepoints"] = [len(x) if measure == "series" else np.nan for x in self._series]
-        if atlas is None and measure == "table":
-            atlas = columns_of_table([f"column_{i + 1:03d}" for i in range(n_rois)])
-        self._atlas = anonymous_atlas(n_rois) if atlas is None else atlas
-        if self._atlas.columns != (measure == "table"):
-            self._atlas = replace(self._atlas, columns=measure == "table")
-        if len(self._atlas) != n_rois:
-            raise DataError(
-                f"the atlas {self._atlas.name!r} has {len(self._atlas)} regions but the {measure} have {n_rois} "
-                "columns; name the atlas they were made with, or give its table"
-            )
+        self._table = validated_table(table, len(series), target)
+        arrays, steps = checked_arrays(series, self._table, measure)
+        block = Block(measure, matching_atlas(atlas, arrays[0].shape[1], measure), Features(arrays))
+        self._blocks = {measure: block}  # the own one first, then others of the same people
+        self._table["n_timepoints"] = block.volumes(np.arange(len(arrays)))
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
-        self._truth, self._covariates, self._prepared = truth, tuple(covariates), tuple(prepared)
+        self._truth, self._covariates, self._prepared = truth, tuple(covariates), (*prepared, *steps)
         self._target = target
         self._origin: tuple[Cohort, np.ndarray] | None = None
-        self._features: dict[str, np.ndarray] | FeatureFolder = {}
-        self._cache = Cache()
-        self._name, self._blocks = measure, dict[str, Block]()
-
-    def __len__(self) -> int:
-        return len(self._series)
 
     def __repr__(self) -> str:
         return f"Cohort({self.counted}, {len(self.sites)} sites, {self.target_counted}, {self.extent})"
@@ -209,62 +102,57 @@ class Cohort:
 
     def _repr_html_(self) -> str:
         """For notebooks: people per site."""
-        sites = people_of(self._table).groupby("site")
-        classes = {
-            "cases": sites["label"].apply(lambda y: int((y == 1).sum())),
-            "controls": sites["label"].apply(lambda y: int((y == 0).sum())),
-        }
-        columns = {
-            "people": sites.size(),
-            **(classes if self.target.is_two_classes else {self.target.name: sites["label"].mean()}),
-            "age": sites["age"].mean(),
-            "share male": sites["sex"].mean(),
-            "mean FD": sites["mean_fd"].mean(),
-            "volumes": sites["n_timepoints"].median(),
-        }
-        return html_summary(repr(self), pd.DataFrame(columns).dropna(axis=1, how="all").reset_index())
+        return html_summary(repr(self), people_by_site(self._table, self.target))
 
     @property
     def series(self) -> list[np.ndarray]:
         """One read-only array per person: (T_i, P), (P, P) or (1, F), see `measure`."""
-        return list(self._series)
+        return self.features.of(self.origin[1])
 
     @property
     def measure(self) -> str:
         """What the arrays are: ``"series"``, ``"matrices"`` or ``"table"``."""
-        return self._measure
+        return self._own.measure
+
+    @property
+    def atlas(self) -> Atlas:
+        """The regions, in column order; of a table its columns."""
+        return self._own.atlas
+
+    @property
+    def features(self) -> Features:
+        """What is computed from the measurements of everybody in the whole cohort, see `origin`."""
+        return self._own.features
+
+    @property
+    def block_name(self) -> str:
+        """What the own measurement is called among `blocks`."""
+        return next(iter(self._blocks))
+
+    @property
+    def _own(self) -> Block:
+        return self._blocks[self.block_name]
 
     @property
     def blocks(self) -> "dict[str, Cohort]":
         """The several measurements of these people by name, each as a cohort of its own; empty where there is one."""
-        return {name: self.block(name) for name in (self._name, *self._blocks)} if self._blocks else {}
+        return {name: self.block(name) for name in self._blocks} if len(self._blocks) > 1 else {}
 
     def block(self, name: str) -> "Cohort":
         """One measurement of these people, row for row; who lacks it is NaN there (`has_block`)."""
-        if name != self._name and name not in self._blocks:
-            raise unknown("block", name, [self._name, *self._blocks])
-        whole, rows = self.origin
-        alone = whole._alone(name)
-        if self is whole:
-            return alone
-        part = self._alone(name, rows)
-        part._origin = alone, rows
-        return part
-
-    def _alone(self, name: str, rows: np.ndarray | None = None) -> "Cohort":
-        """The cohort of one measurement; of a part of the whole cohort, ``rows`` says where its people stand there."""
-        alone = object.__new__(Cohort)
-        forgotten = "manifest_hash", "_telling"
-        alone.__dict__ = {key: value for key, value in self.__dict__.items() if key not in forgotten}
-        alone._name, alone._blocks, alone._origin = name, {}, None
-        if name != self._name:
-            block = self._blocks[name]
-            arrays = block.arrays if rows is None else tuple(block.arrays[row] for row in rows)
-            alone._series, alone._atlas, alone._measure = arrays, block.atlas, block.measure
-            alone._features, alone._cache = ({} if rows is not None else block.features), block.cache
-            volumes = [len(x) if block.measure == "series" else np.nan for x in arrays]
-            alone._table = self._table.assign(n_timepoints=volumes)
+        if name not in self._blocks:
+            raise unknown("block", name, list(self._blocks))
+        alone = self._alone(name)
+        if self._origin is not None:
+            whole, rows = self._origin
+            alone._origin = whole._alone(name), rows
         return alone
+
+    def _alone(self, name: str) -> "Cohort":
+        block, table = self._blocks[name], self._table
+        if name != self.block_name:
+            table = table.assign(n_timepoints=block.volumes(self.origin[1]))
+        return self._changed(_blocks={name: block}, _table=table)
 
     def has_block(self, name: str) -> np.ndarray:
         """Who (n,) has a measurement at all: not everything of it is missing."""
@@ -280,15 +168,19 @@ class Cohort:
         >>> list(both.blocks), both.has_block("anatomy").sum()
         (['rest', 'anatomy'], np.int64(6))
         """
-        own_name = own_name or self._name
-        if name == own_name or name in self._blocks:
-            raise UsageError(f"two blocks are called {name!r}; give one of them another name")
-        place = {subject: k for k, subject in enumerate(other._table["subject"])}
+        measured = dict(zip(other._table["subject"], other.series, strict=True))
         nothing = np.full((1 if other.measure == "table" else max(other.n_rois, 3), other.n_rois), np.nan)
-        arrays = [other._series[place[who]] if who in place else nothing for who in self._table["subject"]]
-        same = self.made_of(self._series, self._table)
-        same._name, same._blocks = own_name, {**same._blocks, name: Block(other.measure, tuple(arrays), other.atlas)}
-        return same
+        arrays = [measured.get(who, nothing) for who in self._table["subject"]]
+        return self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
+
+    def with_further(self, name: str, block: Block, own_name: str | None = None) -> "Cohort":
+        """The same people with a further block, which measures all of them in their order."""
+        whole = self._apart()
+        (own, first), *others = whole._blocks.items()
+        own = own_name or own
+        if name == own or name in dict(others):
+            raise UsageError(f"two blocks are called {name!r}; give one of them another name")
+        return whole._changed(_blocks={own: first, **dict(others), name: block})
 
     @property
     def own_units(self) -> bool:
@@ -317,36 +209,6 @@ class Cohort:
         return [f"{names[u]} - {names[v]}" for u, v in self.feature_pairs]
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A copy of the metadata, one row per scan: per person, unless somebody has several (`people`)."""
-        return self._table.copy()
-
-    @property
-    def people(self) -> pd.DataFrame:
-        """The metadata with one row per site and person, see `brainroam.data.groups.people_of`."""
-        return people_of(self._table).copy()
-
-    @property
-    def n_people(self) -> int:
-        """How many people there are; ``len(cohort)`` counts scans."""
-        return int(persons(self._table).nunique())
-
-    @property
-    def counted(self) -> str:
-        """The number of people, and of scans where these are more: "181 people, 200 scans"."""
-        return people_and_scans(self._table)
-
-    @property
-    def atlas(self) -> Atlas:
-        """The regions, in column order; of a table its columns."""
-        return self._atlas
-
-    @property
-    def excluded(self) -> pd.DataFrame:
-        """A copy of who was left out and why."""
-        return self._excluded.copy()
-
-    @property
     def truth(self) -> Any:
         """What was planted in a synthetic cohort, else None."""
         return self._truth
@@ -354,77 +216,12 @@ class Cohort:
     @property
     def n_rois(self) -> int:
         """Number of regions P, or of columns of a table."""
-        return self._series[0].shape[1]
-
-    @property
-    def sites(self) -> list[str]:
-        """The site names, sorted."""
-        return sorted(self._table["site"].unique())
-
-    _target: Target = TWO_CLASSES  # of a cohort on disk, unless it is given another
-
-    @property
-    def target(self) -> Target:
-        """What is predicted, see `brainroam.data.target`."""
-        return self._target
-
-    @property
-    def target_counted(self) -> str:
-        """The target in a few words: "40 with the condition", "age 7 to 64", "DSM_IV_TR of 4 classes"."""
-        label = people_of(self._table, ())["label"]
-        if self.target.is_two_classes:
-            return f"{int((label == 1).sum())} with the condition"
-        if self.target.classes:
-            return f"{self.target.name} of {len(self.target.classes)} classes"
-        return f"{self.target.name} {label.min():.4g} to {label.max():.4g}"
-
-    @property
-    def labels(self) -> np.ndarray:
-        """0/1 labels as integers; an error when some are unknown or hidden (`without_labels`), or no two classes."""
-        if not self.target.is_two_classes:
-            raise DataError(f"this needs two classes, and the target {self.target.name!r} is: {self.target.kind}")
-        return self._known_labels.astype(int)
-
-    @property
-    def targets(self) -> np.ndarray:
-        """What is learned, as floats: 0 and 1, codes of classes, or a number on the scale of its transform."""
-        return self.target.forward(self._known_labels)
-
-    @property
-    def _known_labels(self) -> np.ndarray:
-        if self.labels_hidden:
-            raise DataError(
-                f"labels of held-out people are not available while scoring ({counted(len(self), 'person', 'people')} "
-                f"of {listed(self.sites)}): a score must not depend on them; use labels of training people, in fit"
-            )
-        unlabelled = self._table["label"].isna()
-        if unlabelled.any():
-            people = listed(self._table.loc[unlabelled, "subject"])
-            have_none = counted(int(unlabelled.sum()), "person has", "people have")
-            raise DataError(f"{have_none} no label: {people}; training and scoring need one")
-        return self._table["label"].to_numpy(dtype=float)
-
-    @property
-    def covariate_names(self) -> tuple[str, ...]:
-        """The columns that methods use as covariates, unless they are told others."""
-        return self._covariates
+        return len(self.atlas)
 
     @property
     def prepared(self) -> tuple[str, ...]:
         """What was done to the series before, in words."""
         return self._prepared
-
-    def covariates(self, names: Iterable[str] | None = None) -> pd.DataFrame:
-        """These columns of the table, or `covariate_names`; an error for one that does not exist."""
-        names = list(self._covariates if names is None else names)
-        for name in names:
-            if name not in self._table:
-                raise unknown("covariate", name, [name for name in self._table if name not in NO_COVARIATES])
-            if name in NO_COVARIATES:
-                raise UsageError(f"{name!r} cannot be a covariate: {NO_COVARIATES[name]}; name others")
-            if name == self.target.name and self.target != TWO_CLASSES:
-                raise UsageError(f"{name!r} cannot be a covariate: it is the target; name others")
-        return self._table[names].copy()
 
     @property
     def series_digests(self) -> list[str]:
@@ -435,7 +232,7 @@ class Cohort:
     def manifest_hash(self) -> str:
         """SHA-256 over subject ids, labels, sites and series; the order of people does not matter."""
         digests = self.series_digests
-        for block in self.blocks.values() if self._blocks else ():
+        for block in self.blocks.values():
             pairs = zip(digests, block.series_digests, strict=True)
             digests = [hashlib.sha256(f"{one} {other}".encode()).hexdigest() for one, other in pairs]
         return manifest_hash(self._table, digests)
@@ -452,85 +249,37 @@ class Cohort:
         sharing rows between training and held-out people then cannot leak. ``key`` names the function and its settings.
         Of the whole cohort they are handed out as they are, read-only, since they can be as large as memory allows.
         """
-        whole, rows = self.origin
-        if key not in whole._features:
-            features = compute(whole.series)
-            features.setflags(write=False)
-            whole._features[key] = features
-        features = whole._features[key]
-        return features if np.array_equal(rows, np.arange(len(whole))) else features[rows]
+        return self.features.per_person(key, compute, self.origin[1])
 
     def has_per_person(self, key: str) -> bool:
         """Whether `per_person` has computed this already."""
-        return key in self.origin[0]._features
-
-    @contextmanager
-    def features_in(self, folder: Path) -> Iterator[None]:
-        """Keep series and what `per_person` computes in a folder for as long as this lasts.
-
-        Other processes find them there: a cohort that is sent to them meanwhile takes its series along by name.
-        """
-        whole, shared = self.origin[0], FeatureFolder(folder)
-        if SERIES not in shared:
-            shared.stack(SERIES, whole._series)
-        before, whole._features = whole._features, shared
-        for name, values in before.items() if isinstance(before, dict) else ():
-            if name not in shared:
-                shared[name] = values
-        try:
-            yield
-        finally:
-            whole._features = before
-
-    def __getstate__(self) -> dict[str, Any]:
-        shared = self.origin[0]._features
-        by_name = isinstance(shared, FeatureFolder) and SERIES in shared
-        return {**self.__dict__, "_series": None} if by_name else self.__dict__
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if self._series is None and self._origin is None:
-            self._series = self._split(np.asarray(self._features[SERIES]))
-        elif self._series is None:
-            whole, rows = self._origin
-            self._series = tuple(whole._series[row] for row in rows)
-
-    def _split(self, stacked: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The arrays of everybody, which were stacked one below the other."""
-        if self._measure == "series":
-            ends = np.cumsum(self._table["n_timepoints"].to_numpy(dtype=int))
-            return tuple(np.split(stacked, ends[:-1]))
-        return tuple(stacked.reshape(len(self._table), -1, stacked.shape[1]))
+        return self.features.has(key)
 
     @property
     def origin(self) -> tuple["Cohort", np.ndarray]:
         """The cohort this one was selected from, and the positions of its people there."""
         return self._origin if self._origin is not None else (self, np.arange(len(self)))
 
-    labels_hidden = False  # whether these are people to be scored, see `without_labels`
-    on_disk = False  # whether series and edges are too large for memory, see `brainroam.data.stored_cohort`
-    memory = float("inf")  # bytes that a process may use for a cohort on disk
-    folder: Path | None = None  # where what does not fit into that is kept
+    @property
+    def on_disk(self) -> bool:
+        """Whether series and edges are too large for memory, see `brainroam.data.stored_cohort`."""
+        return self.features.on_disk
 
     def batches(self) -> "Iterator[Cohort]":
-        """These people, as many at a time as memory allows: at once."""
-        yield self
-
-    def has_memory(self, needed: float) -> bool:
-        """Whether so many bytes are left of what a cohort on disk was given."""
-        return True
-
-    @property
-    def cache(self) -> Cache:
-        """Results by content, shared by every subset of this cohort."""
-        return self._cache
+        """These people, as many at a time as memory allows."""
+        size = self.features.at_once
+        if size is None:
+            yield self
+            return
+        for start in range(0, len(self), size):
+            yield self.subset(np.arange(start, min(start + size, len(self))))
 
     def subset(self, index: Sequence[int] | np.ndarray) -> "Cohort":
         """The people at these positions (integers, or a boolean mask), in that order."""
         positions = np.arange(len(self))[np.asarray(index)]
         if len(positions) == 0:
             raise DataError("the selection is empty; check the sites or the subset asked for")
-        return self._with(positions, self._excluded)
+        return self._at(positions)
 
     def select(self, sites: Iterable[str]) -> "Cohort":
         """The people of these sites."""
@@ -547,11 +296,11 @@ class Cohort:
             raise DataError(f"everybody would be excluded: {listed(sorted(set(reasons)))}")
         added = list(zip(self._table.loc[mask, "subject"], reasons, strict=True))
         record = pd.concat([self._excluded, _exclusions(added)], ignore_index=True)
-        return self._with(np.flatnonzero(~mask), record)
+        return self._at(np.flatnonzero(~mask))._changed(_excluded=record)
 
     def exclude_missing(self, max_missing_rois: float = 0.2) -> "Cohort":
         """Leave out people with more than this share of regions without signal."""
-        if self._blocks:
+        if len(self._blocks) > 1:
             return self._with_some_block(max_missing_rois)
         count = self.missing_rois.sum(axis=1)
         over = count > max_missing_rois * self.n_rois
@@ -568,21 +317,17 @@ class Cohort:
         """Without the people who lack too much of every measurement; of another they are counted as lacking it."""
         over = {name: block.missing_rois.mean(axis=1) > max_missing for name, block in self.blocks.items()}
         nobody = np.all(list(over.values()), axis=0)
-        kept = (
-            self.exclude(nobody, ["too much is missing in every block"] * int(nobody.sum())) if nobody.any() else self
-        )
+        reasons = ["too much is missing in every block"] * int(nobody.sum())
+        kept = self.exclude(nobody, reasons) if nobody.any() else self
         over = {name: mask[~nobody] for name, mask in over.items()}
         if not any(mask.any() for mask in over.values()):
             return kept
-        blank = {name: _blanked(block.series, over[name]) for name, block in kept.blocks.items()}
-        same = kept.made_of(blank.pop(kept._name), kept._table)
-        same._blocks = {name: replace_arrays(kept._blocks[name], arrays) for name, arrays in blank.items()}
-        return same
+        whole = kept._apart()
+        return whole._changed(_blocks={name: _without(block, over[name]) for name, block in whole._blocks.items()})
 
     def using(self, covariates: Iterable[str]) -> "Cohort":
         """The same people, with these columns as the covariates of every method that uses any."""
-        same = self._with(np.arange(len(self)), self._excluded)
-        same._covariates = tuple(covariates)
+        same = self._changed(_covariates=tuple(covariates))
         same.covariates()  # one that does not exist is named now
         return same
 
@@ -620,48 +365,33 @@ class Cohort:
         >>> cohort.one_against_rest(2).labels.tolist()
         [0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1]
         """
-        same = object.__new__(type(self))
-        same.__dict__ = {name: value for name, value in self.__dict__.items() if name != "manifest_hash"}
         label = self._table["label"]
-        same._table = self._table.assign(label=(label == code).astype(float).where(label.notna()))
-        same._target = Target(self.target.name, TWO, ("rest", self.target.classes[code]))
-        same._origin = self.origin  # what is remembered of people does not depend on labels
-        return same
+        table = self._table.assign(label=(label == code).astype(float).where(label.notna()))
+        target = Target(self.target.name, TWO, ("rest", self.target.classes[code]))
+        return self._changed(_table=table, _target=target, _origin=self.origin)
 
     def _blanked(self, columns: dict[str, float]) -> "Cohort":
-        """This cohort, sharing all but these columns, without its labels."""
-        same = object.__new__(type(self))
-        same.__dict__ = {name: value for name, value in self.__dict__.items() if name != "manifest_hash"}
-        same._table, same._truth, same.labels_hidden = self._table.assign(**columns), None, True
-        return same
-
-    @cached_property
-    def _telling(self) -> list[str]:
-        """Columns from which the diagnosis can be told."""
-        names = [name for name in self._table if name not in NO_COVARIATES]
-        return list(of_the_condition(self._table, names, self.target))
+        """This cohort without these columns, its labels and what was planted."""
+        return self._changed(_table=self._table.assign(**columns), _truth=None, labels_hidden=True)
 
     def noting(self, step: str) -> "Cohort":
         """The same people, with one more sentence on what was done to their series."""
-        same = self._with(np.arange(len(self)), self._excluded)
-        same._prepared = (*self._prepared, step)
-        return same
+        return self._changed(_prepared=(*self._prepared, step))
 
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].array for name in columns})
-        same_series = self.made_of(self._series, table)
-        same_series._origin, same_series._features, same_series._cache = self._origin, self._features, self._cache
-        same_series._blocks, same_series.labels_hidden = self._blocks, self.labels_hidden
-        return same_series
+        return self._changed(_table=self._checked(table, self.target))
 
     def predicting(self, target: Target, table: pd.DataFrame) -> "Cohort":
         """The same people with another target, whose values are the ``label`` of this table; no covariate any more."""
         covariates = tuple(name for name in self._covariates if name != target.name)
-        same = self.made_of(self._series, table, truth=None, covariates=covariates, target=target)
-        if self._origin is None:
-            same._features, same._cache = self._features, self._cache
-        return same
+        checked = self._checked(table, target)
+        return self._apart()._changed(_table=checked, _target=target, _truth=None, _covariates=covariates)
+
+    def _checked(self, table: pd.DataFrame, target: Target) -> pd.DataFrame:
+        """Another table of the same people, checked as that of a new cohort."""
+        return validated_table(table, len(self), target).assign(n_timepoints=self._table["n_timepoints"])
 
     def with_series(self, series: Sequence[np.ndarray], *steps: str) -> "Cohort":
         """The same people with other arrays of the same measure, and what was done to them in words."""
@@ -670,18 +400,19 @@ class Cohort:
     def made_of(self, series: Sequence[np.ndarray], table: pd.DataFrame, **changed: Any) -> "Cohort":
         """A cohort of other arrays and another table that remembers nothing; what is not given is as here."""
         known = {
-            "atlas": self._atlas,
+            "atlas": self.atlas,
             "excluded": self._excluded,
             "truth": self._truth,
             "covariates": self._covariates,
             "prepared": self._prepared,
             "target": self._target,
-            "measure": self._measure,
+            "measure": self.measure,
         }
         cohort = Cohort(series, table, **{**known, **changed})
         rows = self.origin[1]
         if len(cohort) == len(rows):
-            cohort._name, cohort._blocks = self._name, {name: block.at(rows) for name, block in self._blocks.items()}
+            further = {name: block.at(rows) for name, block in self._blocks.items() if name != self.block_name}
+            cohort._blocks = {self.block_name: cohort._own, **further}
         return cohort
 
     def concat(self, other: "Cohort") -> "Cohort":
@@ -695,207 +426,43 @@ class Cohort:
             )
         table = pd.concat([self._table, other._table], ignore_index=True)
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
-        return self.made_of(self._series + other._series, table, excluded=excluded, truth=None)
+        return self.made_of([*self.series, *other.series], table, excluded=excluded, truth=None)
 
-    def _with(self, positions: np.ndarray, excluded: pd.DataFrame) -> "Cohort":
-        """A cohort of these people that shares its arrays with this one and is not validated again."""
-        part = object.__new__(type(self))
-        part._series = tuple(self._series[i] for i in positions)
-        part._table = self._table.iloc[positions].reset_index(drop=True)
-        part._atlas, part._excluded, part._truth, part._measure = self._atlas, excluded, self._truth, self._measure
-        part._covariates, part._prepared, part.labels_hidden = self._covariates, self._prepared, self.labels_hidden
-        part._target, part._name, part._blocks = self._target, self._name, self._blocks
+    def _at(self, positions: np.ndarray) -> "Cohort":
+        """A cohort of these people that shares what was measured and computed with this one."""
         whole, rows = self.origin
-        part._origin, part._features, part._cache = (whole, rows[positions]), {}, self._cache
-        return part
+        table = self._table.iloc[positions].reset_index(drop=True)
+        return self._changed(_table=table, _origin=(whole, rows[positions]))
+
+    def _apart(self) -> "Cohort":
+        """These people as a whole cohort of their own."""
+        if self._origin is None:
+            return self
+        rows = self._origin[1]
+        return self._changed(_blocks={name: block.at(rows) for name, block in self._blocks.items()}, _origin=None)
+
+    def _changed(self, **state: Any) -> "Cohort":
+        """This cohort in another state, sharing the rest of it; nothing is checked again."""
+        same = object.__new__(type(self))
+        follows = "manifest_hash", "_telling"  # from the table and the measurements
+        same.__dict__ = {name: value for name, value in self.__dict__.items() if name not in follows} | state
+        return same
 
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz`` file (arrays and JSON, nothing executable); an interrupted write leaves no file."""
-        path = Path(path)
-        header = {
-            "schema": SCHEMA,
-            "table": to_columns(self._table),
-            "categories": list(self._table.select_dtypes("category").columns),
-            "excluded": to_columns(self._excluded),
-            "atlas": self.atlas.described(),
-            "manifest_hash": self.manifest_hash,
-            "covariates": self._covariates,
-            "prepared": self._prepared,
-            "target": self._target.described(),
-            "measure": self._measure,
-            "name": self._name,
-            "blocks": {name: {"measure": b.measure, "atlas": b.atlas.described()} for name, b in self._blocks.items()},
-        }
-        further = {f"block{k}": np.stack(self.block(name).series) for k, name in enumerate(self._blocks)}
-        coords = np.zeros((0, 3)) if self.atlas.coords is None else self.atlas.coords
-        data = np.concatenate(self._series)
-        with atomic_write(path) as file:
-            arrays = {"header": np.array(json.dumps(header, default=str)), "data": data, "coords": coords, **further}
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-        return path
+        return save_cohort(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Cohort":
         """Read what `save` wrote, checking its manifest hash."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                header, data, coords = json.loads(str(file["header"])), file["data"], file["coords"]
-                further = [file[f"block{k}"] for k in range(len(header.get("blocks", ())))]
-            if header["schema"] != SCHEMA:
-                raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
-            table = pd.DataFrame(header["table"]).astype(dict.fromkeys(header.get("categories", ()), "category"))
-            measure = header.get("measure", "series")
-            if measure == "series":
-                arrays = np.split(data, np.cumsum(table["n_timepoints"].to_numpy(dtype=int))[:-1])
-            else:
-                arrays = data.reshape(len(table), -1, data.shape[1])
-            atlas = Atlas.of_description(header["atlas"], coords if len(coords) else None)
-            cohort = cls(
-                arrays,
-                table,
-                atlas,
-                pd.DataFrame(header["excluded"], columns=["subject", "reason"]),
-                covariates=header.get("covariates", COVARIATES),
-                prepared=header.get("prepared", ()),
-                target=Target.of_description(header.get("target")),
-                measure=measure,
-            )
-            cohort._name = header.get("name", measure)
-            for (name, known), values in zip(header.get("blocks", {}).items(), further, strict=True):
-                columns = Atlas.of_description(known["atlas"], None)
-                cohort._blocks[name] = Block(known["measure"], tuple(values), columns)
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            EOFError,
-            RecursionError,
-            zipfile.BadZipFile,
-        ) as error:
-            if isinstance(error, ReaderError):
-                raise
-            raise ReaderError(f"{path} is not a readable brainroam cohort: {error}") from error
-        if cohort.manifest_hash != header["manifest_hash"]:
-            raise ReaderError(f"{path} is damaged: its content does not match its manifest hash; save it again")
-        return cohort
+        return load_cohort(cls, path)
 
 
-def anonymous_cohort(
-    people: Any,
-    y: Sequence[int] | np.ndarray | None = None,
-    site: Sequence[str] | None = None,
-    tr: Sequence[float] | None = None,
-) -> Cohort:
-    """The one gate for bare arrays: a cohort whose people are named by their position.
-
-    ``people`` are a series (T_i, P) each; a symmetric matrix each, or one array (n, P, P) of them; or a table, as a
-    DataFrame or an array (n, F); or a dictionary of these, several measurements of the same people.
-
-    >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
-    ['person 0']
-    >>> anonymous_cohort(pd.DataFrame({"thickness": [2.5, 2.7], "volume": [900.0, None]})).measure
-    'table'
-    """
-    if isinstance(people, Mapping):
-        parts = {str(name): anonymous_cohort(values, y, site, tr) for name, values in people.items()}
-        if not parts or len({len(one) for one in parts.values()}) > 1:
-            raise DataError("blocks need the same people in the same order; give one row or array for each of them")
-        (own, cohort), *others = parts.items()
-        for name, other in others:
-            cohort = cohort.with_block(name, other, own)
-        return cohort
-    measure, series, atlas = _measured(people)
-    if len(series) == 0:
-        raise DataError("no people were given")
-    for name, values in {"label": y, "site": site, "tr": tr}.items():
-        if values is not None and len(values) != len(series):
-            raise DataError(f"there are {len(series)} people but {len(values)} values of {name}")
-    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
-    table["label"] = np.nan if y is None else np.asarray(y)
-    table["site"] = "unknown" if site is None else site_names(site, len(series))
-    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
-    cohort = Cohort(series, table, atlas, measure=measure)
-    if y is not None:
-        refuse_one_series(cohort)
-    return cohort
-
-
-def _measured(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
-    """What bare arrays are, one for each person, and the names of their columns where there are any."""
-    if isinstance(people, pd.DataFrame):
-        words = [str(name) for name in people if not pd.api.types.is_numeric_dtype(people[name])]
-        if words:
-            raise DataError(f"columns of a table must be numbers, but {listed(words)} are not; leave them out")
-        return "table", list(people.to_numpy(dtype=float)[:, None]), columns_of_table(people.columns)
-    if isinstance(people, np.ndarray) and people.ndim == 2 and people.dtype != object:
-        return "table", list(people[:, None]), None
-    arrays = list(people)
-    if arrays and all(is_matrix(np.asarray(x)) for x in arrays):
-        return "matrices", arrays, None
-    return "series", arrays, None
-
-
-def refuse_one_series(cohort: Cohort) -> None:
-    """Refuse to learn from people who all have the same series: scores would differ by rounding alone."""
-    if cohort.measure == "series" and len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
-        raise DataError(
-            f"all {len(cohort)} people have the same series; check how files are assigned to people (template)"
-        )
-
-
-def _blanked(arrays: Sequence[np.ndarray], mask: np.ndarray) -> list[np.ndarray]:
-    return [np.full_like(x, np.nan) if gone else x for x, gone in zip(arrays, mask, strict=True)]
-
-
-def replace_arrays(block: Block, arrays: Sequence[np.ndarray]) -> Block:
-    """A block with other arrays."""
-    return Block(block.measure, tuple(arrays), block.atlas)
-
-
-def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:
-    """SHA-256 over subject ids, labels, sites and the digests of their series, in any order."""
-    rows = zip(table["subject"], table["label"], table["site"], digests, strict=True)
-    people = sorted([subject, _plain(label), site, d] for subject, label, site, d in rows)
-    return hashlib.sha256(json.dumps(people).encode()).hexdigest()
-
-
-def _plain(label: float) -> float | int | None:
-    """A label as JSON has it: whole numbers without a point."""
-    return None if pd.isna(label) else int(label) if float(label).is_integer() else float(label)
-
-
-def series_digest(x: np.ndarray) -> str:
-    """SHA-256 of a series: shape, then float64 bytes."""
-    return hashlib.sha256(repr(x.shape).encode() + x.tobytes()).hexdigest()
-
-
-def count_empty(table: pd.DataFrame, counts: Sequence[int]) -> list[str]:
-    """Add numbers of empty volumes to a table that is being made; what was done to the series, in words."""
-    n_empty = np.array(counts)
-    before = table[EMPTY].to_numpy(dtype=int) if EMPTY in table else np.zeros(len(table), dtype=int)
-    found = (n_empty > 0) & (n_empty != before)  # who has hardly any other volume keeps them, and was counted before
-    if not found.any():
-        return []
-    table[EMPTY] = np.where(found, n_empty, before)
-    n_empty = np.where(found, n_empty, 0)
-    who = np.flatnonzero(n_empty)
-    each = listed(f"{table['subject'].iat[i]} ({n_empty[i]})" for i in who[np.argsort(-n_empty[who], kind="stable")])
-    warnings.warn(
-        f"{DROPPED} from the series of {len(who)} of {len(table)} people: {each}; they are equal in all regions, or "
-        "repeat another volume, as padding and scrubbing leave them; brainroam check counts them by class and site",
-        stacklevel=3,
-    )
-    return [
-        f"{DROPPED} ({counted(int(n_empty.sum()), 'volume', 'volumes')} of {counted(len(who), 'person', 'people')})"
-    ]
+def _without(block: Block, mask: np.ndarray) -> Block:
+    """A block that these people lack."""
+    arrays = [np.full_like(x, np.nan) if gone else x for x, gone in zip(block.features.arrays, mask, strict=True)]
+    return replace(block, features=Features(arrays)) if mask.any() else block
 
 
 def _exclusions(rows: Iterable[Sequence[str]]) -> pd.DataFrame:
     return pd.DataFrame([list(row) for row in rows], columns=["subject", "reason"], dtype=object)
-
-
-def to_columns(table: pd.DataFrame) -> dict[str, list]:
-    """JSON-ready columns; missing values become null."""
-    return {str(name): [None if pd.isna(v) else v for v in column.tolist()] for name, column in table.items()}

@@ -1,21 +1,148 @@
-"""Features of single people on disk, so that processes share what was computed once.
+"""`Features`: what is computed of the people of a cohort, where it is kept, and how much memory it may take.
 
-An array is written whole or not at all, and read back as a memory map: processes of one machine then share its pages.
+A feature of a person is a function of that person's measurement alone, so training and held-out people can share what
+was computed once without any leak. In memory, features are arrays; while several processes work (`Features.kept_in`)
+they lie in files that all of them read; of a cohort that is larger than memory they stay on disk
+(`brainroam.data.stored_cohort`).
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from brainroam.data.atlas import Atlas
+from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write, part_beside
+
+SERIES = "series"  # what the measurements of everybody are called among their features
+
+
+class Features:
+    """The measurements of everybody in a cohort, and what is computed from each of them alone.
+
+    All subsets of a cohort share one object and name their people by position.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray
+        One measurement per person.
+
+    Attributes
+    ----------
+    cache : Cache
+        Results by content: what depends on several people, such as the regressions of a site.
+    on_disk : bool
+        Whether measurements and features are too large for memory.
+    memory : float
+        Bytes that one process may use.
+    folder : Path, optional
+        Where what does not fit into memory is kept.
+
+    Examples
+    --------
+    >>> features = Features([np.ones((4, 2)), np.zeros((4, 2))])
+    >>> features.per_person("mean", lambda arrays: np.array([x.mean() for x in arrays]), np.array([1]))
+    array([0.])
+    >>> features.has("mean")
+    True
+    """
+
+    on_disk = False
+    memory = float("inf")
+    folder: Path | None = None
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.arrays, self.cache = arrays, Cache()
+        self._kept: dict[str, np.ndarray] | FeatureFolder = {}
+
+    def of(self, rows: np.ndarray) -> Any:
+        """The measurements of some people."""
+        return [self.arrays[row] for row in rows.tolist()]
+
+    def at(self, rows: np.ndarray) -> "Features":
+        """Some people as everybody there is; nothing is computed of them yet."""
+        return Features(self.of(rows))
+
+    def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray], rows: np.ndarray) -> Any:
+        """A feature of some people, computed once for everybody; see `brainroam.data.cohort.Cohort.per_person`."""
+        if key not in self._kept:
+            values = compute(list(self.arrays))
+            values.setflags(write=False)
+            self._kept[key] = values
+        values = self._kept[key]
+        return values if np.array_equal(rows, np.arange(len(self.arrays))) else values[rows]
+
+    def has(self, key: str) -> bool:
+        """Whether a feature is computed already."""
+        return key in self._kept
+
+    @property
+    def at_once(self) -> int | None:
+        """How many people to read together; None is everybody."""
+        return None
+
+    def has_memory(self, needed: float) -> bool:
+        """Whether so many bytes are left of the memory given."""
+        return True
+
+    @contextmanager
+    def kept_in(self, folder: Path) -> Iterator[None]:
+        """Keep measurements and features in a folder for as long as this lasts.
+
+        Other processes find them there: features that are sent to them meanwhile take the measurements along by name.
+        """
+        shared = FeatureFolder(folder)
+        if SERIES not in shared:
+            shared.stack(SERIES, self.arrays)
+        before, self._kept = self._kept, shared
+        for name, values in before.items() if isinstance(before, dict) else ():
+            if name not in shared:
+                shared[name] = values
+        try:
+            yield
+        finally:
+            self._kept = before
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not isinstance(self._kept, FeatureFolder):
+            return self.__dict__
+        return {**self.__dict__, "arrays": None, "heights": [len(x) for x in self.arrays]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        heights = state.pop("heights", None)
+        self.__dict__.update(state)
+        if heights is not None:
+            self.arrays = np.split(np.asarray(self._kept[SERIES]), np.cumsum(heights)[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One measurement of everybody in a cohort: its kind, its regions or columns, and its features."""
+
+    measure: str
+    atlas: Atlas
+    features: Features
+
+    def at(self, rows: np.ndarray) -> "Block":
+        """That of some people."""
+        return Block(self.measure, self.atlas, self.features.at(rows))
+
+    def volumes(self, rows: np.ndarray) -> list[float]:
+        """How long the series of some people are; NaN for what has no time."""
+        return [len(x) for x in self.features.of(rows)] if self.measure == "series" else [np.nan] * len(rows)
 
 
 class FeatureFolder:
     """Arrays by name, one ``.npy`` file each.
+
+    An array is written whole or not at all, and read back as a memory map: processes of one machine then share its
+    pages.
 
     >>> import tempfile
     >>> features = FeatureFolder(Path(tempfile.mkdtemp()))

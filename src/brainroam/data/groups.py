@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.names import canonical
+from brainroam.data.target import Target
 from brainroam.errors import counted, listed
 
 LARGE, MOST = 5, 0.2  # a group of more people than this, and of more than this share of everybody, is no family
@@ -62,6 +63,24 @@ def people_of(table: pd.DataFrame, by: Sequence[str] = ("site",)) -> pd.DataFram
     how = {name: "mean" if pd.api.types.is_numeric_dtype(table[name]) else "first" for name in rest}
     groups = table.assign(subject=persons(table)).groupby(keys, sort=False, dropna=False, observed=True)
     return groups.agg(how).reset_index()[list(table)]
+
+
+def people_by_site(table: pd.DataFrame, target: Target) -> pd.DataFrame:
+    """How many people each site has, and of which kind; columns that nobody filled in are left out."""
+    sites = people_of(table).groupby("site")
+    classes = {
+        "cases": sites["label"].apply(lambda y: int((y == 1).sum())),
+        "controls": sites["label"].apply(lambda y: int((y == 0).sum())),
+    }
+    columns = {
+        "people": sites.size(),
+        **(classes if target.is_two_classes else {target.name: sites["label"].mean()}),
+        "age": sites["age"].mean(),
+        "share male": sites["sex"].mean(),
+        "mean FD": sites["mean_fd"].mean(),
+        "volumes": sites["n_timepoints"].median(),
+    }
+    return pd.DataFrame(columns).dropna(axis=1, how="all").reset_index()
 
 
 def people_and_scans(table: pd.DataFrame) -> str:

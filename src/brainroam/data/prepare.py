@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from brainroam.data.cohort import EMPTY, Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import warn_of_the_condition
 from brainroam.data.covariate_columns import as_text
 from brainroam.data.groups import persons
+from brainroam.data.measurements import EMPTY, MIN_VOLUMES
 from brainroam.data.readers.locate import bare_id, unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.data.target import TWO_CLASSES
-from brainroam.data.validation import MIN_VOLUMES
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
 

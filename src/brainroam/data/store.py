@@ -20,8 +20,11 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
-from brainroam.data.cohort import COVARIATES, Cohort, count_empty, manifest_hash, series_digest, to_columns
-from brainroam.data.validation import frozen_series, validated_table, without_empty_volumes
+from brainroam.data.cohort import Cohort
+from brainroam.data.cohort_file import manifest_hash, to_columns
+from brainroam.data.measurements import count_empty, frozen_series, series_digest, without_empty_volumes
+from brainroam.data.people import COVARIATES
+from brainroam.data.validation import validated_table
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
 from brainroam.utils.optional import extra

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from brainroam.data.classes import is_control
 from brainroam.errors import UsageError, unknown
@@ -82,6 +83,14 @@ class Target:
     def described(self) -> dict[str, Any]:
         """Plain values, for files."""
         return {**asdict(self), "classes": list(self.classes)}
+
+    def counted(self, label: pd.Series) -> str:
+        """Labels in a few words: "40 with the condition", "age 7 to 64", "DSM_IV_TR of 4 classes"."""
+        if self.is_two_classes:
+            return f"{int((label == 1).sum())} with the condition"
+        if self.classes:
+            return f"{self.name} of {len(self.classes)} classes"
+        return f"{self.name} {label.min():.4g} to {label.max():.4g}"
 
     @classmethod
     def of_description(cls, content: Mapping[str, Any] | None) -> "Target":

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.cohort import Cohort, to_columns
+from brainroam.data.cohort import Cohort
+from brainroam.data.cohort_file import to_columns
 from brainroam.data.groups import people_of, persons
 from brainroam.data.names import refuse_aliases
 from brainroam.data.readers import participants_table

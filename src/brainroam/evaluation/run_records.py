@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from brainroam.data.cohort import COVARIATES, Cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.people import COVARIATES
 from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.splits import Fold

@@ -23,7 +23,8 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.data.cohort import Cohort, to_columns
+from brainroam.data.cohort import Cohort
+from brainroam.data.cohort_file import to_columns
 from brainroam.data.groups import people_of
 from brainroam.data.prepare import kind_of
 from brainroam.data.target import TWO_CLASSES

@@ -45,7 +45,7 @@ def shared_edges(
         return
     whole, _ = cohort.origin
     place = folder / FOLDER / whole.manifest_hash[:16]
-    with whole.features_in(place):
+    with whole.features.kept_in(place):
         for kind in kinds:
             if not whole.has_per_person(edge_name(kind)):
                 _compute(whole, kind, FeatureFolder(place), 1 if is_small(whole) else jobs, engine)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from brainroam.data.cohort import COVARIATES
+from brainroam.data.people import COVARIATES
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.controls import confounds_of
 from brainroam.utils.parameters import settings_of

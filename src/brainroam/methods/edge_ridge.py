@@ -125,11 +125,11 @@ class EdgeRidge(Method):
         place = cohort.table["site"].to_numpy().astype(str)
         people = np.column_stack([np.isin(place, sites) for sites in kept])
         known_by = [*edges.cache_key, target, nuisance]
-        if not self.soft and len(cohort) <= MOST_PEOPLE and cohort.has_memory(MATRICES * 8 * len(cohort) ** 2):
+        if not self.soft and len(cohort) <= MOST_PEOPLE and cohort.features.has_memory(MATRICES * 8 * len(cohort) ** 2):
             return self._from_products(edges, cohort, people, target, nuisance)
         name = "iterative ridge", self.kind, self.centred, self.soft, self.penalties, self.strength
         solve = partial(self._solved_together, edges, kept, people, target, nuisance)
-        return cohort.cache.summaries(name, [[*known_by, who] for who in people.T], solve)
+        return cohort.features.cache.summaries(name, [[*known_by, who] for who in people.T], solve)
 
     def _from_products(
         self, edges: SiteEdges, cohort: Cohort, people: np.ndarray, target: np.ndarray, nuisance: np.ndarray
@@ -137,7 +137,7 @@ class EdgeRidge(Method):
         """From products of people, which do not depend on the fold: all folds of a study share them."""
         gram, known_by = edges.gram(), [*edges.cache_key, nuisance]
         ridges = [
-            cohort.cache.get(
+            cohort.features.cache.get(
                 ("ridge", self.kind, self.centred, penalty), known_by, partial(DualRidge, gram, penalty, nuisance)
             )
             for penalty in self._absolute(float(np.trace(gram)) / len(gram))

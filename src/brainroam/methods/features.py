@@ -35,7 +35,7 @@ def tangent_training(cohort: Cohort) -> TangentTraining:
         edges = edge_vectors(space.set_reference(near), cohort.missing_rois)
         return TangentTraining(space, edges, near.without_values())
 
-    return cohort.cache.get("tangent", [np.array(cohort.series_digests)], learn)
+    return cohort.features.cache.get("tangent", [np.array(cohort.series_digests)], learn)
 
 
 class EdgeFeatures:

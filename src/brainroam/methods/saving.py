@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from brainroam.data.atlas import anonymous_atlas
-from brainroam.data.cohort import DROPPED, Cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import DROPPED
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
 from brainroam.errors import DataError, ModelFileError, UsageError, visible
 from brainroam.methods.base import MEASURED

@@ -27,8 +27,9 @@ from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.core.series import TakesSeries
 from brainroam.data.atlas import Atlas
+from brainroam.data.bare_arrays import anonymous_cohort
 from brainroam.data.classes import several_classes, two_classes
-from brainroam.data.cohort import Cohort, anonymous_cohort
+from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import warn_of_the_condition
 from brainroam.data.target import CLASSES, NUMBER, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed

@@ -52,7 +52,9 @@ class TangentRidge(LinearMethod):
         strengths = STRENGTHS if self.strength in STRENGTHS else (self.strength,)
         # By content of all training people, since their mean is where the inner references start.
         content = [np.array(cohort.series_digests), cohort.targets, *(rows for fold in folds for rows in fold)]
-        scores = cohort.cache.get(("tangent-ridge", strengths), content, lambda: inner_scores(cohort, folds, strengths))
+        scores = cohort.features.cache.get(
+            ("tangent-ridge", strengths), content, lambda: inner_scores(cohort, folds, strengths)
+        )
         return [of_fold[[strengths.index(self.strength)]] for of_fold in scores]
 
 

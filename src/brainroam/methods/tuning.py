@@ -32,7 +32,8 @@ from brainroam.core.auc import aucs, macro_auc
 from brainroam.core.calibration import Calibration, NumberCalibration, calibrate, calibrate_number
 from brainroam.core.class_calibration import ClassCalibration, calibrate_classes
 from brainroam.core.numbers import correlations, mean_order, sites_with_numbers
-from brainroam.data.cohort import Cohort, refuse_one_series
+from brainroam.data.bare_arrays import refuse_one_series
+from brainroam.data.cohort import Cohort
 from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
 from brainroam.data.prepare import without_rare_edges
 from brainroam.data.site_groups import grouped

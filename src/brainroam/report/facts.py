@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from brainroam import __version__
-from brainroam.data.cohort import COVARIATES
+from brainroam.data.people import COVARIATES
 from brainroam.errors import BrainroamError, counted
 from brainroam.evaluation.predictions_file import TUNING as FROM_FILE
 from brainroam.methods.covariate_use import covariates_used, in_words, join_names

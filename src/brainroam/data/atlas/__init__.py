@@ -11,7 +11,7 @@ Tables that a number of regions or a layout tells (names and centres of mass onl
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self
@@ -110,6 +110,21 @@ def columns_of_table(names: Sequence[str], name: str = "table") -> Atlas:
     2
     """
     return Atlas(name, tuple(str(column) for column in names), columns=True)
+
+
+def matching_atlas(atlas: Atlas | None, width: int, measure: str) -> Atlas:
+    """The atlas of series, matrices or a table of this width, made up where it is not given."""
+    columns = measure == "table"
+    if atlas is None and columns:
+        atlas = columns_of_table([f"column_{i + 1:03d}" for i in range(width)])
+    elif atlas is None:
+        atlas = anonymous_atlas(width)
+    if len(atlas) != width:
+        raise DataError(
+            f"the atlas {atlas.name!r} has {len(atlas)} regions but the {measure} have {width} "
+            "columns; name the atlas they were made with, or give its table"
+        )
+    return atlas if atlas.columns == columns else replace(atlas, columns=columns)
 
 
 def load_atlas(source: str | Path | Atlas) -> Atlas:

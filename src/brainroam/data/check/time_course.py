@@ -21,8 +21,9 @@ import pandas as pd
 
 from brainroam.data.check.labels import contrast, p_text
 from brainroam.data.check.report import Finding
-from brainroam.data.cohort import EMPTY, Cohort
+from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of
+from brainroam.data.measurements import EMPTY
 from brainroam.errors import listed
 
 WEAK = 0.05  # spread of a region over time, against the person's median region

@@ -20,12 +20,12 @@ from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import FEWEST, HARDLY, TELLS
 from brainroam.data.condition_columns import MOSTLY as KNOWN
+from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.joining import same_id
 from brainroam.data.readers.series import read_series, suffix_of
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import is_empty
 from brainroam.data.readers.walk import files_below
-from brainroam.data.validation import is_matrix
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
 MOSTLY = 0.5  # share of people who have a number in a column, or whose ids a table has

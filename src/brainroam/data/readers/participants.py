@@ -16,12 +16,12 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.axes import turn_to_time_first
 from brainroam.data.readers.parallel_read import read_in_parallel
 from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import folded, is_empty
-from brainroam.data.validation import is_matrix
 from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.workers import Workers
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from brainroam.core.connectivity import EdgeKind, edge_name, edges
-from brainroam.data.stored_cohort import StoredCohort
+from brainroam.data.stored_cohort import StoredCohort, StoredFeatures
 from brainroam.errors import BrainroamError
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
@@ -31,11 +31,10 @@ def write_edges(
     progress : bool or callable
         See `brainroam.execution.progress.show_progress`.
     """
-    whole = cohort.origin[0]
-    assert isinstance(whole, StoredCohort)
-    todo = [(kind, k) for kind in kinds for k in whole.stored(edge_name(kind), _computing(kind)).missing()]
+    features = cohort.features
+    todo = [(kind, k) for kind in kinds for k in features.stored(edge_name(kind), _computing(kind)).missing()]
     with show_progress(len(todo), progress) as advance:
-        for (kind, k), outcome in engines.map(_write, todo, whole, jobs, engine):
+        for (kind, k), outcome in engines.map(_write, todo, features, jobs, engine):
             if isinstance(outcome, engines.Failure):
                 raise BrainroamError(f"{kind.kind} edges, batch {k + 1}: {outcome.error}")
             advance(f"{kind.kind} edges, batch {k + 1}")
@@ -49,9 +48,9 @@ def discard_work(work: Path) -> None:
         work.rmdir()
 
 
-def _write(cohort: StoredCohort, task: tuple[EdgeKind, int]) -> None:
+def _write(features: StoredFeatures, task: tuple[EdgeKind, int]) -> None:
     kind, k = task
-    cohort.write(cohort.stored(edge_name(kind), _computing(kind)), k, _computing(kind))
+    features.write(features.stored(edge_name(kind), _computing(kind)), k, _computing(kind))
 
 
 def _computing(kind: EdgeKind) -> Callable:

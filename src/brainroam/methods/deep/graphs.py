@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from brainroam.core.connectivity import cohort_edges, edges_to_matrix
-from brainroam.data.cohort import Cohort, missing_rois
+from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import missing_rois
 
 
 def connectivity_matrices(cohort: Cohort) -> Tensor:

@@ -1,0 +1,109 @@
+"""A cohort in one ``.npz`` file: arrays and JSON, nothing executable, found damaged by its manifest hash."""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.atlas import Atlas
+from brainroam.data.features import Block, Features
+from brainroam.data.target import Target
+from brainroam.errors import ReaderError
+from brainroam.utils.files import atomic_write
+
+if TYPE_CHECKING:
+    from brainroam.data.cohort import Cohort
+
+SCHEMA = 1
+DAMAGE = OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, RecursionError, zipfile.BadZipFile
+
+
+def save_cohort(cohort: "Cohort", path: str | Path) -> Path:
+    """Write a cohort; an interrupted write leaves no file."""
+    (name, main), *others = (cohort.blocks or {cohort.block_name: cohort}).items()
+    table, atlas = cohort.table, cohort.atlas
+    header = {
+        "schema": SCHEMA,
+        "table": to_columns(table),
+        "categories": list(table.select_dtypes("category").columns),
+        "excluded": to_columns(cohort.excluded),
+        "atlas": atlas.described(),
+        "manifest_hash": cohort.manifest_hash,
+        "covariates": cohort.covariate_names,
+        "prepared": cohort.prepared,
+        "target": cohort.target.described(),
+        "measure": cohort.measure,
+        "name": name,
+        "blocks": {name: _described(block) for name, block in others},
+    }
+    arrays = {f"block{k}": np.concatenate(block.series) for k, (_, block) in enumerate(others)}
+    arrays["coords"] = np.zeros((0, 3)) if atlas.coords is None else atlas.coords
+    arrays["data"] = np.concatenate(main.series)
+    arrays["header"] = np.array(json.dumps(header, default=str))
+    with atomic_write(Path(path)) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    return Path(path)
+
+
+def _described(block: "Cohort") -> dict[str, Any]:
+    heights = [len(x) for x in block.series]
+    return {"measure": block.measure, "atlas": block.atlas.described(), "heights": heights}
+
+
+def load_cohort(cls: "type[Cohort]", path: str | Path) -> "Cohort":
+    """Read what `save_cohort` wrote, checking its manifest hash."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header, data, coords = json.loads(str(file["header"])), file["data"], file["coords"]
+            further = [file[f"block{k}"] for k in range(len(header["blocks"]))]
+        if header["schema"] != SCHEMA:
+            raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
+        table = pd.DataFrame(header["table"]).astype(dict.fromkeys(header["categories"], "category"))
+        measure = header["measure"]
+        if measure == "series":
+            arrays = np.split(data, np.cumsum(table["n_timepoints"].to_numpy(dtype=int))[:-1])
+        else:
+            arrays = data.reshape(len(table), -1, data.shape[1])
+        cohort = cls(
+            arrays,
+            table,
+            Atlas.of_description(header["atlas"], coords if len(coords) else None),
+            pd.DataFrame(header["excluded"], columns=["subject", "reason"]),
+            covariates=header["covariates"],
+            prepared=header["prepared"],
+            target=Target.of_description(header["target"]),
+            measure=measure,
+        )
+        for (name, known), values in zip(header["blocks"].items(), further, strict=True):
+            arrays = np.split(values, np.cumsum(known["heights"])[:-1])
+            block = Block(known["measure"], Atlas.of_description(known["atlas"], None), Features(arrays))
+            cohort = cohort.with_further(name, block, header["name"])
+    except DAMAGE as error:
+        if isinstance(error, ReaderError):
+            raise
+        raise ReaderError(f"{path} is not a readable brainroam cohort: {error}") from error
+    if cohort.manifest_hash != header["manifest_hash"]:
+        raise ReaderError(f"{path} is damaged: its content does not match its manifest hash; save it again")
+    return cohort
+
+
+def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:
+    """SHA-256 over subject ids, labels, sites and the digests of their series, in any order."""
+    rows = zip(table["subject"], table["label"], table["site"], digests, strict=True)
+    people = sorted([subject, _plain(label), site, d] for subject, label, site, d in rows)
+    return hashlib.sha256(json.dumps(people).encode()).hexdigest()
+
+
+def _plain(label: float) -> float | int | None:
+    """A label as JSON has it: whole numbers without a point."""
+    return None if pd.isna(label) else int(label) if float(label).is_integer() else float(label)
+
+
+def to_columns(table: pd.DataFrame) -> dict[str, list]:
+    """JSON-ready columns; missing values become null."""
+    return {str(name): [None if pd.isna(v) else v for v in column.tolist()] for name, column in table.items()}
