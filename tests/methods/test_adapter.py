@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.core.connectivity import cohort_edges
 from brainroam.data.cohort import Cohort
 from brainroam.errors import MethodError, RunsError, UsageError
 from brainroam.evaluation import runner
@@ -175,17 +176,50 @@ def test_an_estimator_that_cheats_is_caught_and_an_honest_one_passes(cohort, cap
     honest = make_pipeline(StandardScaler(), RidgeClassifier())
     with pytest.warns(UserWarning, match="leaks"):
         brainroam.evaluate(cohort, {**cheats, "honest": honest}, tuning="fast", sites=cohort.sites[:1])
-    *verdicts, last = [line for line in capfd.readouterr().err.splitlines() if line.startswith("audit of")]
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("audit of")]
+    *verdicts, last = [line for line in lines if "scores of its runs" not in line]
     assert [check for check, verdict in zip(cheats, verdicts, strict=True) if f"{check} (" in verdict] == list(cheats)
     assert last.startswith("audit of honest: no leak found")
     assert not is_ours(estimator_info(honest)) and is_ours(estimator_info(brainroam.EnsembleClassifier()))
+
+
+class Lookup(TestMean):
+    """Knows everybody's label from a table, by the scan."""
+
+    def __init__(self, table=None):
+        self.table = table
+
+    def decision_function(self, X):
+        return (
+            super().decision_function(X) * 0 + [self.table.get(round(float(x[0]), 6), 0.5) for x in X] + 0.1 * X[:, 1]
+        )
+
+
+class Waiting(Memory):
+    """Centres the people it scores where there are as many as a site of the whole study has, and not before."""
+
+    known: dict = {}  # noqa: RUF012
+
+    def decision_function(self, X):
+        return self.model_.decision_function(X - X.mean(axis=0) * (len(X) == 30))
+
+
+def test_labels_from_a_table_and_leaks_that_wait_for_the_study_are_caught(capfd, tmp_path):
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=30, n_rois=8, seed=3)
+    table = dict(zip(cohort_edges(cohort, "pearson")[:, 0].round(6).tolist(), cohort.labels.tolist(), strict=True))
+    with pytest.warns(UserWarning, match="leaks|suspicious"):
+        brainroam.evaluate(cohort, {"lookup": Lookup(table), "waiting": Waiting()}, tuning="fast", out=tmp_path)
+    found = {audit["method"]: audit for audit in json.loads((tmp_path / "method-audits.json").read_text())["audits"]}
+    assert "training-labels" in found["lookup"]["verdict"] and found["lookup"]["leak"]
+    assert found["waiting"]["verdict"].startswith("no leak found") and found["waiting"]["suspicious"]
+    assert "single-subject (at" in found["waiting"]["verdict"]
 
 
 def test_an_estimator_that_needs_more_people_is_audited_with_everybody(capfd):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=30, n_rois=8, seed=3)
     neighbours = KNeighborsClassifier(25)  # of 60 training people, 30 in an inner fold, 20 of the few people
     brainroam.evaluate(cohort, {"mine": neighbours}, tuning="fast", sites=cohort.sites[:1])
-    assert "audit of mine: no leak found by 9 checks with 90 people" in capfd.readouterr().err
+    assert "audit of mine: no leak found by 10 checks with 90 people" in capfd.readouterr().err
 
 
 # -- identity
@@ -235,6 +269,11 @@ def broken(fit=lambda self: self, score=lambda self, X: X[:, 0]):
     return Broken()
 
 
+class AsksForSite(TestMean):
+    def decision_function(self, X, site):
+        return super().decision_function(X)
+
+
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [
@@ -243,8 +282,9 @@ def broken(fit=lambda self: self, score=lambda self, X: X[:, 0]):
         (broken(score=lambda self, X: np.log(np.zeros(len(X)) - 1)), "finite"),
         (broken(score=lambda self, X: self.weights_ @ X), "weights_"),
         (broken(score=lambda self, X: ["high"] * len(X)), "numbers"),
+        (AsksForSite(), "site"),
     ],
-    ids=["no self", "shape", "nan", "attribute", "text"],
+    ids=["no self", "shape", "nan", "attribute", "text", "site"],
 )
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_an_error_names_method_fold_and_remedy(cohort, estimator, words):

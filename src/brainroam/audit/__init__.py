@@ -25,7 +25,7 @@ __all__ = ["CANNOT_SEE", "Audit", "Check", "Procedure", "audit"]
 DEFAULT_METHODS = ("fc-ridge",)
 CANNOT_SEE = (
     "what was done to the data before they were read: scaled, harmonised, cleaned or selected with everybody",
-    "a person who was recognised by the scan itself, in a list or in weights trained elsewhere",
+    "features from weights that were trained elsewhere with the labels of the same people",
     "settings, exclusions or a choice of method made by people who had seen results at the test sites",
     "one person at two sites whose scans do not resemble each other, and relatives",
     "a cache on disk that was filled before the audit began: empty it first",

@@ -1,7 +1,9 @@
 """`evaluate` as users call it: a method that did not come with brainroam is searched for leaks first.
 
 Once per study, by the leak checks alone and on few people, so that it costs little beside the study; a folder of runs
-keeps the verdict. It is printed on stderr. A leak is a warning and does not stop the study: `audit` says more.
+keeps the verdict. It is printed on stderr. When the runs are done, their scores are looked at as those of a file are
+(`brainroam.evaluation.file_checks`), and so is whether a score depended on who else was scored: a leak may wait for the
+whole study. A leak is a warning and does not stop the study: `audit` says more.
 """
 
 import json
@@ -19,9 +21,11 @@ from brainroam.audit.candidates import MethodCandidate
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks, usable_sites
 from brainroam.data.cohort import Cohort
-from brainroam.errors import listed
+from brainroam.errors import counted, listed
 from brainroam.evaluation import runner
 from brainroam.evaluation.code_version import code_version
+from brainroam.evaluation.file_checks import check_scores
+from brainroam.evaluation.runner import COMPANY
 from brainroam.methods.adapter import resolve
 from brainroam.methods.registry import is_ours
 from brainroam.utils.files import write_text
@@ -37,8 +41,11 @@ def _searched(evaluate: Callable[Given, runner.Results]) -> Callable[Given, runn
     @wraps(evaluate)
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> runner.Results:
         given = signature(evaluate).bind(*args, **kwargs).arguments
-        search(given["cohort"], list(foreign(given["methods"], given.get("parameters") or {})), given.get("out"))
-        return evaluate(*args, **kwargs)
+        candidates = list(foreign(given["methods"], given.get("parameters") or {}))
+        search(given["cohort"], candidates, given.get("out"))
+        results = evaluate(*args, **kwargs)
+        look_back(results, given["cohort"], candidates)
+        return results
 
     return searched
 
@@ -61,25 +68,57 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
     """Print what the leak checks say of each, unless they have said it in this study before."""
     file = None if out is None else Path(out) / KEPT
     known = _audits if file is None else _read(file)
-    keys = {f"{item.name} {code_version(item.info)} {cohort.manifest_hash}": item for item in candidates}
-    new = {key: item for key, item in keys.items() if key not in known}
+    new = {key: item for item in candidates if (key := _key(item, cohort)) not in known}
     if not new:
         return
     with FreshProcesses() as processes:
         for key, item in new.items():
-            verdict, leak = _verdict(item, cohort, processes)
-            known[key] = {"key": key, "method": item.name, "verdict": verdict, "leak": leak}
+            verdict, failed = _verdict(item, cohort, processes)
+            known[key] = {"key": key, "method": item.name, "verdict": verdict, "leak": bool(failed)}
             print(f"audit of {item.name}: {verdict}", file=sys.stderr)
-            if leak:
-                warnings.warn(f"{item.name} leaks, and its results cannot be believed: {verdict}", stacklevel=4)
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps({"audits": list(known.values())}, indent=1))
+            if failed:
+                _warn(item.name, failed)
+    _write(file, known)
+
+
+def look_back(results: runner.Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
+    """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
+    if results.target.is_number:
+        return
+    file = None if results.path is None else results.path / KEPT
+    known = _audits if file is None else _read(file)
+    for item in candidates:
+        seen = [check for check in check_scores(results, [item.name]) if check.passed is False]
+        evidence = [f"{check.name} ({check.evidence})" for check in seen]
+        names = [check.name for check in seen]
+        for spec, outcome in results.records:
+            if spec.method == item.name and COMPANY in outcome["notes"]:
+                names, evidence = [*names, "single-subject"], [*evidence, f"single-subject (at {spec.fold}: {COMPANY})"]
+                break
+        kept = known.get(_key(item, cohort))
+        if not names or kept is None:
+            continue
+        words = f"the scores of its runs fail {counted(len(names), 'check', 'checks')}: {listed(evidence)}"
+        if words in kept["verdict"]:
+            continue
+        known[_key(item, cohort)] = {**kept, "verdict": f"{kept['verdict']}; {words}", "suspicious": True}
+        print(f"audit of {item.name}: {words}", file=sys.stderr)
+        if not kept["leak"]:
+            warnings.warn(f"the scores of {item.name} are suspicious: {', '.join(names)} failed", stacklevel=4)
+    _write(file, known)
+
+
+def _key(item: MethodCandidate, cohort: Cohort) -> str:
+    return f"{item.name} {code_version(item.info)} {cohort.manifest_hash}"
+
+
+def _warn(name: str, failed: Sequence[str]) -> None:
+    warnings.warn(f"{name} leaks, and its results cannot be believed: {', '.join(failed)} failed", stacklevel=5)
 
 
 @one_thread()
-def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, bool]:
-    """In words, and whether a leak was found; by few people, or by everybody where a method needs more."""
+def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, list[str]]:
+    """In words, and which checks failed; by few people, or by everybody where a method needs more."""
     some, checks, problem = few(cohort), None, ""
     for people in [some] if len(some) == len(cohort) or cohort.on_disk else [some, cohort]:
         try:
@@ -88,11 +127,12 @@ def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -
         except Exception as error:  # whatever a method of somebody else raises, it raises in the study too
             problem = f"{type(error).__name__}: {error}"
     if checks is None:
-        return f"could not be done: {problem}", False
-    failed = [f"{check.name} ({check.evidence})" for check in checks if check.passed is False]
+        return f"could not be done: {problem}", []
+    failed = [check for check in checks if check.passed is False]
     if failed:
-        return f"{len(failed)} of {len(checks)} checks failed: {listed(failed)}", True
-    return f"no leak found by {len(checks)} checks with {len(people)} people; brainroam audit does more", False
+        words = listed([f"{check.name} ({check.evidence})" for check in failed])
+        return f"{len(failed)} of {len(checks)} checks failed: {words}", [check.name for check in failed]
+    return f"no leak found by {len(checks)} checks with {len(people)} people; brainroam audit does more", []
 
 
 def few(cohort: Cohort) -> Cohort:
@@ -107,6 +147,12 @@ def few(cohort: Cohort) -> Cohort:
         return cohort
     groups = cohort.table[cohort.table["site"].isin(sites)].groupby(["site", "label"])
     return cohort.subset(np.sort(groups.head(MOST_OF_A_CLASS).index.to_numpy()))
+
+
+def _write(file: Path | None, known: Mapping[str, Any]) -> None:
+    if file is not None and known:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps({"audits": list(known.values())}, indent=1))
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:

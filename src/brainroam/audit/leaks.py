@@ -12,6 +12,9 @@ One site is held out. Then, everything else being equal, and each time in a fres
 ``spoilt``          those who got other series and values may not score as before: a score must come from the person
 ``lengths``         half of them were scanned for shorter or longer than anybody: the other half's scores may not change
 ``regions``         half of them lack regions that everybody had: the other half's scores may not change
+``training-labels`` the labels of everybody trained on turned round: a score turns round with them. What stays, the
+                    mean of both scores, may not follow the true labels: it would come from a table, a variable, or
+                    weights made with these people
 ``memory``          scored after another site was held out and scored in the same process: no score may change. A method
                     that keeps something of a person from a fold that trained on them (``lru_cache``, ``joblib.Memory``
                     without the fold in its key, a dictionary, a file) has seen everybody's label by the second fold
@@ -25,6 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
+from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
@@ -49,8 +53,8 @@ def leak_checks(candidate: Candidate, cohort: Cohort, processes: FreshProcesses,
     >>> with FreshProcesses() as processes:
     ...     checks = list(leak_checks(candidate("fc-ridge"), cohort, processes))
     >>> [check.name for check in checks]  # doctest: +NORMALIZE_WHITESPACE
-    ['reproducible', 'single-subject', 'names', 'test-labels', 'corruption', 'spoilt', 'lengths', 'regions', 'memory',
-    'inner-folds']
+    ['reproducible', 'single-subject', 'names', 'test-labels', 'training-labels', 'corruption', 'spoilt', 'lengths',
+    'regions', 'memory', 'inner-folds']
     >>> all(check.passed for check in checks)
     True
     """
@@ -72,12 +76,13 @@ class _Leaks:
         alone = rng.choice(len(self.test), min(N_ALONE, len(self.test)), replace=False)
         groups = [self.test, *(self.test[[i]] for i in alone)]
         same = self.cohort.made_of(self.cohort.series, self.cohort.table)
-        first, again = self.run(in_turn, same, [(self.train, groups)] * 2, self.seed)
+        first, again = self.run(in_turn, same, [(self.train, [self.test])] * 2, self.seed)
         yield self._reproducible(first, again)
-        yield self._single_subject(first, alone)
+        yield self._single_subject(same, groups, alone)
         yield self._names(first)
         base = first if self.by_name else self.renamed
         yield self._test_labels(base)
+        yield self._training_labels(base)
         yield from self._corruption(base)
         spoilt = self.test[::2]
         yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
@@ -98,7 +103,14 @@ class _Leaks:
         text += "the same bytes" if same else _moved(moved, again, first)
         return Check("reproducible", self.method, same, moved, 0.0, text)
 
-    def _single_subject(self, first: Outcome, alone: np.ndarray) -> Check:
+    def _single_subject(self, same: Cohort, groups: Sequence[np.ndarray], alone: np.ndarray) -> Check:
+        try:
+            first = self.run(in_turn, same, [(self.train, groups)], self.seed)[0]
+        except Exception as error:
+            text = (
+                f"one person alone cannot be scored ({type(error).__name__}: {error}); is a network still in training?"
+            )
+            return Check("single-subject", self.method, False, float("inf"), ROUNDING, text)
         moved = gap(np.concatenate(first.scores[1:]), first.scores[0][alone], first.scores[0])
         text = f"scored {len(alone)} of the {self.people} alone: "
         text += "as in company" if moved <= ROUNDING else f"{_share(moved)}; a score depends on who else is scored"
@@ -125,6 +137,20 @@ class _Leaks:
         text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
         text += "nothing changed" if same else f"{_moved(moved, turned, base)}; the labels to be predicted are read"
         return Check("test-labels", self.method, same, moved, 0.0, text)
+
+    def _training_labels(self, base: Outcome) -> Check:
+        turned = self._once(partial(with_flipped_labels, people=self.train), self.test).scores[0]
+        stays = (base.scores[0] + turned) / 2
+        moves = np.ptp(stays) > ROUNDING * np.ptp(base.scores[0])
+        label = self.cohort.table["label"].to_numpy(dtype=float)[self.test]
+        alike, limit = likeness(rankdata(stays), label) if moves else 0.0, _chance_likeness(len(label))
+        text = f"turned round the labels of everybody trained on: what stays of the scores of the {self.people} "
+        if alike <= limit:
+            text += f"says nothing of their labels (correlation {alike:.2f})"
+        else:
+            text += f"follows their true labels (correlation {alike:.2f}), which are known from elsewhere: a table, a "
+            text += "variable, or weights made with these people"
+        return Check("training-labels", self.method, alike <= limit, alike, limit, text)
 
     def _corruption(self, base: Outcome) -> Iterator[Check]:
         scores, spoilt, moved, changed = base.scores[0], np.empty(len(self.test)), 0.0, set[str]()

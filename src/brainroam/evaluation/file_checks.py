@@ -5,7 +5,9 @@ themselves can be looked for. With s the scores of one method, m_t their mean at
 variance within site and class:
 
 * *centred*: Q = sum_t n_t (m_t - m)^2 / v is at least as large as chi-square with k - 1 degrees of freedom wherever
-  each person was scored alone. A Q in the lower tail means that the people of a site were centred together.
+  each person was scored alone. A Q in the lower tail means that the people of a site were centred together. The same
+  with m + b share_t for m and k - 2: an intercept learned elsewhere differs with the share of cases there, and so do
+  the means of sites whose features were centred, to the last digit.
 * *follows-site*: the level of a site is the mean of its two class means. A model that knew the site knows its share of
   cases, so levels rise with shares over sites; one that did not know it sees, if anything, the opposite.
 * *perfect*, *labels-as-scores*: no brain is that clear, and labels are not predictions.
@@ -13,7 +15,7 @@ variance within site and class:
 * *coarse*, *fold-scale*: predicted classes instead of scores; folds whose scores are on other scales.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -73,8 +75,11 @@ def caveats_of(results: Results) -> list[str]:
 def check_files(results: Results) -> list[Check]:
     """Every check of every method that comes from a file; nothing where none does."""
     names = list(results.study.get("from_files", {}))
-    if not names:
-        return []
+    return check_scores(results, names) if names else []
+
+
+def check_scores(results: Results, names: Sequence[str]) -> list[Check]:
+    """Every check of the scores of these methods."""
     runs = {str(name): _people(rows) for name, rows in results.predictions.groupby("method")}
     shares = {name: _site_share(people) for name, people in runs.items() if name not in names}
     return [check for name in names for check in _checks(name, runs[name], shares)]
@@ -134,9 +139,15 @@ def _centred(name: str, people: pd.DataFrame) -> Check:
     k = sites.ngroups
     if k < FEWEST_SITES or freedom < k or not within.var() > 0:
         return Check("centred", name, True, None, RARE, "too few sites or people to tell")
-    gap = sites.transform("mean") - people["score"].mean()
-    q = float((gap**2).sum() / ((within**2).sum() / freedom))
-    p = float(chi2.cdf(q, k - 1))
+    table = sites.agg(["mean", "size"]).assign(share=people.groupby(["protocol", "fold", "site"])["label"].mean())
+    root = np.sqrt(table["size"].to_numpy(dtype=float))
+    v, means, share = (within**2).sum() / freedom, table["mean"].to_numpy(), table["share"].to_numpy()
+    tails = []
+    for design in (np.ones((k, 1)), np.column_stack([np.ones(k), share])):
+        weighted = design * root[:, None]
+        left = means * root - weighted @ np.linalg.lstsq(weighted, means * root)[0]
+        tails.append(float(chi2.cdf(left @ left / v, k - np.linalg.matrix_rank(design))))
+    p = min(2 * min(tails), 1.0)
     alike = p < RARE
     text = (
         f"the means of {k} sites are more alike than people who were scored one by one can be (p = {p:.1g}): scores or "

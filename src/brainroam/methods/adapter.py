@@ -109,6 +109,7 @@ class EstimatorMethod(Method):
     def score(self, cohort: Cohort) -> np.ndarray:
         """The decision function, or the probability of the condition."""
         verb = next(name for name in SCORING if hasattr(self.model_, name))
+        _require_no_site(getattr(self.model_, verb), verb)
         with _routing(self.model_, verb, self._people(cohort)) as asked:
             scores = np.asarray(getattr(self.model_, verb)(self._given(cohort), **asked))
         if verb == "predict_proba":
@@ -265,6 +266,16 @@ def _require_verbs(estimator: Any) -> None:
             f"a {name} has neither decision_function nor predict_proba; a score is needed for each person, such as by "
             "CalibratedClassifierCV, or SVC(probability=True)"
         )
+
+
+def _require_no_site(score: Callable[..., Any], verb: str) -> None:
+    """Refuse a model that cannot score people without knowing their site."""
+    for name, parameter in inspect.signature(score).parameters.items():
+        if name in ("site", "groups") and parameter.default is parameter.empty:
+            raise MethodError(
+                f"{verb} asks for {name!r}, which nobody knows of a model at a new site: use it in fit only, or give "
+                "it a default"
+            )
 
 
 def _usual_input(estimator: Any) -> Input:

@@ -122,8 +122,10 @@ def findings(data: ReportData) -> list[dict]:
 
 def _from_audit(data: ReportData) -> Iterator[Concern]:
     for kept in data.method_audits:
-        if kept.get("leak"):
-            yield Concern("audit", f"{kept.get('method')} leaks", str(kept.get("verdict")), "audit")
+        if kept.get("leak") or kept.get("suspicious"):
+            name = kept.get("method")
+            title = f"{name} leaks" if kept.get("leak") else f"The scores of {name} are suspicious"
+            yield Concern("audit", title, str(kept.get("verdict")), "audit")
     for found in data.file_checks:
         if found.passed is not True:
             title = (
