@@ -12,6 +12,7 @@ from brainroam.core.scaffold import site_contrasts
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.target_column import with_target
 from brainroam.errors import UsageError
+from brainroam.methods import edge_ridge
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 
@@ -127,3 +128,26 @@ def test_a_report_of_a_number_tells_order_and_level_with_a_dash_where_a_site_is_
     page = brainroam.write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Order travels" in page and "of 5 sites" in page
     assert "S06" in page and "nan" not in page.split("<table", 1)[1]
+
+
+@pytest.mark.parametrize("most_people", [10, 4096])
+def test_sites_are_random_effects_beside_a_number(cohort, most_people, monkeypatch):
+    """The same weights as a ridge with a free intercept on edges beside an indicator of each site, by least squares."""
+    monkeypatch.setattr(edge_ridge, "MOST_PEOPLE", most_people)
+    x, site = edges(cohort.series), cohort.table["site"].to_numpy()
+    codes = np.unique(site, return_inverse=True)[1]
+    within = x - np.stack([x[site == name].mean(axis=0) for name in cohort.sites])[codes]
+    unit = (within**2).sum() / len(x)
+    features = np.hstack([x, np.sqrt(edge_ridge.SITE_EFFECT * unit) * np.eye(len(cohort.sites))[codes]])
+    features -= features.mean(axis=0)
+    t = (cohort.targets - cohort.targets.mean()) / cohort.targets.std()
+    rows = np.vstack([features, np.sqrt(3 * unit) * np.eye(features.shape[1])])
+    expected = np.linalg.lstsq(rows, np.concatenate([t, np.zeros(features.shape[1])]), rcond=None)[0][: x.shape[1]]
+    found = edge_ridge.EdgeRidge(penalties=(3.0,)).fit(cohort).coef_
+    np.testing.assert_allclose(found, expected, atol=2e-6 * np.abs(expected).max())
+
+
+def test_the_penalty_of_a_number_is_chosen_unless_it_is_given(cohort):
+    chosen = TunedMethod(method_info("fc-ridge")).fit(cohort).configuration_["penalties"]
+    assert chosen in edge_ridge.NUMBER_PENALTIES
+    assert TunedMethod(method_info("fc-ridge"), penalties=(7.0,)).fit(cohort).configuration_["penalties"] == (7.0,)

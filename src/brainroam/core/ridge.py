@@ -38,6 +38,9 @@ class DualRidge:
         p, in the units of ``gram``.
     nuisance : ndarray of shape (n, k), optional
         C; a column of zeros takes nothing away.
+    shared : ndarray of shape (n, n), optional
+        Covariance of what people share beside the features, such as a level of their site: added to K in B alone. C
+        must be free of it (shared C = 0), as it is without its means at the sites.
 
     Examples
     --------
@@ -48,11 +51,17 @@ class DualRidge:
     True
     """
 
-    def __init__(self, gram: np.ndarray, penalty: float, nuisance: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        gram: np.ndarray,
+        penalty: float,
+        nuisance: np.ndarray | None = None,
+        shared: np.ndarray | None = None,
+    ) -> None:
         require_penalties(penalty)
         self.gram, self.penalty = gram, penalty
         self.nuisance = np.zeros((len(gram), 0)) if nuisance is None else nuisance
-        self._inverse = _inverse(gram, penalty)
+        self._inverse = _inverse(gram if shared is None else gram + shared, penalty)
         self._gram_nuisance = gram @ self.nuisance
 
     def weights(self, target: np.ndarray, without: np.ndarray | None = None) -> np.ndarray:

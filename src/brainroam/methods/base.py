@@ -211,6 +211,8 @@ class MethodInfo:
     one_against_rest : bool
         Several classes are read by one fit for each, against all others (`brainroam.methods.one_against_rest`); a
         method that reads them all at once returns scores (n, K) by itself.
+    number_grid : dict of str to tuple
+        In the place of ``grid`` for a number, and tuned whole: targets differ in how strong a penalty they want.
     estimator : object, optional
         The estimator of somebody else's that ``make`` wraps, see `brainroam.methods.adapter`.
     """
@@ -231,6 +233,7 @@ class MethodInfo:
     least_sites: int = 0
     targets: tuple[str, ...] = (TWO,)
     one_against_rest: bool = False
+    number_grid: dict[str, tuple] = field(default_factory=dict)
     estimator: Any = field(default=None, repr=False, compare=False)
 
     def require_measure(self, measure: str) -> None:

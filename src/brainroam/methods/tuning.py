@@ -6,7 +6,8 @@ training sites. Rule name: ``inner-loso-auc``. How much is tuned (``tuning``):
 
 ``full``    the whole grid, every inner site
 ``fast``    default hyper-parameters, epochs and threshold from one inner site drawn by the seed
-``default`` default hyper-parameters, all inner sites for epochs and threshold
+``default`` default hyper-parameters, all inner sites for epochs and threshold; for a number its own grid of penalties
+            (``number_grid``), where the method has one
 
 The out-of-site scores of the chosen configuration also give the decision threshold and the calibration, so that
 nothing of the held-out site is needed for either. Of a number they give a calibration in its units and intervals
@@ -270,7 +271,7 @@ class TunedMethod(Method):
         return self.info.make(**configuration)
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
-        configurations = list(self._configurations())
+        configurations = list(self._configurations(cohort.target))
         nothing_to_choose = len(configurations) == 1 and "epochs" not in settings_of(self.info.make)
         groups = GROUPS if nothing_to_choose else None
         folds = list(inner_folds(cohort, self.tuning, seed, self.info.least_sites, groups))
@@ -295,9 +296,11 @@ class TunedMethod(Method):
                 for held_out, path in held_out_paths:
                     self.inner_scores_[held_out] = path[epoch]
 
-    def _configurations(self) -> Iterator[dict[str, Any]]:
-        grid = {name: values for name, values in self.info.grid.items() if name not in self.fixed}
-        if self.tuning != "full":
+    def _configurations(self, target: Target) -> Iterator[dict[str, Any]]:
+        number = target.is_number and bool(self.info.number_grid)
+        known = self.info.number_grid if number else self.info.grid
+        grid = {name: values for name, values in known.items() if name not in self.fixed}
+        if self.tuning == "fast" or (self.tuning != "full" and not number):
             grid = {name: values[:1] for name, values in grid.items()}
         for values in product(*grid.values()):
             yield self._settings | dict(zip(grid, values, strict=True))
