@@ -139,6 +139,15 @@ class Ensemble(Method):
         self.members_ = {name: reader.load_state(part(state, name)) for name, reader in readers.items()}
         return self
 
+    def _chosen(self, name: str, cohort: Cohort, folds: Folds) -> EdgeRidge:
+        """The reader of a number, without a soft scaffold, with the penalty that orders held-out people best."""
+        y, site = cohort.targets, cohort.table["site"].to_numpy()
+        plain = {**MEMBERS[name], "soft": 0.0, "covariates": self.covariates}
+        readers = [EdgeRidge(**plain, penalties=penalties) for penalties in NUMBER_PENALTIES]
+        inner = np.stack([_out_of_site(reader, cohort, folds) for reader in readers])
+        known = np.isfinite(inner).all(axis=0)
+        return readers[int(np.argmax(mean_order(y[known], site[known], inner[:, known])))]
+
     def _members(self, measure: str, classes: Sequence[str] = ()) -> dict[str, Any]:
         """A reader of each kind of edges, for several classes one for each of them."""
         made = {name: partial(EdgeRidge, **MEMBERS[name], covariates=self.covariates) for name in READERS[measure]}
