@@ -140,6 +140,13 @@ def init(
         f"{cohort.counted} of {len(cohort.sites)} sites, {predicted}, {cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"
     )
+    for name, block in (cohort.blocks or {"": cohort}).items():
+        if name or cohort.measure != "series":
+            lacking = int((~cohort.has_block(name)).sum()) if name else 0
+            told = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
+            typer.echo(f"{name or 'measured'}: {block.extent} ({block.measure}){told}")
+    for step in cohort.prepared:
+        typer.echo(visible(step))
     typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")
     for finding in one_institution(cohort.table):
         typer.echo(f"{finding.message}; {finding.remedy}")
@@ -159,6 +166,8 @@ def _source_of_sites(guess: "Guess") -> str:
     if "site_col" in guess.options:
         return f"column {guess.options['site_col']!r}"
     template = str(guess.options.get("template"))
+    if guess.reader == "table":
+        return "what stands before _sub in the ids"
     return f"as in the paths {template}" if "{site}" in template else "as the layout says"
 
 
@@ -230,8 +239,10 @@ def study_text(
         "# A brainroam study. Paths are relative to this file; brainroam run study.yaml does all of it.",
         "# Change what you like: nothing that is finished and still asked for is done again.",
         "",
-        _entry("name", guess.data.resolve().name, "the title of the report"),
-        _entry("data", _relative(guess.data, home), "the folder of the data"),
+        _entry("name", guess.name, "the title of the report"),
+        _entry(
+            "data", _relative(guess.data, home), "the data" if guess.reader == "table" else "the folder of the data"
+        ),
         _entry("reader", guess.reader, "its layout"),
         _entry(
             "atlas", guess.atlas, guess.remarks.get("atlas", "names of the regions: aal, schaefer200, ..., or a table")
@@ -247,7 +258,12 @@ def study_text(
         _entry("covariates", covariates, "what methods remove or use; any column, {scanner: category} for codes"),
         f"options:{'' if options else ' {}'}  # of the reader",
         *(f"  {_entry(name, value, guess.remarks.get(name, ABOUT.get(name, '')))}" for name, value in options.items()),
-        *(f"  # {name}: {text}" for name, text in guess.remarks.items() if name not in options and name != "atlas"),
+        *(
+            f"  # {name}: {text}"
+            for name, text in guess.remarks.items()
+            if name not in {*options, *guess.blocks, *APART}
+        ),
+        *_blocks(guess, home),
         "",
         "methods:  # brainroam methods lists all",
         *(f"  - {_yaml(name)}" for name in methods),
@@ -259,6 +275,21 @@ def study_text(
     return "\n".join(lines) + "\n"
 
 
+def _blocks(guess: "Guess", home: Path) -> list[str]:
+    """The measurements of a study, where there are several."""
+    apart = [f"# {guess.remarks['blocks']}"] if "blocks" in guess.remarks else []
+    if not guess.blocks:
+        return apart
+    lines = ["blocks:  # each is read by itself, their scores are added; who lacks one is predicted from the others"]
+    for name, told in guess.blocks.items():
+        seen = {
+            key: _relative(Path(value), home) if isinstance(value, str) else [_relative(Path(v), home) for v in value]
+            for key, value in told.items()
+        }
+        lines.append(f"  {_entry(name, seen, guess.remarks.get(name, 'the data themselves'))}")
+    return [*lines, *apart]
+
+
 def _repeats(reader: str) -> dict[str, str]:
     """What is done with several scans of a person unless told otherwise, where a layout can have them."""
     from brainroam.data.readers import option_defaults
@@ -267,6 +298,7 @@ def _repeats(reader: str) -> dict[str, str]:
     return {name: defaults[name] for name in ("sessions", "runs") if name in defaults}
 
 
+APART = ("atlas", "blocks")  # remarks that stand elsewhere
 ABOUT = {
     "participants": "the table of people",
     "subject_col": "its column of ids",

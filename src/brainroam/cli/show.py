@@ -46,7 +46,7 @@ def show_check(report: "CheckReport") -> None:
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
         f"{cohort['n_cases']} cases, {cohort['n_controls']} controls{unlabelled}; "
-        f"{cohort['n_rois']} regions ({escape(visible(cohort['atlas']))})"
+        f"{escape(visible(_measured(cohort)))}"
     )
     console.print(_covariates(cohort), highlight=False, markup=False)
     for step in cohort["prepared"]:
@@ -66,6 +66,14 @@ def show_check(report: "CheckReport") -> None:
 
         console.print("To go on without them:", markup=False)
         print(f"{command_line()} --exclude {shlex.quote(','.join(people))}")
+
+
+def _measured(cohort: dict[str, Any]) -> str:
+    """What was measured of everybody: "116 regions (aal)", or each block with its name."""
+    if list(cohort["measured"]) == ["series"]:
+        return f"{cohort['n_rois']} regions ({cohort['atlas']})"
+    blocks = cohort["measured"].items()
+    return "; ".join(told if name in ("table", "matrices") else f"{name}: {told}" for name, told in blocks)
 
 
 def without_twins(findings: "Sequence[Finding]") -> list[str]:

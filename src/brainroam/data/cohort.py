@@ -171,7 +171,8 @@ class Cohort(People):
         measured = dict(zip(other._table["subject"], other.series, strict=True))
         nothing = np.full((1 if other.measure == "table" else max(other.n_rois, 3), other.n_rois), np.nan)
         arrays = [measured.get(who, nothing) for who in self._table["subject"]]
-        return self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
+        both = self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
+        return both._changed(_excluded=pd.concat([self._excluded, other._excluded], ignore_index=True))
 
     def with_further(self, name: str, block: Block, own_name: str | None = None) -> "Cohort":
         """The same people with a further block, which measures all of them in their order."""

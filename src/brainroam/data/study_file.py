@@ -5,6 +5,7 @@ file is said at once, with the line, the key, what was expected and, for an unkn
 """
 
 import difflib
+import glob
 import inspect
 import os
 from collections.abc import Mapping
@@ -57,7 +58,8 @@ class Study(BaseModel):
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     blocks : dict of str to dict, optional
         Several measurements of the same people, by name: ``{table: freesurfer/*.tsv, columns: "*"}``,
-        ``{matrices: connectomes}``; the one that says ``series`` names the data themselves, and their atlas.
+        ``{matrices: connectomes}``; the one that says ``series``, or whose path is that of ``data``, names the data
+        themselves, and their atlas. Of one array of everybody, ``ids`` is the table in whose order its rows are.
     methods : list of str
         Names with parameters to fix in brackets: ``core[budget=20]``.
     protocol : {"leave-one-site-out", "institutions", "halves", "folds"}
@@ -130,14 +132,24 @@ class Study(BaseModel):
 
     def _with_blocks(self, cohort: "Cohort") -> "Cohort":
         """The cohort with every further measurement that is named."""
-        from brainroam.data.readers.measures import read_block
+        from brainroam.data.readers.measures import paths_of, read_block
 
         given = dict(self.blocks or {})
-        own = next((name for name, told in given.items() if "series" in told), None)
-        homes = [Path(), Path(self.data), Path(self.data).parent]
+        data = Path(self.data)
+        own = next(
+            (name for name, told in given.items() if "series" in told or [*map(Path, paths_of(told))] == [data]), None
+        )
+        people_only = self.options.get("measures") == "none"  # of a table of people that holds no measurement itself
+        if people_only and not given:
+            raise UsageError(
+                "measures: none is for a table of people whose measurements are blocks; name them in blocks"
+            )
         for name, told in given.items():
             if name != own:
-                cohort = cohort.with_block(name, read_block(told, cohort, homes), own)
+                block = read_block(told, cohort, [Path(), data, data.parent])
+                cohort = cohort.with_block(name, block, own)
+                if people_only:
+                    cohort, own, people_only = cohort.block(name), name, False
         return cohort
 
     def _read(self, require_label: bool, spool: "str | Path | None", workers: "Workers | None") -> "Cohort":
@@ -302,5 +314,7 @@ def _block_seen_from(home: Path, told: dict[str, Any]) -> dict[str, Any]:
     for kind in ("table", "matrices"):
         if kind in told:
             given = [told[kind]] if isinstance(told[kind], str) else list(told[kind])
-            seen[kind] = [str(home / item) if any(home.glob(str(item))) else str(item) for item in given]
+            seen[kind] = [str(home / item) if glob.glob(str(home / item)) else str(item) for item in given]
+    if "ids" in told and (home / str(told["ids"])).is_file():
+        seen["ids"] = str(home / str(told["ids"]))
     return seen

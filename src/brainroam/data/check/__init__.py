@@ -112,6 +112,7 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
         "n_with_missing_rois": int(cohort.missing_rois.any(axis=1).sum()),
         "atlas": cohort.atlas.name,
         "n_rois": cohort.n_rois,
+        "measured": {name: block.extent for name, block in (cohort.blocks or {cohort.measure: cohort}).items()},
         "manifest_hash": cohort.manifest_hash,
         "covariates": {
             name: {"kind": kind_of(cohort.table[name]), "known": int(known[name].notna().sum())}

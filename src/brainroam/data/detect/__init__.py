@@ -8,18 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from brainroam.data.detect.blocks import look_at_blocks, site_is_in_ids
 from brainroam.data.detect.files import look_at_series, series_files
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
 from brainroam.data.readers import detect
+from brainroam.data.readers.tables import is_table
 from brainroam.data.readers.values import codes
-from brainroam.data.readers.walk import refuse_volumes
+from brainroam.data.readers.walk import files_below, refuse_volumes
 from brainroam.errors import ReaderError
 from brainroam.utils.files import expanded
 
 __all__ = ["Guess", "Question", "look"]
 
-WITH_COLUMNS = ("folder", "bids")
+WITH_COLUMNS = ("folder", "bids", "table")
 
 
 def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
@@ -53,15 +55,30 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     reader, data = (told, folder) if told else _reader(folder)
     options = {key: value for key, value in given.items() if value is not None}
     guess = Guess(reader, data, options.pop("atlas", None), options, target=options.pop("target", None))
+    if reader == "table" and data.is_file():
+        options.setdefault("participants", str(data))
+        folder = data.parent
     if reader in WITH_COLUMNS:
-        files = [file.relative_to(data).as_posix() for file in series_files(data)]
-        people = look_at_people(data, files, guess)
-        if people is not None and reader == "folder" and guess.options.get("subject_col") in people:
-            ids = codes(people[guess.options["subject_col"]])
-            site_col = guess.options.get("site_col")
-            sites = codes(people[site_col])[ids != ""].tolist() if site_col in people else []
-            look_at_series(data, ids[ids != ""].tolist(), sites, guess)
+        _look_inside(folder if reader == "table" else data, guess)
     return guess
+
+
+def _look_inside(folder: Path, guess: Guess) -> None:
+    """The table of people, what was measured of them, and where."""
+    alone = guess.reader == "table"
+    files = [] if alone else [file.relative_to(folder).as_posix() for file in series_files(folder)]
+    people = look_at_people(folder, files, guess)
+    if people is None or guess.options.get("subject_col") not in people:
+        return
+    if site_is_in_ids(people, guess):
+        guess.questions = [question for question in guess.questions if question.option != "site_col"]
+    if guess.reader != "bids" and "template" not in guess.options:
+        look_at_blocks(folder, people, guess, alone)
+    if guess.reader == "folder":
+        ids = codes(people[guess.options["subject_col"]])
+        site_col = guess.options.get("site_col")
+        sites = codes(people[site_col])[ids != ""].tolist() if site_col in people else []
+        look_at_series(guess.data, ids[ids != ""].tolist(), sites, guess)
 
 
 def _reader(folder: Path) -> tuple[str, Path]:
@@ -69,7 +86,7 @@ def _reader(folder: Path) -> tuple[str, Path]:
     try:
         return detect(folder)
     except ReaderError:
-        if folder.is_dir() and series_files(folder):
+        if folder.is_dir() and (series_files(folder) or any(is_table(file) for file in files_below(folder, 0))):
             return "folder", folder
         refuse_volumes(folder)
         raise

@@ -37,7 +37,8 @@ def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess)
     if guessed:
         given = guess.options["participants"]
         tables = {Path(table).resolve() for table in ([given] if isinstance(given, str) else given)}
-        others = [file for file in series_files(folder) if file.resolve() not in tables]
+        found = guess.files if guess.files is not None else series_files(folder)
+        others = [file for file in found if file.resolve() not in tables]
         files = [file.relative_to(folder).as_posix() for file in others]
         template = template_of(files, ids)
         if template is None:
@@ -170,7 +171,7 @@ def template_of(files: Iterable[str], ids: Iterable[str]) -> str | None:
     '{participant_id}/rest.csv'
     """
     wanted = {unpadded(name) for name in ids}
-    places = [place for file in files if (place := _around_id(file, wanted))]
+    places = [place for file in files if (place := around_id(file, wanted))]
     if not places:
         return None
     people_of: dict[str, set[str]] = defaultdict(set)
@@ -186,7 +187,7 @@ def template_of(files: Iterable[str], ids: Iterable[str]) -> str | None:
     return f"{above.pop() if len(above) == 1 else '**/'}{before.pop() if len(before) == 1 else '*'}{ID}{after}"
 
 
-def _around_id(file: str, wanted: set[str]) -> tuple[str, str, str, str] | None:
+def around_id(file: str, wanted: set[str]) -> tuple[str, str, str, str] | None:
     """Folder, text before the id, text after it, and the id; in the file's name, else in that of a folder."""
     folder, slash, name = file.rpartition("/")
     inside = [word for word in id_words(name) if unpadded(word) in wanted]

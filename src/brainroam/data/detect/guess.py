@@ -32,6 +32,10 @@ class Guess:
         Empty when nothing has to be asked.
     target : str or None
         The column that is predicted, where it is not the usual two classes.
+    blocks : dict of str to dict
+        Several measurements of the same people, as a study file has them; empty where there is one.
+    files : list of Path or None
+        The files of single people that are the data, where others are blocks; None for all.
     """
 
     reader: str
@@ -41,3 +45,11 @@ class Guess:
     remarks: dict[str, str] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
     target: str | None = None
+    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: list[Path] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the study may be called: the folder of the data, or their only file."""
+        data = self.data.resolve()
+        return data.parent.name if data.is_file() and self.blocks else data.stem if data.is_file() else data.name

@@ -1,15 +1,16 @@
 """Several tables about the same people, joined by their ids."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from brainroam.data.readers.tables import read_table
-from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError, listed
 
 MIN_SHARED = 0.5
+WHOLE = re.compile(r"^(-?\d+)\.0+$")  # as spreadsheets write a number
 
 
 def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.DataFrame:
@@ -46,7 +47,7 @@ def same_id(text: str) -> str:
     >>> same_id("sub-007"), same_id("7.0")
     ('7', '7')
     """
-    bare = codes(pd.Series([text]))[0].removeprefix("sub-") if text else ""
+    bare = WHOLE.sub(r"\1", text).removeprefix("sub-")
     return (bare.lstrip("0") or "0") if bare.isdecimal() else bare
 
 

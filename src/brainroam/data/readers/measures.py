@@ -10,21 +10,23 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from brainroam.data.atlas import columns_of_table
+from brainroam.data.atlas import anonymous_atlas, columns_of_table
+from brainroam.data.atlas.known import recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import FEWEST, HARDLY, TELLS
 from brainroam.data.condition_columns import MOSTLY as KNOWN
 from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.joining import same_id
-from brainroam.data.readers.series import read_series, suffix_of
+from brainroam.data.readers.repeats import Scan
+from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
 from brainroam.data.readers.tables import is_table, read_table
-from brainroam.data.readers.values import is_empty
+from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
 from brainroam.data.readers.walk import files_below
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
@@ -36,6 +38,12 @@ NO_MEASURE = re.compile(
     re.IGNORECASE,
 )
 KINDS = ("series", "matrices", "table")
+UNKNOWN = (-9999.0, -999.0)  # how datasets write that a number is not known
+FIRST_COLUMNS = 5  # of a table, among which its ids stand
+VISIT = re.compile(
+    r"[_.-](ses|session|visit|wave|timepoint|run|acq|long|bl|m\d+|y\d+|t\d+)([-_.]|\d|$).*$", re.IGNORECASE
+)
+OTHER_FILE = " of another file"
 
 
 def measures_of(
@@ -55,16 +63,28 @@ def measures_of(
     names = [name for name in table if any(fnmatch(str(name), pattern) for pattern in patterns)]
     names = [name for name in names if not every or not NO_MEASURE.search(str(name))]
     numbers = {}
-    for name in names:
-        text = table[name].astype(str)
-        values = pd.to_numeric(text.where(~is_empty(text)), errors="coerce").to_numpy(dtype=float)
-        known = np.isfinite(values)
-        if known.mean() >= MOSTLY and (not every or len(np.unique(values[known])) >= min(FEWEST_VALUES, known.sum())):
-            numbers[str(name)] = np.where(known, values, np.nan)
+    for name, values in _numbers(table[names]).items():
+        known = values[np.isfinite(values)]
+        if len(known) >= MOSTLY * len(values) and (
+            not every or len(np.unique(known)) >= min(FEWEST_VALUES, len(known))
+        ):
+            numbers[str(name)] = values
     found = pd.DataFrame(numbers, index=table.index)
     if every and people is not None and len(found.columns):
         found = found.loc[:, ~_tell_the_condition(found.to_numpy(), people["label"], people["site"])]
     return found
+
+
+def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
+    """Columns of text as numbers, NaN where a cell holds none; commas are decimal where some cannot be thousands."""
+    numbers = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in table}
+    gaps = [table[name] for name, values in numbers.items() if np.isnan(values).any()]
+    commas = [text for text in gaps if text.str.contains(",", regex=False).any()]
+    if any((~text[text.str.contains(",", regex=False)].str.fullmatch(THOUSANDS)).any() for text in commas):
+        for text in commas:
+            plain = text.str.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
+            numbers[text.name] = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=float)
+    return {name: np.where(np.isfinite(x) & ~np.isin(x, UNKNOWN), x, np.nan) for name, x in numbers.items()}
 
 
 def _tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
@@ -86,16 +106,32 @@ def _tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -
 
 
 def read_block(told: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) -> Cohort:
-    """A further measurement of the people of a cohort: ``{table: ..., columns: ...}`` or ``{matrices: ...}``."""
+    """A further measurement of the people of a cohort: ``{table: ..., columns: ...}`` or ``{matrices: ..., ids: ...}``.
+
+    ``ids`` is the table that says whose rows the one array of everybody has, one after the other.
+    """
     kinds = [kind for kind in KINDS if kind in told]
     if len(kinds) != 1:
         raise UsageError(f"a block is one of {listed(KINDS)}, as in {{table: freesurfer/*.tsv}}, not {dict(told)}")
-    given = told[kinds[0]]
-    patterns = [str(given)] if isinstance(given, (str, Path)) else [str(item) for item in given]
-    paths = sorted({path for pattern in patterns for path in _existing(pattern, homes)})
+    homes = list(homes)
+    paths = sorted({path for pattern in paths_of(told) for path in _existing(pattern, homes)})
+    files = [file for path in paths for file in (files_below(path) if path.is_dir() else [path])]
+    if len(files) == 1 and files[0].suffix in (".npy", ".npz", ".mat"):
+        order = read_table(_existing(str(told["ids"]), homes)[0]) if "ids" in told else None
+        return _of_one_file(files[0], cohort, order)
     if kinds[0] == "table":
-        return _read_tables(paths, cohort, told.get("columns", "*"))
-    return _read_arrays(paths, cohort, kinds[0])
+        return _read_tables(files, cohort, told.get("columns", "*"))
+    return _read_arrays(files, cohort, kinds[0])
+
+
+def paths_of(told: Mapping[str, Any]) -> list[str]:
+    """The files, folders or patterns that a block names.
+
+    >>> paths_of({"table": "aseg.tsv"}), paths_of({"matrices": ["a", "b"]})
+    (['aseg.tsv'], ['a', 'b'])
+    """
+    given = next((told[kind] for kind in KINDS if kind in told), [])
+    return [str(given)] if isinstance(given, (str, Path)) else [str(item) for item in given]
 
 
 def guess_block(path: str | Path) -> dict[str, Any]:
@@ -132,95 +168,161 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
 
 
 def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[str]) -> Cohort:
-    parts = []
+    """Tables of people side by side; of several rows of a person, visits, the first."""
+    parts, repeated = [], list[tuple[str, str]]()
     for path in paths:
         table = read_table(path)
-        rows = _rows_of(table, cohort, path)
-        people = cohort.table.iloc[list(rows.values())].reset_index(drop=True)
-        of_people = table.loc[list(rows)].reset_index(drop=True)
-        measures = measures_of(of_people.iloc[:, 1:] if len(paths) > 1 else of_people, wanted, people)
-        parts.append(measures.set_axis(people["subject"].to_numpy(), axis=0))
-    joined = pd.concat(parts, axis=1)
-    joined = joined.loc[:, ~joined.columns.duplicated()]
+        ids, rows, words = rows_of(table, cohort.table)
+        if ids is None:
+            raise ReaderError(
+                f"no column of {path} holds the ids of the people, as {listed(cohort.table['subject'], 3)}; add one"
+            )
+        people = cohort.table.iloc[list(rows)].reset_index(drop=True)
+        of_people = table.loc[list(rows.values())].reset_index(drop=True)
+        measures = measures_of(of_people.drop(columns=ids), wanted, people)
+        parts.append((path, measures.set_axis(people["subject"].to_numpy(), axis=0)))
+        times = words.map(words.value_counts())[list(rows.values())]
+        repeated += [
+            (f"{subject} (again)", f"listed {n} times in {path.name}; the first row is used")
+            for subject, n in zip(people["subject"], times, strict=True)
+            if n > 1
+        ]
+    joined = _side_by_side(parts)
     if joined.empty:
         raise ReaderError(f"no column of {listed(paths)} holds measures; name them with columns")
     people = cohort.table.set_index("subject").loc[joined.index].reset_index()
     columns = columns_of_table(joined.columns, paths[0].stem)
-    return Cohort(list(joined.to_numpy()[:, None]), people, columns, measure="table")
+    again = pd.DataFrame(list(dict.fromkeys(repeated)), columns=["subject", "reason"])
+    return Cohort(list(joined.to_numpy()[:, None]), people, columns, again, measure="table")
 
 
-def _read_arrays(paths: Sequence[Path], cohort: Cohort, measure: str) -> Cohort:
-    """Matrices or series: a file each, named by the id, or one array of everybody in the order of the people."""
-    files = [file for path in paths for file in (files_below(path) if path.is_dir() else [path])]
-    if len(files) == 1 and files[0].suffix in (".npy", ".npz"):
-        return _of_one_file(files[0], cohort)
+def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:
+    """Columns of several tables; one of the same name is left out where it says the same, else named by its file."""
+    joined = parts[0][1]
+    for path, other in parts[1:]:
+        both = joined.join(other, how="outer", rsuffix=OTHER_FILE)
+        for name in other.columns.intersection(joined.columns):
+            one, two = both[name], both.pop(f"{name}{OTHER_FILE}")
+            if np.allclose(one, two.fillna(one), equal_nan=True):
+                both[name] = one.fillna(two)
+            else:
+                both[f"{path.stem}: {name}"] = two
+        joined = both
+    return joined
+
+
+def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str) -> Cohort:
+    """Matrices or series, a file each, named by the id; of several files of a person the first session."""
     found: dict[int, Path] = {}
-    keys = _keys(cohort.table["subject"], same_id)
-    words = {word: k for word, k in keys.items() if word}
-    for file in files:
-        if suffix_of(file) or file.suffix == ".npz":
-            inside = [words[word] for word in map(same_id, _words(file.name.split(".")[0])) if word in words]
-            if inside:
-                found.setdefault(inside[0], file)
+    keys = _positions(cohort.table)
+    for file in sorted(files, key=lambda file: (Scan.of(file, file.name).session, file)):
+        if suffix_of(file):
+            stem = file.name.removesuffix(suffix_of(file))
+            inside = [k for word in map(same_id, _words(stem)) for k in keys.get(word, ())]
+            inside = inside or [k for word in map(same_id, file.parts[:-1]) for k in keys.get(word, ())]
+            for k in inside:
+                found.setdefault(k, file)
     if not found:
-        raise ReaderError(f"no file below {listed(paths)} is named by an id, as {cohort.table['subject'].iat[0]}")
-    arrays = [read_square(file) for file in found.values()]
-    kind = "matrices" if measure == "matrices" and all(is_matrix(x) for x in arrays) else "series"
+        raise ReaderError(f"no file of {listed(files)} is named by an id, as {cohort.table['subject'].iat[0]}")
+    series = [read_series(file) for file in found.values()]
+    arrays = [one.values for one in series]
+    if measure == "matrices" and (
+        odd := [file for file, x in zip(found.values(), arrays, strict=True) if not _square(x)]
+    ):
+        raise ReaderError(
+            f"{listed(odd)} hold no square matrix; a matrix is regions x regions, series are another block"
+        )
     people = cohort.table.iloc[list(found)].reset_index(drop=True)
-    return Cohort(arrays, people, measure=kind if measure == "series" else "matrices")
+    names = series[0].names
+    atlas = None if names is None else recognised(names) or anonymous_atlas(len(names), names)
+    return Cohort(arrays, people, atlas, measure=measure)
 
 
-def read_square(path: Path) -> np.ndarray:
-    """One person's array from any file of series, or the only array of an ``.npz``."""
-    if path.suffix != ".npz":
-        return read_series(path).values
-    with np.load(path, allow_pickle=False) as arrays:
-        if len(arrays.files) != 1:
-            raise ReaderError(f"{path} holds {listed(arrays.files)}; keep one array a person")
-        return np.asarray(arrays[arrays.files[0]], dtype=float)
+def _square(x: np.ndarray) -> bool:
+    return x.ndim == 2 and x.shape[0] == x.shape[1]
 
 
-def _of_one_file(path: Path, cohort: Cohort) -> Cohort:
-    values = read_square(path) if path.suffix == ".npz" else np.load(path, allow_pickle=False)
-    if len(values) != len(cohort):
-        told = f"{path} has {len(values)} rows for {counted(len(cohort), 'person', 'people')}"
+def _of_one_file(path: Path, cohort: Cohort, order: pd.DataFrame | None) -> Cohort:
+    """One array of everybody: n x P x P, or (n, M); row for row as the people, or as the ids of a table."""
+    values = read_array(path)
+    wanted = len(cohort) if order is None else len(order)
+    if values.ndim not in (2, 3) or len(values) != wanted:
+        told = f"{path} has the shape {values.shape} for {counted(wanted, 'person', 'people')}"
         raise ReaderError(f"{told}; give a row for each, in their order, or one file a person, named by the id")
+    people = cohort.table
+    if order is not None:
+        rows = rows_of(order.reset_index(drop=True), people).rows
+        values, people = values[list(rows.values())], people.iloc[list(rows)].reset_index(drop=True)
     measure = "matrices" if values.ndim == 3 else "table"
-    return Cohort(list(values if values.ndim == 3 else values[:, None]), cohort.table, measure=measure)
+    return Cohort(list(values if values.ndim == 3 else values[:, None]), people, measure=measure)
 
 
-def _rows_of(table: pd.DataFrame, cohort: Cohort, path: Path) -> dict[Any, int]:
-    """Which row of a table belongs to whom (position in the cohort), by the column and spelling of ids that fit."""
-    best: dict[Any, int] = {}
-    for key in (same_id, _last_part):
-        keys = _keys(cohort.table["subject"], key)
-        for name in list(table.columns)[:5]:
-            ids = table[name].map(key)
-            twice = set(ids[ids.duplicated() & ids.isin(keys)])
-            if twice:
-                continue
-            rows = {row: keys[word] for row, word in ids.items() if word in keys}
-            if len(rows) > len(best):
-                best = rows
-        if len(best) > MOSTLY * len(cohort):
-            return best
-    if best:
-        return best
-    raise ReaderError(
-        f"no column of {path} holds the ids of the people once each, as {listed(cohort.table['subject'], 3)}; add one"
-        " (rows of several visits: keep one each)"
-    )
+def read_array(path: Path) -> np.ndarray:
+    """The array of everybody in a file of NumPy or MATLAB."""
+    with refusing(path):
+        if path.suffix == ".npy":
+            return as_floats(np.load(path, mmap_mode="r", allow_pickle=False), path)
+        return read_npz(path) if path.suffix == ".npz" else read_mat(path)
 
 
-def _keys(ids: pd.Series, key: Callable[[str], str]) -> dict[str, int]:
-    """Positions by a spelling of the id, where it is nobody else's."""
-    words = ids.map(key)
-    return {word: k for k, word in enumerate(words) if word not in set(words[words.duplicated()])}
+class Rows(NamedTuple):
+    """Which rows of a table belong to whom: its column of ids, the first row of each position, ids in one spelling."""
+
+    column: str | None
+    rows: dict[int, Any]
+    words: pd.Series
+
+
+def rows_of(table: pd.DataFrame, people: pd.DataFrame) -> Rows:
+    """The column of ids of a table, and for each position among ``people`` that has one the first row of theirs.
+
+    Ids may be spelled with ``sub-``, with leading zeros, with a visit (``sub-01_ses-2``, ``01.long.base``) or, where
+    nothing else fits, after the name of a site.
+
+    >>> table = pd.DataFrame({"lh.aparc.thickness": ["sub-07_ses-1", "sub-07_ses-2", "sub-08_ses-1"]})
+    >>> rows_of(table, pd.DataFrame({"subject": ["8", "7"]}))[:2]
+    ('lh.aparc.thickness', {0: 2, 1: 0})
+    """
+    best = Rows(None, {}, pd.Series(dtype=str))
+    for spell in SPELLINGS:
+        keys = _positions(people, spell)
+        for name in map(str, list(table.columns)[:FIRST_COLUMNS]):
+            first: dict[int, Any] = {}
+            words = table[name].map(spell)
+            for row, word in words.items():
+                for k in keys.get(word, ()):
+                    first.setdefault(k, row)
+            if len(first) > len(best.rows):
+                best = Rows(name, dict(sorted(first.items())), words)
+        if len(best.rows) > MOSTLY * len(people):
+            break
+    return best
+
+
+def _positions(people: pd.DataFrame, spell: Callable[[str], str] = same_id) -> dict[str, list[int]]:
+    """Positions by a spelling of the id; scans of one person also by the person. What two people share is nobody's."""
+    whose = people["person"].astype(str) if "person" in people else people["subject"]
+    found: dict[str, list[int]] = {}
+    for k, word in enumerate(people["subject"].map(spell)):
+        found.setdefault(word, []).append(k)
+    found = {word: rows for word, rows in found.items() if len(rows) == 1}
+    for word, rows in people.groupby(whose.map(spell)).indices.items():
+        if whose.iloc[rows].nunique() == 1:
+            found.setdefault(str(word), rows.tolist())
+    return {word: rows for word, rows in found.items() if word}
+
+
+def _without_visit(text: str) -> str:
+    """``sub-07_ses-2`` and ``07.long.base`` as 7."""
+    return same_id(VISIT.sub("", text))
 
 
 def _last_part(text: str) -> str:
     """``sub-01_Oslo_0042`` as 42."""
     return same_id(re.split(r"[_-]", text)[-1])
+
+
+SPELLINGS = (same_id, _without_visit, _last_part)
 
 
 def _words(stem: str) -> list[str]:

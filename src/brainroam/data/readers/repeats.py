@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.readers.text import Series
+from brainroam.data.validation import is_matrix
 from brainroam.errors import ReaderError, counted, unknown
 
 SESSIONS = ("first", "all", "average")
@@ -176,7 +177,7 @@ def _same_session(text: str, session: str) -> bool:
 
 
 def read_joined(paths: Sequence[Path], read: Callable[[Path], Series]) -> Series:
-    """The series of one person; several are standardised one by one and joined."""
+    """The series of one person; several are standardised one by one and joined, several matrices are averaged."""
     series = [read(path) for path in paths]
     if len(series) == 1:
         return series[0]
@@ -186,6 +187,8 @@ def read_joined(paths: Sequence[Path], read: Callable[[Path], Series]) -> Series
     trs = {run.tr for run in series if np.isfinite(run.tr)}
     if len(trs) > 1:
         raise ReaderError(f"the runs {', '.join(path.name for path in paths)} differ in TR; take one with runs=first")
+    if all(is_matrix(run.values) for run in series):
+        return replace(series[0], values=np.mean([run.values for run in series], axis=0))
     return replace(series[0], values=np.concatenate([_standardised(run.values) for run in series]))
 
 

@@ -15,7 +15,7 @@ from brainroam.errors import BrainroamError, ReaderError, listed
 
 TEXT = (".csv", ".tsv", ".txt", ".1d", ".csv.gz", ".tsv.gz", ".txt.gz", ".1d.gz")
 PARCELLATED = ".ptseries.nii"
-SUFFIXES = (*TEXT, ".npy", ".mat", PARCELLATED)
+SUFFIXES = (*TEXT, ".npy", ".npz", ".mat", PARCELLATED)
 MAX_VALUES = 250_000_000  # 2 GB of float64: a hundred times the longest scan of the finest atlas
 MAX_UNPACKED = 500_000_000
 
@@ -53,6 +53,8 @@ def read_series(path: Path, mat_key: str | None = None) -> Series:
         elif suffix == ".npy":
             # Mapping compares the header with the file's size before anything is allocated, and refuses pickles.
             series = Series(as_floats(np.load(path, mmap_mode="r", allow_pickle=False), path))
+        elif suffix == ".npz":
+            series = Series(read_npz(path))
         elif suffix == ".mat":
             series = Series(read_mat(path, mat_key))
         else:
@@ -67,6 +69,15 @@ def as_floats(array: np.ndarray, source: object) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise ReaderError(f"{source} holds values of type {array.dtype}, which are not numbers")
     return np.array(array, dtype=float)
+
+
+def read_npz(path: Path) -> np.ndarray:
+    """The only array of an archive of NumPy."""
+    check_archive(path)
+    with refusing(path), np.load(path, allow_pickle=False) as arrays:
+        if len(arrays.files) != 1:
+            raise ReaderError(f"{path} holds {listed(arrays.files) or 'nothing'}; keep one array in a file")
+        return as_floats(arrays[arrays.files[0]], path)
 
 
 def read_mat(path: Path, key: str | None = None) -> np.ndarray:

@@ -6,7 +6,8 @@ A file is an optional header and one row per volume. What the header may look li
 - ``0<TAB>1<TAB>2`` (``DataFrame.to_csv``, giga_connectome): numbers, yet a header, and never a volume;
 - ``File<TAB>Sub-brick<TAB>Mean_2001`` (AFNI ``3dROIstats``) or an empty first cell (a saved index): columns that
   are no data and are dropped;
-- one name fewer than there are columns (``write.table`` of R): the first column counts the rows and is dropped.
+- one name fewer than there are columns (``write.table`` of R): the first column counts the rows and is dropped;
+- rows that are named like the columns (a connectivity matrix, BIDS ``relmat``): these names are dropped.
 
 ``n/a`` and empty cells become NaN. Decimal commas are read where another delimiter stands between the cells.
 """
@@ -57,9 +58,11 @@ def read_text(path: Path) -> Series:
     body, cells = _without_trailing_delimiter(body, cells, delimiter)
     n_columns = len(_first_line(body).split(delimiter))
     n_leading = _n_leading(cells)
-    counts_rows = len(cells) == n_columns - 1 and not header.startswith(b"#") and _counts_rows(body, delimiter)
-    if counts_rows:
+    one_fewer = len(cells) == n_columns - 1 and not header.startswith(b"#")
+    if one_fewer and (_counts_rows(body, delimiter) or _names_rows(body, delimiter, cells)):
         n_leading, cells = 1, ("", *cells)
+    elif len(cells) == n_columns and _names_rows(body, delimiter, cells[1:]):
+        n_leading = 1
     elif header and not header.startswith(b"#") and len(cells) != n_columns:
         raise ReaderError(
             f"{path}: the header names {len(cells)} columns but the first row has {n_columns} cells; "
@@ -165,6 +168,14 @@ def _counts_rows(body: bytes, delimiter: bytes | None) -> bool:
     """Whether the first cells are 1, 2, 3, ... or 0, 1, 2, ..., with or without quotes."""
     first = [line.split(delimiter)[0].strip(b' "') for line in body.split(b"\n") if line.strip()]
     return any(first == [b"%d" % k for k in range(start, start + len(first))] for start in (0, 1))
+
+
+def _names_rows(body: bytes, delimiter: bytes | None, names: tuple[str, ...]) -> bool:
+    """Whether the first cells are the names of the columns, as in a matrix of regions x regions."""
+    if _number(_cells(_first_line(body), delimiter)[0].replace(",", ".")) is not None:
+        return False  # as in nearly every file: no need to look at all rows
+    first = [line.split(delimiter)[0] for line in body.split(b"\n") if line.strip()]
+    return tuple(cell.decode("utf-8", "replace").strip(' "') for cell in first) == names
 
 
 def _parse(text: str, delimiter: bytes | None, path: Path, first_line: int, n_leading: int) -> np.ndarray:

@@ -12,13 +12,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.measures import measures_of
 from brainroam.data.readers.participants import Participants, Request
-from brainroam.data.readers.participants_table import USUAL, USUAL_COLUMNS, Columns, read_participants
+from brainroam.data.readers.participants_table import (
+    NO_COLUMN,
+    USUAL,
+    USUAL_COLUMNS,
+    Columns,
+    read_participants,
+)
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError, listed
@@ -35,24 +42,41 @@ def recognises(path: Path) -> bool:
 
 
 def read(
-    path: Path, request: Request, *, columns: Columns = USUAL_COLUMNS, measures: str | Sequence[str] = "*"
+    path: Path,
+    request: Request,
+    *,
+    participants: str | Sequence[str] | None = None,
+    columns: Columns = USUAL_COLUMNS,
+    measures: str | Sequence[str] = "*",
 ) -> Cohort:
-    """Read a wide table. ``measures`` are patterns of the columns that are read, as ``*_thickness``; all by default."""
+    """Read a wide table.
+
+    ``measures`` are patterns of the columns that are read, as ``*_thickness``; all by default. ``none`` is for a table
+    that tells of people only, whose measurements are blocks of the study. ``participants`` are further tables of the
+    same people.
+    """
     raw = read_table(path, columns.sheet)
     sites = sites_in_ids(raw, columns)
     if columns.subject_col is None and not any(str(name).lower() in USUAL["subject"] for name in raw):
         columns = replace(columns, subject_col=str(raw.columns[0]))
-    people = read_participants([path], columns, request.require_label, sites is not None, request.target)
+    further = [] if participants is None else [participants] if isinstance(participants, str) else participants
+    people = read_participants(
+        [path, *map(Path, further)], columns, request.require_label, sites is not None, request.target
+    )
     if sites is not None:
         people["site"] = sites
     free = [name for name in people if name not in ROLES and str(name).lower() != str(request.target).lower()]
-    found = measures_of(people[free], measures, people)
-    if len(found.columns) < LEAST:
+    people_only = measures == NO_COLUMN
+    found = people[[]].assign(none=np.nan) if people_only else measures_of(people[free], measures, people)
+    if len(found.columns) < LEAST and not people_only:
         raise ReaderError(
             f"{path} has {len(found.columns)} columns of measures ({listed(found.columns)}); name them with measures "
-            "(--option measures=PATTERN), or give the folder in which the series of these people are"
+            "(--option measures=PATTERN, or measures=none where --block has the measurements), or give the folder in "
+            "which the series of these people are"
         )
-    roster = Participants(people.drop(columns=list(found.columns)).assign(row=range(len(people))), request, path)
+    roster = Participants(
+        people.drop(columns=list(found.columns), errors="ignore").assign(row=range(len(people))), request, path
+    )
     if request.require_label and request.target is None:
         roster.exclude(roster.table["label"].isna(), roster.table["unlabelled"])
     if not len(roster.table):
@@ -68,7 +92,7 @@ def read(
         table,
         columns_of_table(found.columns, path.name.split(".")[0]),
         pd.DataFrame(excluded, columns=["subject", "reason"]),
-        prepared=[step],
+        prepared=[] if people_only else [step],
         measure="table",
     )
 

@@ -1,0 +1,269 @@
+"""What else was measured: square files, tables of many measures and arrays of everybody beside or instead of series.
+
+A file that is named by an id is one person's. A group of such files is series or matrices by what three of them hold.
+Other files are of everybody: a table whose rows are the people and that has many columns of measures, or an array with
+a row, or a matrix, for each of them.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.detect.files import around_id, series_files
+from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.readers.locate import unpadded
+from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
+from brainroam.data.readers.participants_table import NO_COLUMN, Columns
+from brainroam.data.readers.repeats import starred
+from brainroam.data.readers.series import read_series
+from brainroam.data.readers.tables import is_table, read_table
+from brainroam.data.readers.values import codes
+from brainroam.data.readers.wide_table import sites_in_ids
+from brainroam.data.validation import is_matrix
+from brainroam.errors import BrainroamError, listed
+
+MANY = 10  # measures from which on a table is a block; fewer may be clinical and are only named
+FEW = 3
+LOOKED_AT = 3  # files of a group that are read to learn what they hold
+ARRAYS = (".npy", ".npz", ".mat")
+FREESURFER = re.compile(
+    r"aparc|aseg|freesurfer|thickness|surfarea|grayvol|(^|[_\W])[lr]h[_\W]|EstimatedTotalIntraCranialVol", re.IGNORECASE
+)
+NO_BLOCK = "desc-confounds", "predictions.csv", "scores.csv"
+
+
+@dataclass
+class Group:
+    """Files of one kind, one or more for each of several people."""
+
+    files: list[Path] = field(default_factory=list)
+    people: set[str] = field(default_factory=set)
+    kind: str = "series"
+
+    def pattern(self, folder: Path) -> str:
+        """The folder that holds these files and no others, else a pattern that fits them alone."""
+        above = {file.parent for file in self.files}
+        if len(above) == 1 and set(series_files(next(iter(above)))) == set(self.files):
+            return next(iter(above)).as_posix()
+        places = [file.relative_to(folder).parts for file in self.files]
+        if len({len(parts) for parts in places}) > 1:
+            return (folder / "**").as_posix()
+        same = [level[0] if len(set(level)) == 1 else "*" for level in zip(*places, strict=True)]
+        endings = {parts[-1].partition("_")[2] for parts in places}
+        last = f"*_{endings.pop()}" if len(endings) == 1 and "" not in endings else f"*{self.files[0].suffix}"
+        return (folder / "/".join([*same[:-1], last])).as_posix()
+
+
+def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[Group]:
+    """Files that are named by an id, in groups of one kind; the largest first.
+
+    Files with the same text after the id are one group, as in the folders of several sites, unless the same people have
+    them in another folder too.
+    """
+    ids = list(ids)
+    wanted = {unpadded(name) for name in ids}
+    anew = len(wanted) < len(ids)  # ids that begin anew at every site: the same person in two folders is two people
+    by_place: dict[tuple[str, str], Group] = defaultdict(Group)
+    for file in files:
+        found = around_id(file.relative_to(folder).as_posix(), wanted)
+        if found is not None:
+            above, _, after, person = found
+            place = "/".join("*" if unpadded(part) in wanted else part for part in starred(above).split("/"))
+            group = by_place[after, "" if anew else place]
+            group.files.append(file)
+            group.people.add(person)
+    groups: dict[str, list[Group]] = defaultdict(list)
+    for (after, _), group in by_place.items():
+        twin = next((other for other in groups[after] if not other.people & group.people), None)
+        if twin is None:
+            groups[after].append(group)
+        else:
+            twin.files += group.files
+            twin.people |= group.people
+    found = [group for part in groups.values() for group in part if len(group.people) > 1]
+    for group in found:
+        group.kind = _kind(group.files)
+    return sorted(found, key=lambda group: -len(group.people))
+
+
+def _kind(files: Sequence[Path]) -> str:
+    """What one person's files hold: series, matrices, or something else that is not read ("")."""
+    try:
+        some = [read_series(file).values for file in files[:: -(-len(files) // LOOKED_AT)]]
+    except BrainroamError:
+        return "series"  # the reader says what is wrong with them
+    if all(is_matrix(x) for x in some):
+        return "matrices"
+    return "" if all(x.shape[0] == x.shape[1] for x in some) and len(some) > 1 else "series"
+
+
+def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool = False) -> None:
+    """Add to a guess what else was measured of these people, and what the data themselves are.
+
+    ``alone`` leaves other files aside: somebody named one table.
+    """
+    subject = str(guess.options["subject_col"])
+    ids = codes(people[subject])
+    ids = ids[ids != ""]
+    own_tables = {Path(item).resolve() for item in _listed(guess.options["participants"])}
+    files = [] if alone else [file for file in series_files(folder) if file.resolve() not in own_tables]
+    groups = groups_of(folder, files, ids)
+    taken = {file for group in groups for file in group.files}
+    roster = pd.DataFrame({"subject": ids.to_numpy()})
+    tables, small, arrays = _of_everybody([file for file in files if file not in taken], roster, len(people))
+    series = [group for group in groups if group.kind == "series"]
+    matrices = [group for group in groups if group.kind == "matrices"]
+    if not series and not matrices:
+        _people_and_tables(people, guess, bool(tables or arrays))
+    own = next(iter([*series, *matrices]), None)
+    if own is not None:
+        guess.files = own.files
+    left = [f"few measures in {listed(path.name for path in small)}"] if small else []
+    for group in matrices:
+        if group is own:
+            continue
+        if _made_of(group, own):
+            left.append(f"{group.files[0].parent.name} holds the correlations of the series, which are computed anyway")
+            continue
+        name = _name(
+            "connectivity" if own is None or own.kind != "matrices" else Path(group.files[0]).parent.name, guess
+        )
+        guess.blocks[name] = {"matrices": group.pattern(folder)}
+        guess.remarks[name] = f"one matrix of {_size(group.files[0])} regions for each of {len(group.people)} people"
+    for path, shape in arrays:
+        name = _name(path.stem, guess)
+        kind = "matrices" if len(shape) == 3 else "table"
+        guess.blocks[name] = {kind: path.as_posix(), "ids": str(_listed(guess.options["participants"])[0])}
+        guess.remarks[name] = f"an array of {' x '.join(map(str, shape))}: its rows are taken to be those of this table"
+    anatomy = [path for path in tables if tables[path][2]]
+    if anatomy:
+        name = _name("anatomy", guess)
+        guess.blocks[name] = {"table": [path.as_posix() for path in anatomy]}
+        guess.remarks[name] = _told(tables, anatomy, len(ids))
+    for path in tables:
+        if path not in anatomy:
+            name = _name(path.name.split(".")[0], guess)
+            guess.blocks[name] = {"table": path.as_posix()}
+            guess.remarks[name] = _told(tables, [path], len(ids))
+    if left:
+        guess.remarks["blocks"] = f"not taken: {'; '.join(left)}"
+    _name_the_data(own, folder, guess)
+
+
+def _told(tables: dict[Path, tuple[int, int, bool]], paths: Sequence[Path], n: int) -> str:
+    measures, rows = sum(tables[path][0] for path in paths), min(tables[path][1] for path in paths)
+    return f"{measures} columns of measures; {rows} of {n} people have a row"
+
+
+def _listed(given: Any) -> list[str]:
+    return [str(given)] if isinstance(given, (str, Path)) else [str(item) for item in given]
+
+
+def _name(word: str, guess: Guess) -> str:
+    """A name for a block that none has yet."""
+    word = re.sub(r"\W+", "_", word.lower()).strip("_") or "measures"
+    word = f"block_{word}" if word[0].isdecimal() else word
+    taken = {*guess.blocks, *guess.options}
+    return word if word not in taken else next(f"{word}{k}" for k in range(2, 99) if f"{word}{k}" not in taken)
+
+
+def _size(file: Path) -> int:
+    return int(read_series(file).values.shape[1])
+
+
+def _made_of(group: Group, own: Group | None) -> bool:
+    """Whether matrices are the correlations of the series, which are computed anyway."""
+    if own is None or own.kind != "series":
+        return False
+    of_series = {unpadded(person): file for person, file in _by_person(own).items()}
+    for person, file in list(_by_person(group).items())[:LOOKED_AT]:
+        if person in of_series:
+            x, matrix = read_series(of_series[person]).values, read_series(file).values
+            r = np.corrcoef(x.T)
+            if r.shape == matrix.shape:
+                upper = np.triu_indices(len(r), 1)
+                return any(np.allclose(m[upper], matrix[upper], atol=1e-3) for m in (r, np.arctanh(r - np.eye(len(r)))))
+    return False
+
+
+def _by_person(group: Group) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for file in group.files:
+        place = around_id(file.name, group.people) or around_id(file.as_posix(), group.people)
+        if place is not None:
+            found.setdefault(place[3], file)
+    return found
+
+
+def _of_everybody(
+    files: Sequence[Path], roster: pd.DataFrame, n_rows: int
+) -> tuple[dict[Path, tuple[int, int, bool]], list[Path], list[tuple[Path, tuple[int, ...]]]]:
+    """Tables of many measures (how many, of how many people, of FreeSurfer), tables of few, and arrays by shape."""
+    tables, small, arrays = {}, [], []
+    for file in files:
+        if any(word in file.name for word in NO_BLOCK):
+            continue
+        try:
+            if file.suffix.lower() in ARRAYS:
+                shape = read_array(file).shape
+                if shape[0] == n_rows and (len(shape) == 2 or (len(shape) == 3 and shape[1] == shape[2])):
+                    arrays.append((file, shape))
+            elif is_table(file):
+                table = read_table(file)
+                found = rows_of(table, roster)
+                n = 0 if found.column is None else len(measures_of(table.drop(columns=found.column)).columns)
+                if len(found.rows) > MOSTLY * min(len(roster), len(table)) and n >= FEW:
+                    named = [file.name, *map(str, table.columns[:MANY])]
+                    of_anatomy = any(FREESURFER.search(name) for name in named)
+                    if n >= MANY or of_anatomy:
+                        tables[file] = n, len(found.rows), of_anatomy
+                    else:
+                        small.append(file)
+        except BrainroamError:
+            continue  # not a table, or not one of people
+    return tables, small, arrays
+
+
+def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> None:
+    """No file is one person's: the table of people is the data, with its own measures or with none."""
+    tables = _listed(guess.options.pop("participants"))
+    guess.options["participants"] = tables[0]  # until blocks are named; the reader takes further tables only
+    guess.reader, guess.data = "table", Path(tables[0])
+    roles = {str(value) for name, value in guess.options.items() if name.endswith("_col")}
+    found = measures_of(people[[name for name in people if str(name) not in roles]])
+    wide = len(found.columns) >= (MANY if has_others else FEW)
+    further = tables[1:]
+    if further:
+        guess.options["further"] = further
+    if not wide:
+        guess.options["measures"] = NO_COLUMN
+        guess.remarks["measures"] = "this table tells of people only; what was measured stands in blocks"
+    if not wide and not has_others:
+        text = "What was measured of these people? Give the folder with their series, matrices or tables, or the table"
+        guess.questions.append(Question("participants", text))
+
+
+def site_is_in_ids(people: pd.DataFrame, guess: Guess) -> bool:
+    """Whether ids tell the site (``Oslo_sub-012``), where no column does."""
+    return sites_in_ids(people, Columns(subject_col=guess.options.get("subject_col"))) is not None
+
+
+def _name_the_data(own: Group | None, folder: Path, guess: Guess) -> None:
+    """Name the data themselves beside other blocks, and put the table of people where its reader wants it."""
+    if guess.reader == "table":
+        path = guess.options.pop("participants")
+        further = guess.options.pop("further", None)
+        if further:
+            guess.options["participants"] = further
+        if guess.blocks and guess.options.get("measures") != NO_COLUMN:
+            guess.blocks = {_name(Path(path).stem, guess): {"table": path}, **guess.blocks}
+    elif guess.blocks and own is not None and own.kind == "matrices":
+        guess.blocks = {_name("connectivity", guess): {"matrices": guess.data.as_posix()}, **guess.blocks}
+    elif guess.blocks:
+        guess.blocks = {_name("rest", guess): {"series": folder.as_posix()}, **guess.blocks}

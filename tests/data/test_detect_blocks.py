@@ -1,0 +1,110 @@
+"""What init sees in folders of matrices, tables and arrays, and that the study file it would write reads them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from brainroam.cli.init import study_text
+from brainroam.data.detect import look
+from brainroam.data.loading import load_cohort
+
+N, P = 12, 5
+RNG = np.random.default_rng(0)
+SERIES = [RNG.normal(size=(30, P)) for _ in range(N)]
+MATRICES = [np.corrcoef(RNG.normal(size=(P, 30))) for _ in range(N)]
+THICKNESS = 2.5 + 0.1 * RNG.normal(size=(N, 12))
+IDS = [f"sub-{k:03d}" for k in range(1, N + 1)]
+COLUMNS = [f"lh_region{k}_thickness" for k in range(12)]
+
+
+def write_people(folder, name="participants.tsv", ids=IDS, sep="\t", **columns):
+    table = pd.DataFrame({"participant_id": ids, "site": ["A", "B"] * (N // 2), "diagnosis": ["HC", "HC", "MDD"] * 4})
+    table["age"] = np.linspace(20, 60, N).round(1)
+    table.assign(**columns).to_csv(folder / name, sep=sep, index=False, decimal="," if sep == ";" else ".")
+
+
+def write_thickness(path, ids, sep="\t"):
+    table = pd.DataFrame(THICKNESS.round(3), columns=COLUMNS)
+    table.insert(0, "lh.aparc.thickness", ids)
+    path.parent.mkdir(exist_ok=True)
+    table.to_csv(path, sep=sep, index=False, decimal="," if sep == ";" else ".")
+
+
+def studied(folder):
+    """The cohort of the study file that init writes."""
+    guess = look(folder)
+    assert not guess.questions, guess.questions
+    (folder / "study.yaml").write_text(study_text(guess, folder, ["fc-ridge"], None), encoding="utf-8")
+    return load_cohort(folder / "study.yaml")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "npz"])
+def test_a_folder_of_square_files_is_matrices(tmp_path, suffix):
+    write_people(tmp_path)
+    (tmp_path / "fc").mkdir()
+    names = [f"r{k}" for k in range(P)]
+    for who, matrix in zip(IDS, MATRICES, strict=True):
+        path = tmp_path / "fc" / f"{who}_relmat.{suffix}"
+        if suffix == "npz":
+            np.savez(path, fc=matrix)
+        else:
+            named = pd.DataFrame(matrix, names, names)
+            named.to_csv(path, sep="\t" if suffix == "tsv" else ",", index_label="Node")
+    cohort = studied(tmp_path)
+    assert cohort.measure == "matrices" and not cohort.blocks
+    np.testing.assert_allclose(cohort.series[3], MATRICES[3])
+
+
+def test_tables_of_freesurfer_beside_people_with_visits_commas_and_other_ids(tmp_path):
+    write_people(tmp_path, ids=[who.removeprefix("sub-") for who in IDS])
+    visits = [f"{who}_ses-{k}" for who, k in zip([IDS[0], *IDS[:-1]], [1, 2, *[1] * (N - 2)], strict=True)]
+    write_thickness(tmp_path / "freesurfer" / "lh.aparc.csv", visits, ";")
+    cohort = studied(tmp_path)
+    assert cohort.measure == "table" and cohort.n_rois == 12
+    np.testing.assert_allclose(cohort.series[0][0], THICKNESS[0].round(3))
+    assert len(cohort) == N - 1  # the last has no row
+    assert cohort.excluded["subject"].tolist()[0] == "001 (again)"
+
+
+def test_an_array_of_everybody_follows_the_rows_of_the_table(tmp_path):
+    write_people(tmp_path, "people.csv", sep=",", diagnosis=["HC", "MDD", ""] * 4)  # a third is left out
+    np.save(tmp_path / "fc.npy", np.stack(MATRICES))
+    cohort = studied(tmp_path)
+    np.testing.assert_allclose(cohort.series[2], MATRICES[3])
+
+
+def test_a_wide_table_with_sites_in_its_ids(tmp_path):
+    wide = pd.DataFrame(THICKNESS, columns=COLUMNS)
+    wide.insert(0, "SubjID", [f"{site}_sub{k:03d}" for k, site in enumerate(["Oslo", "Rome"] * (N // 2))])
+    wide.assign(Dx=[0, 1, 1] * 4, Age=range(20, 20 + N)).to_csv(tmp_path / "all.csv", index=False)
+    cohort = studied(tmp_path)
+    assert cohort.sites == ["Oslo", "Rome"] and cohort.n_rois == 12
+    assert studied(tmp_path).table["age"].iloc[1] == 21
+
+
+def test_series_matrices_and_tables_are_blocks_but_not_the_series_own_correlations(tmp_path):
+    write_people(tmp_path)
+    for folder in ("ts", "task", "own"):
+        (tmp_path / folder).mkdir()
+    for who, x, matrix in zip(IDS, SERIES, MATRICES, strict=True):
+        np.save(tmp_path / "ts" / f"{who}.npy", x)
+        np.save(tmp_path / "task" / f"{who}_nback.npy", matrix)
+        np.save(tmp_path / "own" / f"{who}_rest.npy", np.corrcoef(x.T))
+    write_thickness(tmp_path / "fs" / "lh.aparc.tsv", IDS)
+    cohort = studied(tmp_path)
+    assert {name: block.measure for name, block in cohort.blocks.items()} == {
+        "rest": "series",
+        "connectivity": "matrices",
+        "anatomy": "table",
+    }
+    np.testing.assert_allclose(cohort.block("connectivity").series[5], MATRICES[5])
+
+
+def test_several_runs_of_matrices_are_averaged(tmp_path):
+    write_people(tmp_path)
+    for who, one, other in zip(IDS, MATRICES, MATRICES[::-1], strict=True):
+        np.save(tmp_path / f"{who}_run-1.npy", one)
+        np.save(tmp_path / f"{who}_run-2.npy", other)
+    with pytest.warns(UserWarning, match="runs"):
+        cohort = studied(tmp_path)
+    np.testing.assert_allclose(cohort.series[0], (MATRICES[0] + MATRICES[-1]) / 2)
