@@ -17,6 +17,7 @@ import pandas as pd
 
 from brainroam.data.detect.files import around_id, series_files
 from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
@@ -25,7 +26,6 @@ from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
 from brainroam.data.readers.wide_table import sites_in_ids
-from brainroam.data.validation import is_matrix
 from brainroam.errors import BrainroamError, listed
 
 MANY = 10  # measures from which on a table is a block; fewer may be clinical and are only named

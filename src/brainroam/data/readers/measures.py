@@ -21,7 +21,6 @@ from brainroam.data.atlas.known import recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import FEWEST, HARDLY, TELLS
 from brainroam.data.condition_columns import MOSTLY as KNOWN
-from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.joining import same_id
 from brainroam.data.readers.repeats import Scan
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.text import Series
-from brainroam.data.validation import is_matrix
 from brainroam.errors import ReaderError, counted, unknown
 
 SESSIONS = ("first", "all", "average")
