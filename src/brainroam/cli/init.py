@@ -143,8 +143,8 @@ def init(
     for name, block in (cohort.blocks or {"": cohort}).items():
         if name or cohort.measure != "series":
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
-            told = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
-            typer.echo(f"{name or 'measured'}: {block.extent} ({block.measure}){told}")
+            without = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
+            typer.echo(f"{name or 'measured'}: {block.extent} ({block.measure}){without}")
     for step in cohort.prepared:
         typer.echo(visible(step))
     typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")

@@ -86,10 +86,10 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
         else:
             twin.files += group.files
             twin.people |= group.people
-    found = [group for part in groups.values() for group in part if len(group.people) > 1]
-    for group in found:
+    several = [group for part in groups.values() for group in part if len(group.people) > 1]
+    for group in several:
         group.kind = _kind(group.files)
-    return sorted(found, key=lambda group: -len(group.people))
+    return sorted(several, key=lambda group: -len(group.people))
 
 
 def _kind(files: Sequence[Path]) -> str:
@@ -205,13 +205,13 @@ def _of_everybody(
     files: Sequence[Path], roster: pd.DataFrame, n_rows: int
 ) -> tuple[dict[Path, tuple[int, int, bool]], list[Path], list[tuple[Path, tuple[int, ...]]]]:
     """Tables of many measures (how many, of how many people, of FreeSurfer), tables of few, and arrays by shape."""
-    tables, small, arrays = {}, [], []
+    tables, small, arrays = dict[Path, tuple[int, int, bool]](), list[Path](), list[tuple[Path, tuple[int, ...]]]()
     for file in files:
         if any(word in file.name for word in NO_BLOCK):
             continue
         try:
             if file.suffix.lower() in ARRAYS:
-                shape = read_array(file).shape
+                shape: tuple[int, ...] = read_array(file).shape
                 if shape[0] == n_rows and (len(shape) == 2 or (len(shape) == 3 and shape[1] == shape[2])):
                     arrays.append((file, shape))
             elif is_table(file):

@@ -129,7 +129,7 @@ def paths_of(told: Mapping[str, Any]) -> list[str]:
     >>> paths_of({"table": "aseg.tsv"}), paths_of({"matrices": ["a", "b"]})
     (['aseg.tsv'], ['a', 'b'])
     """
-    given = next((told[kind] for kind in KINDS if kind in told), [])
+    given: Any = next((told[kind] for kind in KINDS if kind in told), [])
     return [str(given)] if isinstance(given, (str, Path)) else [str(item) for item in given]
 
 
