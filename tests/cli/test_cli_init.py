@@ -124,7 +124,7 @@ def test_what_cannot_be_seen_is_asked_for_with_flags(tmp_path, monkeypatch, tabl
     monkeypatch.chdir(tmp_path)
     done = run("init", "data")
     assert done.exit_code == 2 and not (tmp_path / "study.yaml").exists()
-    assert "--site Wo" in done.stderr and "--case 1|2" in done.stderr
+    assert "--site COLUMN (Wo)" in done.stderr and "--case 1 or 2" in done.stderr
     done = run("init", "data", "--site", "Wo", "--case", "2")
     assert done.exit_code == 0, done.output
     assert yaml.safe_load((tmp_path / "study.yaml").read_text())["options"]["control"] == "1"
@@ -305,6 +305,7 @@ def test_tables_in_other_languages_and_sites_in_file_names(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     asked = run("init", "data")
     assert asked.exit_code == 2 and "HMU (6 people)" in asked.stderr
+    assert columns[1] not in asked.stderr  # the diagnosis is no answer to the question for a site
     done = run("init", "data", "--template", "ts/{site}_{participant_id}_rest.npy")
     assert done.exit_code == 0, done.output
     assert "sites: HMU, PKU6, SWU1" in done.output and "6 of 6 at HMU" in done.stderr
@@ -319,7 +320,12 @@ def test_mistakes_are_answered_before_the_data_are_read(tmp_path, monkeypatch):
     (tmp_path / "study.yml").write_text("data: nowhere\nmethods: [tangent-rigde]\n")
     monkeypatch.chdir(tmp_path)
     assert "did you mean study.yml?" in run("check", "study.yaml").stderr
-    for command in (["run", "study.yml"], ["loso", "study.yml"], ["loso", "nowhere", "--methods", "tangent-rigde"]):
+    for command in (
+        ["run", "study.yml"],
+        ["check", "study.yml"],
+        ["loso", "study.yml"],
+        ["loso", "nowhere", "--methods", "tangent-rigde"],
+    ):
         assert "tangent-ridge" in run(*command).stderr
 
 

@@ -128,9 +128,17 @@ def init(
         cohort = read_study(write_text(draft, text)).load()
     finally:
         draft.unlink(missing_ok=True)
+    from brainroam.data.atlas import anonymous_atlas
     from brainroam.data.check.groups import one_institution
     from brainroam.evaluation.shared_edges import is_small
 
+    if (
+        guess.atlas is None
+        and not cohort.atlas.columns
+        and cohort.atlas.labels != anonymous_atlas(cohort.n_rois).labels
+    ):
+        as_known = "" if cohort.atlas.name == "custom" else f" as {cohort.atlas.name}"
+        guess.remarks["atlas"] = f"the files name their {cohort.n_rois} regions, which are read{as_known}"
     known = [name for name in COVARIATES if cohort.table[name].notna().any()]
     write_text(out, study_text(guess, out.parent, chosen, known, jobs or (1 if is_small(cohort) else _cores())))
     learned, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
@@ -147,6 +155,8 @@ def init(
             typer.echo(f"{name or 'measured'}: {block.extent} ({block.measure}){without}")
     for step in cohort.prepared:
         typer.echo(visible(step))
+    if cohort.atlas.name != "custom" and not cohort.atlas.columns:
+        typer.echo(f"atlas: {cohort.atlas.name}")
     typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")
     for finding in one_institution(cohort.table):
         typer.echo(f"{finding.message}; {finding.remedy}")
@@ -193,7 +203,7 @@ def _flag(question: "Question") -> str:
     name = {"participants": "table", "mean_fd_col": "motion"}.get(
         question.option, question.option.removesuffix("_col").replace("_", "-")
     )
-    choices = "|".join(map(shlex.quote, question.choices[:8]))
+    choices = " or ".join(map(shlex.quote, question.choices[:8]))
     return f"--{name} {choices or 'VALUE'}"
 
 

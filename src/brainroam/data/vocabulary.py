@@ -14,10 +14,11 @@ COLUMNS = {
     "被験者 参加者 識別 피험자 대상자 참가자 번호",
     "site": "site center centre scanner location hospital institution institute clinic recruited recruitment city "
     "university facility zentrum standort klinik ort centro centre hopital ville sede ospedale clinica ciudad "
-    "cidade citta 中心 站点 站點 机构 機構 医院 醫院 施設 機関 拠点 病院 大学 기관 센터 병원 사이트",
+    "cidade citta 中心 站点 站點 机构 機構 医院 醫院 扫描仪 掃描儀 地点 地點 "
+    "施設 機関 拠点 病院 大学 サイト スキャナ 기관 센터 병원 사이트",
     "label": "diagnosis dx diag label group grp patient status case condition disorder diagnose gruppe groupe "
     "diagnostic diagnostico diagnosi grupo gruppo statut estado stato "
-    "诊断 診斷 組別 组别 分组 分組 診断 群 疾患 진단 집단 그룹",
+    "诊断 診斷 組別 组别 分组 分組 診断 群 疾患 患病 疾病 病名 类别 類別 진단 집단 그룹",
     "age": "age years alter edad idade eta 年龄 年齡 年齢 나이 연령",
     "sex": "sex gender geschlecht sexe genre sexo genero sesso genere 性别 性別 성별",
     "mean_fd": "motion movement bewegung kopfbewegung mouvement movimiento movimento 头动 頭動 頭部運動 体動 움직임",
@@ -27,6 +28,7 @@ CONTROLS = (
     "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient "
     "negative none hc hcs td tc tdc nc cn hv nt ctrl ctl con cont "
     "kontrolle kontrollen kontrollgruppe gesund gesunde gesunder temoin temoins sain sains controle controles "
+    "keine kein aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna "
     "sano sanos sana saudavel saudaveis controllo controlli sani "
     "对照 對照 健康 正常 健康对照 健康對照 正常对照 正常對照 对照组 對照組 健康对照组 正常对照组 健康人 "
     "健常 健常者 健常群 健常対照 対照 対照群 統制群 정상 정상군 정상인 대조 대조군 정상대조 정상대조군 "

@@ -94,7 +94,10 @@ def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
 
 
 def _ask_about_prefixes(names: list[str], guess: Guess, open_: Question) -> None:
-    """Ask whether the beginning of the files' names is the site, where it puts several people together."""
+    """Ask whether the beginning of the files' names is the site, where it puts several people together.
+
+    The question takes the place of the one for a column, which is asked if the answer is no.
+    """
     template = str(guess.options["template"])
     for mark in "_-":
         prefixes = Counter(name.partition(mark)[0] for name in names)
@@ -102,8 +105,13 @@ def _ask_about_prefixes(names: list[str], guess: Guess, open_: Question) -> None
         grouped = len(prefixes) > 1 and min(prefixes.values()) > 1 and not _no_places(sorted(prefixes))
         if candidate != template and grouped and all(mark in name for name in names):
             told = listed(f"{name} ({n} people)" for name, n in sorted(prefixes.items()))
-            text = f"Are the sites what file names begin with: {told}? Then the first of these, and no column is needed"
-            guess.questions.insert(guess.questions.index(open_), Question("template", text, (candidate, template)))
+            columns = f" ({listed(open_.choices)})" if open_.choices else ""
+            text = (
+                f"No column of the table is called like a site. Do file names begin with the site: {told}? "
+                f"If so, give the first of these; if not, name the column that holds the site with --site COLUMN{columns}"
+            )
+            place = guess.questions.index(open_)
+            guess.questions[place] = Question("template", text, (candidate, template))
             return
 
 

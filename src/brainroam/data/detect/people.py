@@ -22,7 +22,7 @@ from brainroam.errors import ReaderError, UsageError, counted
 
 ROLES = ("subject", "age", "sex", "mean_fd", "site", "label")
 NEEDED = ("subject", "site", "label")
-CALLED = {"mean_fd": "motion (mean framewise displacement)"}
+CALLED = {"mean_fd": "motion (mean framewise displacement)", "subject": "person's id", "label": "diagnosis"}
 ONSET = re.compile(
     "onset|beginn|debut|inicio|esordio|发病|首发|發病|発症|발병", re.IGNORECASE
 )  # an age, but not of the scan
@@ -97,8 +97,12 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
     if role not in NEEDED:
         guess.remarks[option] = f"no column of {path.name} looks like {CALLED.get(role, role)}"
     elif role != "site" or SITE not in str(guess.options.get("template")):
-        free = tuple(name for name in map(str, table.columns) if name not in taken)
-        guess.questions.append(Question(option, f"Which column of {path.name} holds the {role}?", free))
+        # The diagnosis is looked for after the site: a column that is called like it is no answer here.
+        others = set(_fitting(table, "label", files)) if role == "site" else set()
+        free = tuple(name for name in map(str, table.columns) if name not in taken | others)
+        guess.questions.append(
+            Question(option, f"Which column of {path.name} holds the {CALLED.get(role, role)}?", free)
+        )
     return None
 
 

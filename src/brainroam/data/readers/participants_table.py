@@ -140,7 +140,7 @@ def is_motion(name: str) -> bool:
     """
     words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
     displacement = words & {"fd", "displacement", "meanfd", "fdmean"}
-    mean = words & {"mean", "avg", "average", "meanfd", "fdmean"}
+    mean = words & {"mean", "avg", "average", "meanfd", "fdmean", "mittel", "moyen", "moyenne", "medio", "media"}
     return bool(displacement) and bool(mean or words <= {"fd", "framewise", "displacement", "mm", "power", "jenkinson"})
 
 
