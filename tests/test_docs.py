@@ -5,8 +5,10 @@ block says that it is only parsed: commands of brainroam by their own parser, sh
 ``<!-- output -->`` above a block of text says that the commands of the page print every line of it.
 """
 
+import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -90,6 +92,18 @@ def test_the_blocks_of_a_page_run(page, world, tmp_path):
     real = {comparable(line) for line in printed.splitlines()}
     invented = [line for line in shown_lines(page) if comparable(line) not in real]
     assert not invented, f"{page} shows what no command prints: {invented}\n{printed}"
+
+
+def test_notebooks_hold_the_blocks_that_run(tmp_path):
+    tools = runpy.run_path(str(ROOT / "scripts" / "notebooks.py"))
+    written = tools["write_all"](ROOT / "docs" / "tutorials", tmp_path)
+    assert len(written) >= 6
+    for file in written:
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+        run = [block for block in TO_RUN[f"docs/tutorials/{file.stem}.md"] if block.language == "python"]
+        assert code == [block.code.rstrip() for block in run]
+        assert cells[0]["source"].startswith("# ") and not any("<!--" in cell["source"] for cell in cells)
 
 
 def shown_lines(page: str) -> list[str]:

@@ -124,7 +124,7 @@ def test_what_cannot_be_seen_is_asked_for_with_flags(tmp_path, monkeypatch, tabl
     monkeypatch.chdir(tmp_path)
     done = run("init", "data")
     assert done.exit_code == 2 and not (tmp_path / "study.yaml").exists()
-    assert "--site COLUMN (Wo)" in done.stderr and "--case 1 or 2" in done.stderr
+    assert "--site COLUMN (Wo" in done.stderr and "--case 1 or 2" in done.stderr
     done = run("init", "data", "--site", "Wo", "--case", "2")
     assert done.exit_code == 0, done.output
     assert yaml.safe_load((tmp_path / "study.yaml").read_text())["options"]["control"] == "1"

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import brainroam
 from brainroam import report
+from brainroam.audit import audit
 from brainroam.errors import DataError, RunsError, UsageError
 from brainroam.report.data import read_data
 
@@ -115,6 +116,10 @@ def test_a_notebook_has_something_to_look_at(cohort, results, fitted):
     for thing, word in ((cohort, "S01"), (results, "fc-ridge"), (comparison, "confounds"), (fitted.scaffold_, "kappa"),
                         (found, "d_com"), (fitted, "CoreClassifier")):  # fmt: skip
         assert word in thing._repr_html_()
+    assert "<td>duplicates</td>" in audit(cohort, [], permutations=0)._repr_html_()
+    display = report.SiteForestDisplay.from_results(results)
+    assert 'src="data:image/png;base64,' in display._repr_html_() and not hasattr(display, "ax_")
+    assert "base64" not in display.plot()._repr_html_()  # the notebook shows what plot() drew
     hostile = cohort.with_columns(people[["site"]].map(lambda site: f"<script>{site}"))
     assert "<script>S01" not in hostile._repr_html_() and "&lt;script&gt;S01" in hostile._repr_html_()
 

@@ -44,6 +44,7 @@ from brainroam.methods.site_measures import MEASURES, site_measures
 from brainroam.methods.training_sketch import known_share
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+from brainroam.utils.html import html_summary
 
 LEVELS = (0.8, 0.95)
 LIMITS = tuple(f"{side}_{100 * level:.0f}" for level in LEVELS for side in ("low", "high"))
@@ -105,6 +106,10 @@ class Forecast:
         return pd.DataFrame(rows, columns=["site", "n", "measure", "expected", *LIMITS]).astype(
             dict.fromkeys(["expected", *LIMITS], float)
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is expected at each site, and the hash."""
+        return html_summary("What is expected", self.table, [f"SHA-256 {self.hash}"])
 
     @property
     def _sites(self) -> list[dict[str, Any]]:
@@ -339,6 +344,10 @@ class Reveal:
     labels: str
     time: str
     notes: list[str]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was expected beside what was observed."""
+        return html_summary("Expected and observed", self.table, self.notes)
 
     @property
     def content(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, UsageError, counted, listed
 from brainroam.evaluation.run_records import plain
 from brainroam.methods.tuning import TunedMethod
+from brainroam.utils.html import html_summary
 
 FEWEST = 10  # people of both versions
 
@@ -44,6 +45,10 @@ class PipelineAgreement:
     shares: dict[str, float]
     kept: float
     people: pd.DataFrame
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the shares of the spread of a score."""
+        return html_summary("Shares of the spread of a score", pd.DataFrame([self.shares]), [self.sentence])
 
     @property
     def changed(self) -> float:

@@ -99,6 +99,12 @@ def _drawn(name: str, drawing: Drawing) -> tuple[Markup, float]:
     return Markup(svg), round(REM_PER_INCH * float(figure.get_size_inches()[0]), 1)
 
 
+def png(drawing: Drawing) -> bytes:
+    """The drawing as PNG on white."""
+    with _style(drawing.name):
+        return _save(drawing.draw(), "png", facecolor="white")
+
+
 def write(drawing: Drawing, folder: str | Path) -> list[Path]:
     """Write the drawing as PNG and SVG on white, for a manuscript."""
     paths = []

@@ -12,6 +12,6 @@ def html_summary(title: str, table: pd.DataFrame, lines: Iterable[str] = ()) -> 
     >>> html_summary("2 <people>", pd.DataFrame({"site": ["<b>"]}), ["One & two"])[:31]
     '<p><strong>2 &lt;people&gt;</st'
     """
-    body = table.to_html(index=False, border=0, na_rep="-", float_format=lambda x: f"{x:.3g}")
+    body = table.to_html(index=False, border=0, na_rep="-", float_format=lambda x: f"{x:.3g}") if len(table) else ""
     items = "".join(f"<li>{escape(str(line))}</li>" for line in lines)
     return f"<p><strong>{escape(title)}</strong></p>{body}" + (f"<ul>{items}</ul>" if items else "")

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from brainroam.utils.html import html_summary
+
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
@@ -59,6 +61,14 @@ class CheckReport:
     def usable(self) -> bool:
         """Whether nothing stands in the way of training and evaluating on this cohort."""
         return not any(finding.severity == "error" for finding in self.findings)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the sites, then every finding with its remedy."""
+        found = [
+            f"{finding.severity}{f', {finding.site}' if finding.site else ''}: {finding.message}; {finding.remedy}"
+            for finding in self.findings
+        ]
+        return html_summary("usable" if self.usable else "cannot be used", self.sites, found)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and text, ready for JSON; what is not known is None."""

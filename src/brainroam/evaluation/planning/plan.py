@@ -21,6 +21,7 @@ from brainroam.execution.progress import View, show_progress
 from brainroam.methods.naming import parse_name
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
+from brainroam.utils.html import html_summary
 
 FARTHEST = 2  # times as many sites or people as there are: beyond, a curve says nothing
 NEAR_CHANCE = 0.55
@@ -60,6 +61,11 @@ class Plan:
             for key, cell in cells.groupby(["n_sites", "share"])
         ]
         return pd.DataFrame(rows, columns=["n_sites", "share", "n_people", "auc"])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the measured points of the curve, and the answers."""
+        points = self.points() if self.law is not None else pd.DataFrame()
+        return html_summary(f"Plan with {self.method}", points, [*self.sentences, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single draws, as plain values."""

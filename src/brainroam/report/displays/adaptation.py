@@ -10,14 +10,14 @@ from brainroam.errors import DataError
 from brainroam.evaluation.adaptation import CONTROLS, adapted, kept_next_site, summary
 from brainroam.methods.site_shift import STRICT, UNLABELLED
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for
+from brainroam.report.displays.axes import Shown, axes_for
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION
 
 NARROWEST = 5.0  # points to either side: smaller changes should look small
 
 
 @dataclass
-class AdaptationDisplay:
+class AdaptationDisplay(Shown):
     """What a few people of the held-out site change in balanced accuracy, with 95 % intervals, by protocol.
 
     Parameters

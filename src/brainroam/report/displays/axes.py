@@ -1,6 +1,8 @@
 """What all displays share: axes to draw on, and people given as arrays."""
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from brainroam.errors import DataError
-from brainroam.report.figures import canvas
+from brainroam.report.figures import canvas, png
 from brainroam.report.section import Drawing
 
 
@@ -21,6 +23,17 @@ class Display(Protocol):
 
     def plot(self, ax: Axes | None = None) -> "Display":
         """Draw it."""
+
+
+class Shown:
+    """A display that a notebook draws when it is the last line of a cell, instead of printing the tables in it."""
+
+    def _repr_html_(self: Display) -> str:
+        name = type(self).__name__
+        if hasattr(self, "ax_"):  # plot() has drawn it in this cell
+            return f"<p>{name}</p>"
+        image = b64encode(png(drawing(name, name, copy(self)))).decode()
+        return f'<img alt="{name}" style="max-width:100%;width:{self.size[0]}in" src="data:image/png;base64,{image}">'
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:

@@ -12,14 +12,14 @@ from scipy.stats import binomtest
 
 from brainroam.evaluation.stats.metrics import calibration
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for, people_frame, sites_with_both
+from brainroam.report.displays.axes import Shown, axes_for, people_frame, sites_with_both
 from brainroam.report.figures import GREY, INK, SKY, say
 
 N_GROUPS = 10
 
 
 @dataclass
-class CalibrationBySiteDisplay:
+class CalibrationBySiteDisplay(Shown):
     """Predicted probability against what happened: dots for everybody, a thin line for each site.
 
     Calibrated probabilities are on one scale whatever the fold, so unlike scores they may be read together.

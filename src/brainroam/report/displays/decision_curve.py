@@ -9,14 +9,14 @@ from matplotlib.axes import Axes
 from brainroam.core.calibration import to_prevalence
 from brainroam.errors import DataError
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for, people_frame
+from brainroam.report.displays.axes import Shown, axes_for, people_frame
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION
 
 THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
 
 
 @dataclass
-class DecisionCurveDisplay:
+class DecisionCurveDisplay(Shown):
     """Net benefit over the probability at which one would act (Vickers and Elkin 2006).
 
     With pi the share of cases, and someone called a case when their probability reaches t,

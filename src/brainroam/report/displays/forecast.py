@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from brainroam.report.displays.axes import axes_for
+from brainroam.report.displays.axes import Shown, axes_for
 from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, say_rows, shortened
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ LABELS = {"auc": "AUC (0.5 is guessing, 1 is perfect)"}
 
 
 @dataclass
-class ForecastDisplay:
+class ForecastDisplay(Shown):
     """Intervals of 80 and 95 % for the observed AUC of each site and, once revealed, the AUC itself.
 
     Parameters

@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from brainroam.errors import RunsError
 from brainroam.methods.explanation import QUANTILES
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for
+from brainroam.report.displays.axes import Shown, axes_for
 from brainroam.report.figures import BLUE, INK, shortened
 
 NAMES = ("q05", "q25", "median", "q75", "q95")
 
 
 @dataclass
-class GateDisplay:
+class GateDisplay(Shown):
     """Gates of people by site: 0 is shut, 1 is open.
 
     Line: from the 5 % to the 95 % quantile of a person's gates, bar: the middle half, both averaged over people;

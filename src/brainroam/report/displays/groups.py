@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 
 from brainroam.errors import DataError
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for
+from brainroam.report.displays.axes import Shown, axes_for
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION
 
 
 @dataclass
-class GroupDisplay:
+class GroupDisplay(Shown):
     """AUC by sex and by thirds of age and motion with 95 % intervals, see `brainroam.evaluation.stats.groups`.
 
     Parameters

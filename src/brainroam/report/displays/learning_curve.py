@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from brainroam.errors import DataError
 from brainroam.evaluation.planning.plan import Plan
-from brainroam.report.displays.axes import axes_for
+from brainroam.report.displays.axes import Shown, axes_for
 from brainroam.report.figures import BLUE, GREY, ORANGE, SKY, VERMILION
 
 CAPTION = (
@@ -21,7 +21,7 @@ MARKERS = {1.0: ("o", BLUE), 0.5: ("s", ORANGE), 0.25: ("^", SKY)}
 
 
 @dataclass
-class LearningCurveDisplay:
+class LearningCurveDisplay(Shown):
     """Mean AUC at left-out sites over the number of training sites, with the fitted curve and its 95 % band.
 
     Parameters

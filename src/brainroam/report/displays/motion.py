@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from brainroam.errors import DataError
 from brainroam.evaluation.stats.confounding import within_class_correlation
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for, people_frame
+from brainroam.report.displays.axes import Shown, axes_for, people_frame
 from brainroam.report.figures import BLUE, INK, VERMILION
 
 
 @dataclass
-class MotionDisplay:
+class MotionDisplay(Shown):
     """Score against log mean framewise displacement, both centred within site and class.
 
     Scores are divided by their spread within site, as folds have scales of their own. A slope here is a part of the

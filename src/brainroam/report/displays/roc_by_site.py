@@ -9,14 +9,14 @@ from matplotlib.axes import Axes
 from sklearn.metrics import roc_curve
 
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for, people_frame, sites_with_both
+from brainroam.report.displays.axes import Shown, axes_for, people_frame, sites_with_both
 from brainroam.report.figures import GREY, SKY, VERMILION, say
 
 GRID = np.linspace(0, 1, 201)
 
 
 @dataclass
-class RocBySiteDisplay:
+class RocBySiteDisplay(Shown):
     """Thin: the curve of each site. Thick: the mean sensitivity of the sites at each false positive rate.
 
     Scores of different folds come from different models, so they are never pooled into one curve.

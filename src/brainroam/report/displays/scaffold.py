@@ -15,7 +15,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.atlas.lobes import parts_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for
+from brainroam.report.displays.axes import Shown, axes_for
 from brainroam.report.figures import BLUE, INK, PALETTE, RULE, VERMILION, shortened
 
 KINDS = ("chord", "glass")
@@ -39,7 +39,7 @@ def region_words(label: str) -> str:
 
 
 @dataclass
-class ScaffoldDisplay:
+class ScaffoldDisplay(Shown):
     """The largest pathways of a scaffold; vermilion: stronger in people with the condition, blue: weaker.
 
     Parameters

@@ -9,12 +9,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from brainroam.report.data import Source, read_data
-from brainroam.report.displays.axes import axes_for, people_frame
+from brainroam.report.displays.axes import Shown, axes_for, people_frame
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, shortened
 
 
 @dataclass
-class ScoresBySiteDisplay:
+class ScoresBySiteDisplay(Shown):
     """One row per site: a dot per person, controls below and cases above, with their medians.
 
     Parameters

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from brainroam.evaluation.runner import Results
 from brainroam.report.data import ReportData, Source, Summary, auc_intervals, read_data
-from brainroam.report.displays.axes import axes_for, people_frame
+from brainroam.report.displays.axes import Shown, axes_for, people_frame
 from brainroam.report.figures import BLUE, GREEN, GREY, INK, RULE, VERMILION, say_rows, shortened
 from brainroam.report.tables import span
 
@@ -19,7 +19,7 @@ SUBJECT = "scores"
 
 
 @dataclass
-class SiteForestDisplay:
+class SiteForestDisplay(Shown):
     """Forest plot of the AUC of one method over held-out sites.
 
     Parameters
