@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from brainroam.cli.show import print_json
 from brainroam.cli.verbosity import quiet
+from brainroam.data.target import Target
 from brainroam.errors import visible
 from brainroam.evaluation.run_records import plain
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.runner import Results, compare
 from brainroam.evaluation.splits import UNITS
+from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
+from brainroam.evaluation.stats.classes import ClassComparison
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.evaluation.stats.metrics import JUDGED, RULE
-from brainroam.evaluation.stats.numbers import NumberComparison, compare_numbers, two_digits
+from brainroam.evaluation.stats.numbers import NumberComparison, two_digits
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
@@ -29,8 +33,8 @@ if TYPE_CHECKING:
 
 def show_results(results: Results, out: Path, json: bool) -> None:
     """Print what a study found and where it is kept."""
-    if results.target.is_number:
-        _show_numbers(compare_numbers(results.scores, results.target), json, compared=False)
+    if not results.target.is_two_classes:
+        _show_told(compare(results), json, compared=False)
         if not json:
             print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}")
         return
@@ -94,10 +98,16 @@ def validation_table(sites: "pd.DataFrame") -> Table:
     return table
 
 
-def _show_numbers(comparison: NumberComparison, json: bool, compared: bool = True) -> None:
-    """Print order, level and scale of every method, the verdict on each, and the comparisons."""
+def _show_told(comparison: NumberComparison | ClassComparison, json: bool, compared: bool = True) -> None:
+    """Print a table of the methods that predict a number or several classes, the verdict on each, and comparisons."""
     if json:
-        words = {"sentences": comparison.sentences, "notes": comparison.notes, "family": comparison.families}
+        words: dict[str, Any] = {
+            "sentences": comparison.sentences,
+            "notes": comparison.notes,
+            "family": comparison.families,
+        }
+        if isinstance(comparison, ClassComparison):
+            words["classes"] = comparison.class_pairs.to_dict("records")
         methods, pairs = comparison.table.to_dict("records"), comparison.paired.to_dict("records")
         print_json(plain({"target": comparison.target.described(), "methods": methods, "pairs": pairs, **words}))
         return
@@ -105,20 +115,8 @@ def _show_numbers(comparison: NumberComparison, json: bool, compared: bool = Tru
     for protocol, rows in comparison.table.groupby("protocol", sort=True):
         unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
         console.print(f"[bold]{target.name} at {count} held-out {unit}s[/bold]", markup=True)
-        table = _table("method", "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2")
-        for row in rows.itertuples():
-            spans = [
-                f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))
-            ]
-            numbers = [f"{row.off:.3g}", two_digits(row.scale), f"{row.mae:.3g}", f"{row.mae_constant:.3g}"]
-            table.add_row(Text(visible(row.method)), two_digits(row.r), *spans, *numbers, two_digits(row.r2))
-        table.caption_justify = "right"
-        table.caption = (
-            f"r: correlation within {unit}s{' of the logarithm' if target.transform else ''}; level, error (mean "
-            f"absolute) and that of a constant in units of {target.name}; scale: slope of truth on prediction; R2 "
-            f"within {unit}s; intervals 95 %"
-        )
-        console.print(table)
+        several = isinstance(comparison, ClassComparison)
+        console.print(_class_table(rows, target, unit) if several else _number_table(rows, target, unit))
         console.print()
         console.print(_bullets([f"{row.method}: {row.verdict}" for row in rows.itertuples()], ""))
     if compared:
@@ -128,10 +126,43 @@ def _show_numbers(comparison: NumberComparison, json: bool, compared: bool = Tru
                 console.print(_bullets(lines, style))
 
 
-def show_comparison(comparison: Comparison | NumberComparison, json: bool) -> None:
+def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
+    """Order, level and scale of every method."""
+    table = _table("method", "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2")
+    for row in rows.itertuples():
+        spans = [f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))]
+        numbers = [f"{row.off:.3g}", two_digits(row.scale), f"{row.mae:.3g}", f"{row.mae_constant:.3g}"]
+        table.add_row(Text(visible(row.method)), two_digits(row.r), *spans, *numbers, two_digits(row.r2))
+    table.caption_justify = "right"
+    table.caption = (
+        f"r: correlation within {unit}s{' of the logarithm' if target.transform else ''}; level, error (mean "
+        f"absolute) and that of a constant in units of {target.name}; scale: slope of truth on prediction; R2 "
+        f"within {unit}s; intervals 95 %"
+    )
+    return table
+
+
+def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
+    """How well every method tells each class from the rest."""
+    names = [escape(visible(name)) for name in target.classes]
+    table = _table("method", "AUC", "interval", f"next {unit}", *names, "BAC", "Brier")
+    for row in rows.to_dict("records"):
+        spans = [_span(row["low"], row["high"]), _span(row["next_low"], row["next_high"])]
+        of_each = [_points(row[f"auc_{name}"]) for name in target.classes]
+        right = _points(row["balanced_acc"]), f"{row['brier']:.3f}"
+        table.add_row(Text(visible(row["method"])), _points(row["auc"]), *spans, *of_each, *right)
+    table.caption_justify = "right"
+    table.caption = (
+        f"AUC within {unit}s: of each class against the rest, and their mean; BAC: mean share of a class called right, "
+        f"{100 / len(target.classes):.1f} by chance; {CLASS_RULE}; intervals 95 %"
+    )
+    return table
+
+
+def show_comparison(comparison: Comparison | NumberComparison | ClassComparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
-    if isinstance(comparison, NumberComparison):
-        _show_numbers(comparison, json)
+    if isinstance(comparison, NumberComparison | ClassComparison):
+        _show_told(comparison, json)
         return
     if json:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")

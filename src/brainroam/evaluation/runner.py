@@ -27,6 +27,8 @@ from brainroam.evaluation.run_records import RunSpec, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, Fold, folds, protocol_of
+from brainroam.evaluation.stats.classes import compare_classes
+from brainroam.evaluation.stats.classes import site_metrics as class_metrics
 from brainroam.evaluation.stats.compare import compare_methods
 from brainroam.evaluation.stats.confounding import confounding
 from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
@@ -80,6 +82,8 @@ class Results:
         """For notebooks: the mean AUC of every method."""
         if self.target.is_number:
             return compare_numbers(self.scores, self.target)._repr_html_()
+        if self.target.is_classes:
+            return compare_classes(self.scores, self.predictions, self.target)._repr_html_()
         rows = [
             {"method": method, "protocol": protocol, **over_sites(sites)}
             for (protocol, method), sites in average_seeds(self.scores).groupby(["protocol", "method"])
@@ -239,11 +243,13 @@ def compare(
 
     Returns
     -------
-    Comparison, or NumberComparison where a number is predicted
+    Comparison, NumberComparison where a number is predicted, or ClassComparison of several classes
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
     if results.target.is_number:
         return compare_numbers(results.scores, results.target, reference, all_pairs)
+    if results.target.is_classes:
+        return compare_classes(results.scores, results.predictions, results.target, reference, all_pairs)
     found = compare_methods(results.scores, results.predictions, reference, all_pairs)
     gone = results.study.get("not_shared", 0)
     notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
@@ -298,7 +304,11 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
-    measured = _measure_number if cohort.target.is_number else _measure_classes
+    measured = _measure_two_classes
+    if cohort.target.is_number:
+        measured = _measure_number
+    elif cohort.target.is_classes:
+        measured = _measure_classes
     columns, metrics, facts = measured(model, training, held_out, score)
     explanation = kept_explanation(model.model_, training, held_out.without_labels())
     scans = held_out.table.assign(**columns)
@@ -350,7 +360,7 @@ def _company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[st
 Measured: TypeAlias = tuple[dict[str, np.ndarray], Callable[[pd.DataFrame], dict[str, float | int]], dict[str, Any]]
 
 
-def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
+def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
     """What is kept of each held-out scan of two classes, the metrics of people, and facts of the run."""
     calibration = model.calibration_
     columns = {"label": held_out.labels, "score": score, "probability": calibration(score)}
@@ -363,7 +373,7 @@ def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, sco
 
 
 def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """As `_measure_classes`, of a number: predictions in its units, with intervals, and the metrics of `numbers`."""
+    """As `_measure_two_classes`, of a number: predictions in its units, intervals, and the metrics of `numbers`."""
     target, label = training.target, held_out.table["label"].to_numpy(dtype=float)
     columns = {"label": label, "score": score, "predicted": model.predicted(score)}
     ends = {level: [target.inverse(end) for end in model.interval(score, level)] for level in model.sets_.limits}
@@ -382,6 +392,20 @@ def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, scor
         return number_metrics(label, people["predicted"].to_numpy(dtype=float), constant, target, inside)
 
     return columns, metrics, {"target": target.described(), "constant": constant}
+
+
+def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
+    """As `_measure_two_classes`, of several: scores and probabilities of each, and the metrics of `classes`."""
+    calibration, names = model.calibration_, training.target.classes
+    of_each = {"probability": calibration(score), "score": score}
+    columns = {"label": held_out.targets.astype(int), "predicted": calibration.decide(score)}
+    columns |= {f"{what}_{name}": values[:, k] for what, values in of_each.items() for k, name in enumerate(names)}
+
+    def metrics(people: pd.DataFrame) -> dict[str, float | int]:
+        chance, mean = (people[[f"{what}_{name}" for name in names]].to_numpy(dtype=float) for what in of_each)
+        return class_metrics(people["label"].to_numpy(dtype=int), mean, calibration.decide(mean), chance, names)
+
+    return columns, metrics, {"target": training.target.described(), "prevalence": calibration.prevalence}
 
 
 def _naming(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
@@ -419,7 +443,7 @@ def _held_out(cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_spli
 def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
-    if "target" in outcome:
+    if "target" in outcome and Target.of_description(outcome["target"]).is_number:
         found = [here["r"] for here in metrics_by_site(spec, outcome).values() if here["r"] is not None]
         return f"{spec}: {f'r {np.mean(found):.2f}' if found else 'too few people'}, {outcome['seconds']:.1f} s"
     aucs = [found["auc"] for found in metrics_by_site(spec, outcome).values() if found["auc"] is not None]

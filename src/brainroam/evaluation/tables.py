@@ -21,7 +21,7 @@ import pandas as pd
 
 from brainroam.data.target import Target
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.evaluation.stats import numbers
+from brainroam.evaluation.stats import classes, numbers
 from brainroam.evaluation.stats.metrics import METRICS
 
 KEY = ("method", "protocol", "site", "fold", "seed")
@@ -38,9 +38,18 @@ TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configura
 
 
 def columns_of(study: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of both tables of a study, by what it predicts."""
-    number = Target.of_description(study.get("target")).is_number
-    return (NUMBER_SCORES, NUMBER_PREDICTIONS) if number else (SCORES, PREDICTIONS)
+    """The columns of both tables of a study, or of a run, by what it predicts.
+
+    Of several classes ``label`` and ``predicted`` are their codes, in the order of the columns ``probability_<class>``.
+    """
+    target = Target.of_description(study.get("target"))
+    if target.is_number:
+        return NUMBER_SCORES, NUMBER_PREDICTIONS
+    if target.is_classes:
+        of_each = (f"{what}_{name}" for what in ("probability", "score") for name in target.classes)
+        scores = (*KEY, "n", *classes.metric_names(target.classes), "tuning", "configuration")
+        return scores, (*PREDICTIONS[: PREDICTIONS.index("label") + 1], "predicted", *of_each)
+    return SCORES, PREDICTIONS
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
@@ -48,13 +57,14 @@ def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     chosen = json.dumps(result["configuration"], sort_keys=True)
     key = spec.name, spec.protocol
     if "target" in result:
+        measured = columns_of(result)[0][len(KEY) : -2]
         return [
-            (*key, site, spec.fold, spec.seed, *(found[name] for name in NUMBER_SCORES[5:-2]), spec.tuning, chosen)
+            (*key, site, spec.fold, spec.seed, *(found[name] for name in measured), spec.tuning, chosen)
             for site, found in sorted(metrics_by_site(spec, result).items())
         ]
-    measured = (result["threshold"], result["prevalence"], spec.tuning, chosen)
+    of_run = (result["threshold"], result["prevalence"], spec.tuning, chosen)
     return [
-        (*key, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *measured)
+        (*key, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *of_run)
         for site, found in sorted(metrics_by_site(spec, result).items())
     ]
 
@@ -65,7 +75,7 @@ def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     n = len(people["subject"])
     if "target" in result:
         known = {"person": people["subject"], "institution": [""] * n, **people}
-        columns = [known[name] for name in NUMBER_PREDICTIONS[len(KEY) :]]
+        columns = [known[name] for name in columns_of(result)[1][len(KEY) :]]
         sites = people.get("site", [spec.fold] * n)
         key = spec.name, spec.protocol
         return sorted((*key, site, spec.fold, spec.seed, *row) for site, *row in zip(sites, *columns, strict=True))

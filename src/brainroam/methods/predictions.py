@@ -6,6 +6,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
+from brainroam.core.class_calibration import Shares, as_shares
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.familiarity import Familiarity
@@ -104,6 +105,28 @@ def predictions(
     return table[~known].reset_index(drop=True)
 
 
+def class_predictions(method: TunedMethod, cohort: Cohort, prevalence: Shares | None = None) -> pd.DataFrame:
+    """The class of people of any site among several, with probabilities, scores and sets.
+
+    Returns ``subject``, ``site``, ``label`` (the name of the class) where somebody's is known and the data name the same
+    target, ``predicted``, ``probability_<class>``, ``score_<class>``, and for each level that can be promised
+    ``set_80``, ...: the classes in the set, by their names; ``imputed`` covariates and ``flags``.
+    """
+    target, score = method.target_, method.score(cohort)
+    names, calibration = np.array(target.classes), method.calibration_
+    table, label = cohort.table[["subject", "site"]].copy(), cohort.table["label"]
+    if cohort.target.name == target.name and cohort.target.classes and label.notna().any():
+        table["label"] = label.map(dict(enumerate(cohort.target.classes)))
+    table["predicted"] = names[calibration.decide(score)]
+    shares = None if prevalence is None else as_shares(prevalence, target.classes)
+    for what, values in {"probability": calibration(score, shares), "score": score}.items():
+        table = table.assign(**{f"{what}_{name}": values[:, k] for k, name in enumerate(names)})
+    for level in method.sets_.limits:
+        inside = method.sets_(calibration.equal(score), level)
+        table[f"set_{100 * level:g}"] = ["; ".join(names[row]) for row in inside]
+    return _with_remarks(table, method, cohort)
+
+
 def number_predictions(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     """The number for people of any site, in its own units, with the interval of each level that can be promised.
 
@@ -118,6 +141,11 @@ def number_predictions(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     for level in method.sets_.limits:
         low, high = method.interval(score, level)
         table[f"low_{100 * level:g}"], table[f"high_{100 * level:g}"] = target.inverse(low), target.inverse(high)
+    return _with_remarks(table, method, cohort)
+
+
+def _with_remarks(table: pd.DataFrame, method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
+    """Which covariates stood at the training mean, and how a person differs from those trained on."""
     missing, known = method.missing_covariates(cohort), method.familiarity_
     table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
     table["flags"] = "" if known is None else [text for part in cohort.batches() for text in known.flags(part)]

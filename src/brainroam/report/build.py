@@ -11,6 +11,7 @@ from brainroam.data.groups import people_and_scans
 from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
+from brainroam.report.class_page import write_class_page
 from brainroam.report.data import ReportData, read_data
 from brainroam.report.number_page import write_number_page
 from brainroam.report.page import render
@@ -136,6 +137,8 @@ def write_report(
     results = runs if isinstance(runs, Results) else load_studies(runs, partial=True, data=data)
     if results.target.is_number:
         return write_number_page(results, out, figures, method, name)
+    if results.target.is_classes:
+        return write_class_page(results, out, figures, method, name)
     content = read_data(runs, method, data)
     first = first_section(content)
     chapters = [Chapter(id, question, tuple(make(content) for make in makers)) for id, question, makers in CHAPTERS]

@@ -16,7 +16,7 @@ correlation over all and none within.
 The mean order, its interval and what to expect at the next site are those of `verdict.next_site` on Fisher's z, of
 variance 1 / (n - 3), turned back by tanh; the level has the same model in units. Other means over sites have the weight
 min(n, 40), after `metrics.RULE`: 20 of either class. Methods are compared by their differences of z at the same sites
-(`paired.left_out_t`).
+(`paired.compare_pairs`).
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
-from brainroam.evaluation.stats.paired import holm, left_out_t
+from brainroam.evaluation.stats.paired import compare_pairs
 from brainroam.evaluation.stats.verdict import next_site
 from brainroam.utils.html import html_summary
 
@@ -283,30 +283,10 @@ def compare_numbers(
 
 def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Differences of Fisher's z of these pairs at the sites that both have, corrected together."""
-    wide, n = sites.pivot(index="site", columns="method", values="r"), sites.groupby("site")["n"].first()
-    rows = []
-    for method, against in pairs:
-        known = wide[[method, against]].dropna()
-        z = np.arctanh(known.clip(-EDGE, EDGE))
-        gap = (z[method] - z[against]).to_numpy()
-        tested = left_out_t(gap, weights_of(n[known.index].to_numpy()))
-        rows.append(
-            {
-                "method": method,
-                "against": against,
-                "r": float(np.tanh(z[method].mean())) if len(z) else np.nan,
-                "r_against": float(np.tanh(z[against].mean())) if len(z) else np.nan,
-                "difference": tested.mean,
-                "low": tested.low,
-                "high": tested.high,
-                "p": tested.p,
-                "n_sites": len(gap),
-                "won": int((gap > 0).sum()),
-                "lost": int((gap < 0).sum()),
-            }
-        )
-    frame = pd.DataFrame(rows)
-    return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))
+    n = sites.groupby("site")["n"].first()
+    z = np.arctanh(sites.pivot(index="site", columns="method", values="r").clip(-EDGE, EDGE))
+    found = compare_pairs(z, pd.Series(weights_of(n.to_numpy()), index=n.index), pairs)
+    return found.assign(r=np.tanh(found["mean"]), r_against=np.tanh(found["mean_against"]))
 
 
 def _sentence(row, unit: str) -> str:

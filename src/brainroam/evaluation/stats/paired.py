@@ -1,8 +1,10 @@
 """Paired differences of two methods: test and interval from one corrected t, for sites and for folds alike."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import t
 
@@ -101,6 +103,47 @@ def compare_sites(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = None) 
     w = np.ones(len(gap)) if weights is None else np.asarray(weights, dtype=float)
     known = np.isfinite(gap) & (w > 0)
     return left_out_t(gap[known], w[known])
+
+
+def compare_pairs(values: pd.DataFrame, weights: pd.Series, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """Differences of pairs of methods at the sites that both have, corrected together.
+
+    Parameters
+    ----------
+    values : DataFrame
+        A row per site, a column per method; NaN where there is none.
+    weights : Series
+        Of each site.
+    pairs : sequence of (method, against)
+
+    Returns
+    -------
+    DataFrame
+        A row per pair: ``method``, ``against``, ``mean`` and ``mean_against`` over their sites, the weighted
+        ``difference`` with ``low``, ``high``, ``p`` of `left_out_t` and ``p_holm``, ``n_sites``, ``won``, ``lost``.
+    """
+    rows = []
+    for method, against in pairs:
+        known = values[[method, against]].dropna()
+        gap = (known[method] - known[against]).to_numpy()
+        tested = left_out_t(gap, weights[known.index].to_numpy(dtype=float))
+        rows.append(
+            {
+                "method": method,
+                "against": against,
+                "mean": known[method].mean(),
+                "mean_against": known[against].mean(),
+                "difference": tested.mean,
+                "low": tested.low,
+                "high": tested.high,
+                "p": tested.p,
+                "n_sites": len(gap),
+                "won": int((gap > 0).sum()),
+                "lost": int((gap < 0).sum()),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))
 
 
 def holm(p: np.ndarray) -> np.ndarray:

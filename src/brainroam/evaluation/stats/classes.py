@@ -1,0 +1,312 @@
+"""How well several classes are told apart at sites never seen.
+
+At each held-out site, over the K classes found there, each against everybody else of the site:
+
+    auc_k          AUC of the score of class k                            auc: their mean (macro)
+    balanced_acc   mean over classes of the share called right            1 / K by chance
+    brier          mean over people of sum_k (p_k - [class k])^2          log_loss: mean of -log p of the true class
+
+The mean over sites, its interval and the next site are those of `verdict.verdict`, which needs cases and controls. The
+variance of a mean of AUCs is at most the mean of their variances, and at chance that of class k with n_k of n people is
+(n + 1) / (12 n_k (n - n_k)). So a site counts as one with m cases and m controls, where the two are equal:
+
+    (2 m + 1) / (12 m^2) = mean_k (n + 1) / (12 n_k (n - n_k))
+
+A class of one or two people makes m small, and with it the site's weight min(m, 20): the rarer class decides, as of two
+classes. Intervals are wider than need be, since AUCs of different classes do not move together entirely
+(docs/reliability.md).
+
+Which classes are told from which is asked pair by pair, among the people of the two classes alone, by
+log p_i - log p_j and `verdict.verdict`. Methods are compared by their differences of the macro AUC at the same sites.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.auc import auc, class_aucs
+from brainroam.data.groups import people_of
+from brainroam.data.target import Target
+from brainroam.errors import UsageError, listed, unknown
+from brainroam.evaluation.splits import TITLES, UNITS
+from brainroam.evaluation.stats import metrics
+from brainroam.evaluation.stats.families import families
+from brainroam.evaluation.stats.metrics import FULL, mean_over_sites, site_weights
+from brainroam.evaluation.stats.paired import compare_pairs
+from brainroam.evaluation.stats.verdict import Verdict
+from brainroam.evaluation.stats.verdict import verdict as judge
+from brainroam.utils.html import html_summary
+
+OVERALL = ("auc", "acc", "balanced_acc", "brier", "log_loss")
+RULE = f"mean over sites, each weighted by its people of the rarer classes, {FULL} at most"
+SURE = 1e-12  # probabilities are held this far from 0 before their logarithm is taken
+
+
+def metric_names(classes: Sequence[str]) -> tuple[str, ...]:
+    """Columns of the metrics of one site: over all classes, then the number of people and the AUC of each.
+
+    >>> metric_names(["HC", "MDD"])
+    ('auc', 'acc', 'balanced_acc', 'brier', 'log_loss', 'n_HC', 'n_MDD', 'auc_HC', 'auc_MDD')
+    """
+    return (*OVERALL, *(f"n_{name}" for name in classes), *(f"auc_{name}" for name in classes))
+
+
+def site_metrics(
+    code: np.ndarray, score: np.ndarray, called: np.ndarray, probability: np.ndarray, classes: Sequence[str]
+) -> dict[str, float | int]:
+    """Every metric of one held-out site; NaN where it has one class only.
+
+    Parameters
+    ----------
+    code, called : ndarray of int, shape (N,)
+        The class of each person, and the one that they are called.
+    score, probability : ndarray of shape (N, K)
+    classes : sequence of str
+
+    Examples
+    --------
+    >>> p = np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.3, 0.4, 0.3]])
+    >>> found = site_metrics(np.array([0, 1, 2]), p, np.array([0, 1, 1]), p, ["a", "b", "c"])
+    >>> found["auc"], round(found["balanced_acc"], 3), round(found["brier"], 3)
+    (1.0, 0.667, 0.347)
+    """
+    count, aucs = np.bincount(code, minlength=len(classes)), class_aucs(code, score)
+    recall = [float(np.mean(called[code == k] == k)) for k in np.flatnonzero(count)]
+    several, known = len(recall) > 1, aucs[np.isfinite(aucs)]
+    return {
+        "n": len(code),
+        "auc": float(known.mean()) if len(known) else np.nan,
+        "acc": float(np.mean(called == code)),
+        "balanced_acc": float(np.mean(recall)) if several else np.nan,
+        "brier": float(np.square(probability - np.eye(len(classes))[code]).sum(axis=1).mean()),
+        "log_loss": float(-np.log(np.maximum(probability[np.arange(len(code)), code], SURE)).mean()),
+        **{f"n_{name}": int(n) for name, n in zip(classes, count, strict=True)},
+        **{f"auc_{name}": float(value) for name, value in zip(classes, aucs, strict=True)},
+    }
+
+
+def counted_as(counts: np.ndarray) -> np.ndarray:
+    """m of sites with so many people of each class (sites, K); 0 where there is one class only.
+
+    >>> counted_as(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
+    [20.0, 40.3, 3.0, 0.0]
+    """
+    counts = np.asarray(counts, dtype=float)
+    n = counts.sum(axis=1, keepdims=True)
+    known = (counts > 0) & (counts < n)
+    variance = np.where(known, (n + 1) / (12 * np.where(known, counts * (n - counts), 1)), 0).sum(axis=1)
+    variance = variance / np.maximum(known.sum(axis=1), 1)
+    found = (1 + np.sqrt(1 + 12 * variance)) / np.where(variance > 0, 12 * variance, 1)
+    return np.where(variance > 0, found, 0.0)
+
+
+def people_counted(sites: pd.DataFrame, target: Target) -> np.ndarray:
+    """`counted_as` of rows of metrics."""
+    return counted_as(sites[[f"n_{name}" for name in target.classes]].to_numpy())
+
+
+def average_seeds(scores: pd.DataFrame, target: Target) -> pd.DataFrame:
+    """As `metrics.average_seeds`, of the metrics of several classes."""
+    return metrics.average_seeds(scores, metric_names(target.classes))
+
+
+def summary(sites: pd.DataFrame, target: Target) -> tuple[Verdict, dict[str, float]]:
+    """The verdict on the macro AUC of one method, and means over its sites of the other metrics; one row per site."""
+    m = people_counted(sites, target)
+    known = m > 0
+    found = judge(sites["auc"].to_numpy()[known], m[known], m[known])
+    n = sites["n"].to_numpy(dtype=float)
+    means = {name: mean_over_sites(sites[name].to_numpy(), site_weights(m, m)) for name in OVERALL[1:]}
+    for name in target.classes:
+        of_class = sites[f"n_{name}"].to_numpy(dtype=float)
+        weight = site_weights(of_class, n - of_class)
+        means[f"auc_{name}"] = mean_over_sites(sites[f"auc_{name}"].to_numpy(), weight)
+    return found, means
+
+
+def class_pairs(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
+    """Each pair of classes at held-out sites: the AUC among their people alone, with its verdict over sites.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Of one method and protocol: ``site``, ``seed``, ``subject``, ``label`` and ``probability_<class>``.
+    target : Target
+
+    Returns
+    -------
+    DataFrame
+        ``class_1``, ``class_2``, ``n_sites``, ``auc``, ``low``, ``high``, ``next_low``, ``next_high``, ``reason`` and
+        ``apart``: whether the interval of the mean lies above one half.
+    """
+    means = [f"probability_{name}" for name in target.classes]
+    people = predictions.groupby(["site", "subject"], as_index=False).agg(
+        {**dict.fromkeys(means, "mean"), "label": "first", **({"person": "first"} if "person" in predictions else {})}
+    )
+    people = people_of(people)
+    odds, code = np.log(np.maximum(people[means].to_numpy(), SURE)), people["label"].to_numpy(dtype=int)
+    site, rows = people["site"].to_numpy(), []
+    for i, j in combinations(range(len(target.classes)), 2):
+        values = []
+        for name in np.unique(site):
+            here = (site == name) & np.isin(code, (i, j))
+            first = code[here] == i
+            if 0 < first.sum() < len(first):
+                values.append((auc(first, (odds[:, i] - odds[:, j])[here]), first.sum(), (~first).sum()))
+        found = judge(*np.array(values).reshape(-1, 3).T)
+        row = {"class_1": target.classes[i], "class_2": target.classes[j], "n_sites": found.n_sites, "auc": found.mean}
+        ends = {name: getattr(found, name) for name in ("low", "high", "next_low", "next_high", "reason")}
+        rows.append({**row, **ends, "apart": bool(found.low > 0.5)})
+    return pd.DataFrame(rows)
+
+
+def sentence(found: Verdict, balanced_acc: float, pairs: pd.DataFrame, target: Target) -> str:
+    """One plain verdict: whether classes are told apart at all, at the next site, and which are not.
+
+    >>> pairs = pd.DataFrame({"class_1": ["HC", "HC", "MDD"], "class_2": ["MDD", "SCZ", "SCZ"],
+    ...     "auc": [.7, .8, .52], "low": [.6, .7, .4], "high": [.8, .9, .6], "apart": [True, True, False]})
+    >>> sentence(Verdict(12, .68, .6, .75, .55, .8), .5, pairs, Target("dx", "classes", ("HC", "MDD", "SCZ")))
+    'Classes are told apart, at the next site too (AUC 68.0 against the rest, next 55.0 to 80.0; 50.0 % called right, \
+33.3 % by chance); told apart: HC from MDD (70.0), HC from SCZ (80.0); cannot be told apart: MDD from SCZ (52.0, 40.0 \
+to 60.0).'
+    """
+    right = f"{100 * balanced_acc:.1f} % called right, {100 / len(target.classes):.1f} % by chance"
+    mean = f"AUC {100 * found.mean:.1f} against the rest"
+    if np.isnan(found.low):
+        first = f"{mean}; {found.reason}; {right}"
+    elif found.next_low > 0.5:
+        ends = f"next {100 * found.next_low:.1f} to {100 * found.next_high:.1f}"
+        first = f"Classes are told apart, at the next site too ({mean}, {ends}; {right})"
+    elif found.low > 0.5:
+        ends = f"{100 * found.low:.1f} to {100 * found.high:.1f}"
+        first = f"Classes are told apart on average ({mean}, {ends}; {right})"
+        if np.isfinite(found.next_low):
+            first += f" but not at every site (next {100 * found.next_low:.1f} to {100 * found.next_high:.1f})"
+    else:
+        first = f"The classes cannot be told apart ({mean}, {100 * found.low:.1f} to {100 * found.high:.1f}; {right})"
+    parts = [first]
+    for apart, words in ((True, "told apart"), (False, "cannot be told apart")):
+        told = [_pair(row) for row in pairs[pairs["apart"] == apart].itertuples()]
+        if told:
+            parts.append(f"{words}: {listed(told, 6)}")
+    return "; ".join(parts) + "."
+
+
+def _pair(row: Any) -> str:
+    ends = "" if row.apart or np.isnan(row.low) else f", {100 * row.low:.1f} to {100 * row.high:.1f}"
+    size = "too few people" if np.isnan(row.auc) else f"{100 * row.auc:.1f}{ends}"
+    return f"{row.class_1} from {row.class_2} ({size})"
+
+
+def confusion(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
+    """How many scans of each class (rows) were called which (columns), for each site: a row per site and class."""
+    names = dict(enumerate(target.classes))
+    table = pd.crosstab(
+        [predictions["site"], predictions["label"].astype(int).map(names)],
+        predictions["predicted"].astype(int).map(names),
+        rownames=["site", "label"],
+        colnames=["predicted"],
+    )
+    return table.reindex(columns=list(target.classes), fill_value=0).reset_index()
+
+
+@dataclass(frozen=True)
+class ClassComparison:
+    """The result of `compare_classes`.
+
+    Attributes
+    ----------
+    target : Target
+    table : DataFrame
+        Per protocol and method, best macro AUC first: ``n_sites``, ``auc`` with ``low``, ``high``, ``next_low``,
+        ``next_high``, the other metrics, ``auc_<class>``, and ``verdict``, a sentence.
+    class_pairs : DataFrame
+        Per protocol and method, each pair of classes, see `class_pairs`.
+    paired : DataFrame
+        Per pair of methods: mean ``difference`` of the macro AUC with ``low``, ``high``, ``p``, ``p_holm``,
+        ``n_sites``, ``won``, ``lost``.
+    sentences, notes, families : list of str
+    """
+
+    target: Target
+    table: pd.DataFrame
+    class_pairs: pd.DataFrame
+    paired: pd.DataFrame
+    sentences: list[str]
+    notes: list[str]
+    families: list[str]
+
+    def __str__(self) -> str:
+        shown = self.table[["protocol", "method", "n_sites", "auc", "next_low", "next_high", "balanced_acc", "brier"]]
+        return "\n".join([shown.round(3).to_string(index=False), *self.sentences, *self.notes])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table and the sentences."""
+        shown = self.table[["method", "n_sites", "auc", "low", "high", "next_low", "next_high", "balanced_acc"]]
+        return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, [*self.sentences, *self.notes])
+
+
+def compare_classes(
+    scores: pd.DataFrame,
+    predictions: pd.DataFrame,
+    target: Target,
+    reference: str | None = None,
+    all_pairs: bool = False,
+) -> ClassComparison:
+    """Compare methods that tell several classes apart, at the same held-out sites."""
+    sites = average_seeds(scores, target)
+    methods = sorted(sites["method"].unique())
+    if reference is not None and reference not in methods:
+        raise unknown("method", reference, methods)
+    if reference is not None and all_pairs:
+        raise UsageError("a reference and all pairs exclude each other; leave one of them out")
+    rows, of_classes = [], []
+    for (protocol, method), here in sites.groupby(["protocol", "method"]):
+        found, means = summary(here, target)
+        people = predictions[(predictions["protocol"] == protocol) & (predictions["method"] == method)]
+        pairs = class_pairs(people, target)
+        of_classes.append(pairs.assign(protocol=protocol, method=method))
+        ends = {name: getattr(found, name) for name in ("low", "high", "next_low", "next_high", "tau", "reason")}
+        told = sentence(found, means["balanced_acc"], pairs, target)
+        row = {"protocol": protocol, "method": method, "n_sites": found.n_sites, "auc": found.mean, **ends, **means}
+        rows.append({**row, "verdict": told})
+    table = pd.DataFrame(rows).sort_values(
+        ["protocol", "auc"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+    paired, told = [], []
+    for protocol in sorted(sites["protocol"].unique()):
+        names = table.loc[table["protocol"] == protocol, "method"].tolist()
+        here = sites[sites["protocol"] == protocol]
+        wide = here.pivot(index="site", columns="method", values="auc")
+        first = here.drop_duplicates("site").set_index("site")
+        m = people_counted(first, target)
+        weight = pd.Series(site_weights(m, m), index=first.index)
+        for family in families(names, reference, all_pairs):
+            paired.append(compare_pairs(wide, weight, family.pairs).assign(protocol=protocol))
+            told.append(family.text(TITLES[str(protocol)]))
+    differences = pd.concat(paired, ignore_index=True) if paired else pd.DataFrame()
+    notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
+    sentences = [_compared(row, UNITS[str(row.protocol)]) for row in differences.itertuples()]
+    between = pd.concat(of_classes, ignore_index=True)
+    return ClassComparison(target, table, between, differences, sentences, notes, told)
+
+
+def _compared(row: Any, unit: str) -> str:
+    """Say one comparison in words: the method that is ahead comes first."""
+    if np.isnan(row.p):
+        return f"{row.method} and {row.against} share too few {unit}s to be compared"
+    ahead, behind, won = row.method, row.against, row.won
+    if row.difference < 0:
+        ahead, behind, won = row.against, row.method, row.lost
+    p = "p < 0.001" if row.p < 0.001 else f"p = {row.p:.2g}"
+    p += f", {row.p_holm:.2g} after Holm" if row.p_holm > row.p else ""
+    facts = (
+        f"({100 * abs(row.difference):+.1f} points of AUC over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
+    )
+    if row.p_holm < 0.05:
+        return f"{ahead} tells classes apart better than {behind} {facts}"
+    return f"{ahead} and {behind} cannot be told apart {facts}"
