@@ -1,5 +1,6 @@
 """Commands about one model: fit it, predict with it, look into it."""
 
+import math
 import warnings
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +13,7 @@ from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning
 from brainroam.cli.scale import load_or_open, work_beside
 from brainroam.cli.source import DataSource, parse_option, takes_data
 from brainroam.cli.verbosity import quiet
-from brainroam.errors import BrainroamError, UsageError, counted
+from brainroam.errors import BrainroamError, UsageError, counted, visible
 from brainroam.methods.naming import as_typed, parse_name
 
 if TYPE_CHECKING:
@@ -85,7 +86,11 @@ def fit(
         typer.echo(f"{method}: {selected.model_.decision}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
-    if not selected.target_.is_number:
+    if selected.target_.is_classes:
+        shares = zip(selected.target_.classes, selected.calibration_.prevalence, strict=True)
+        told = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+        typer.echo(f"Its probabilities hold for shares as here ({told}); predict --prevalence states others.")
+    elif not selected.target_.is_number:
         share = selected.calibration_.prevalence
         typer.echo(
             f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."
@@ -111,9 +116,11 @@ def predict(
         typer.Option(help="Demand prediction sets of this level: 80, 90 or 95 %.", min=1, max=99.9, metavar="PERCENT"),
     ] = None,
     prevalence: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="Share of cases where you are: 0.1 for 10 %. By default that of the training people.", metavar="SHARE"
+            help="Share of cases where you are: 0.1 for 10 %; of several classes HC=0.8,MDD=0.1,SCZ=0.1. By default "
+            "as among the training people.",
+            metavar="SHARE",
         ),
     ] = None,
     memory: Memory = None,
@@ -134,7 +141,7 @@ def predict(
     from brainroam.cli.show import show_excluded
     from brainroam.data.groups import people_and_scans
     from brainroam.data.prepare import listed_people
-    from brainroam.methods.predictions import number_predictions, predictions
+    from brainroam.methods.predictions import class_predictions, number_predictions, predictions
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.methods.training_sketch import known_share
 
@@ -160,8 +167,18 @@ def predict(
         _discard_work(cohort, out)
         typer.echo(f"{people_and_scans(table)}, {method.target_.name} predicted (strict): {_save(table, out)}")
         return
+    if method.target_.is_classes:
+        if controls is not None or adapt != "strict":
+            raise UsageError("--controls and --adapt move the threshold of two classes; leave them out for several")
+        table = class_predictions(method, cohort, _shares(prevalence))
+        _discard_work(cohort, out)
+        found = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
+        typer.echo(f"{people_and_scans(table)}, predicted (strict): {found}: {_save(table, out)}")
+        _show_class_validation(table, method)
+        return
     known = list(listed_people(controls, "controls")) if controls is not None else []
-    table = predictions(method, cohort, method.familiarity_, known, adapt, prevalence)
+    share_stated = None if prevalence is None else as_number(prevalence, "--prevalence")
+    table = predictions(method, cohort, method.familiarity_, known, adapt, share_stated)
     _discard_work(cohort, out)
     show_excluded(cohort.excluded)
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
@@ -216,6 +233,42 @@ def explain(
         typer.echo(f"{len(explanation.pathways)} pathways of {header['method']}, ranked by {KINDS[explanation.kind]}")
     if method.model_.decision:
         typer.echo(f"{header['method']}: {method.model_.decision}")
+
+
+def _shares(told: str | None) -> dict[str, float] | None:
+    """HC=0.8,MDD=0.2 by class.
+
+    >>> _shares("HC=0.8,MDD=0.2")
+    {'HC': 0.8, 'MDD': 0.2}
+    """
+    if told is None:
+        return None
+    parts = [part.rpartition("=") for part in told.split(",")]
+    return {name.strip(): as_number(share, f"the share of {name.strip() or 'a class'}") for name, _, share in parts}
+
+
+def as_number(text: str, what: str) -> float:
+    """A number as typed."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise UsageError(f"{what} is a number such as 0.1, not {text!r}; of several classes HC=0.8,MDD=0.2") from error
+
+
+def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None:
+    """Where classes are known: how well they are told apart at each site."""
+    from brainroam.evaluation.stats.classes import site_metrics
+
+    code = {name: k for k, name in enumerate(method.target_.classes)}
+    known = table[table["label"].isin(code)] if "label" in table else table.iloc[:0]
+    for site, here in known.groupby("site"):
+        values = [here[[f"{what}_{name}" for name in code]].to_numpy() for what in ("score", "probability")]
+        truth, called = (here[name].map(code).to_numpy(dtype=int) for name in ("label", "predicted"))
+        found = site_metrics(truth, values[0], called, values[1], list(code))
+        auc = "one class only" if math.isnan(found["auc"]) else f"AUC {100 * found['auc']:.1f} against the rest"
+        typer.echo(
+            f"{visible(str(site))}: {len(here)} people whose class is known, {auc}, {found['acc']:.0%} called right"
+        )
 
 
 def _fitted(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":

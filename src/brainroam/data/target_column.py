@@ -73,7 +73,9 @@ def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, 
             f"the target {column!r} holds {len(distinct)} different numbers ({listed(distinct, FEW)}): say whether it "
             f"is a number, ordered or classes, as in --target {column}:number"
         )
-    target, label, reason = _read(Target(column, kind, (), request.transform), text, table, request.case)
+    target, label, reason = _read(Target(column, kind, (), request.transform), text, table, request.case, require_label)
+    if target.is_classes and require_label:
+        target, label, reason = _at_several_sites(target, label, reason, table["site"])
     same = _same_columns(table, column, label)
     target = replace(target, name=next((name for name in PROMISED if name in same), column))
     for name in set(same) & set(cohort.covariate_names):
@@ -117,7 +119,33 @@ def _as_text(values: pd.Series) -> pd.Series:
     return values.astype(object).where(values.notna(), "").astype(str).str.strip()
 
 
-def _read(target: Target, text: pd.Series, table: pd.DataFrame, case: str) -> tuple[Target, pd.Series, pd.Series]:
+def _at_several_sites(
+    target: Target, label: pd.Series, reason: pd.Series, site: pd.Series
+) -> tuple[Target, pd.Series, pd.Series]:
+    """Without classes that one site alone has: whatever tells them apart may as well be that site."""
+    where = {code: sorted(set(site[label == code].astype(str))) for code in range(len(target.classes))}
+    alone = [code for code, sites in where.items() if len(sites) < 2]
+    if not alone or site.nunique() < 2:
+        return target, label, reason
+    for code in alone:
+        people = counted(int((label == code).sum()), "person", "people")
+        told = f"the class {target.classes[code]!r} is found at one site only ({listed(where[code])}, {people})"
+        warnings.warn(f"target {target.name}: {told}: left out, since it cannot be told from the site", stacklevel=3)
+        reason = reason.where(label != code, f"{told}, so it cannot be told from the site")
+    kept = [code for code in where if code not in alone]
+    if len(kept) < 3:
+        names = listed([target.classes[code] for code in kept]) or "none"
+        raise DataError(
+            f"of the target {target.name!r} fewer than three classes are found at two sites or more ({names}): keep "
+            "two in a column of their own, and predict these"
+        )
+    label = label.map({float(code): float(place) for place, code in enumerate(kept)})
+    return replace(target, classes=tuple(target.classes[code] for code in kept)), label, reason
+
+
+def _read(
+    target: Target, text: pd.Series, table: pd.DataFrame, case: str, whole: bool = True
+) -> tuple[Target, pd.Series, pd.Series]:
     """The target with its classes, the label of each person (NaN where unknown), and why it is unknown."""
     empty = is_empty(text)
     reason = pd.Series(f"no value of the target {target.name}", index=text.index)
@@ -151,16 +179,21 @@ def _read(target: Target, text: pd.Series, table: pd.DataFrame, case: str) -> tu
         label = pd.Series(np.nan, index=text.index)
         label[~empty] = coded
         return replace(target, classes=tuple(map(str, order))), label, reason
-    names = _class_names(words[~empty], target)
+    names = _class_names(words[~empty], target, 3 if whole else 1)
     return replace(target, classes=names), words.map({name: float(k) for k, name in enumerate(names)}), reason
 
 
-def _class_names(words: pd.Series, target: Target) -> tuple[str, ...]:
+def _class_names(words: pd.Series, target: Target, least: int) -> tuple[str, ...]:
     """The classes: ordered as numbers or by name, controls first."""
     present = sorted(words.unique())
     numbers = pd.to_numeric(pd.Series(present), errors="coerce")
-    if len(present) < 3 or len(present) > MOST_CLASSES:
-        raise DataError(f"the target {target.name!r} has {counted(len(present), 'class', 'classes')}: 3 to 20 can be")
+    if len(present) > MOST_CLASSES:
+        raise DataError(
+            f"the target {target.name!r} has {len(present)} different values ({listed(present, 3)}): is it a number "
+            f"(--target {target.name}:number) or an id? Up to {MOST_CLASSES} classes can be told apart"
+        )
+    if len(present) < least:
+        raise DataError(f"the target {target.name!r} has {counted(len(present), 'class', 'classes')}: 3 or more can be")
     if numbers.notna().all():
         return tuple(name for _, name in sorted(zip(numbers, present, strict=True)))
     if target.kind == ORDERED:

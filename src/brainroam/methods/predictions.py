@@ -108,7 +108,7 @@ def predictions(
 def class_predictions(method: TunedMethod, cohort: Cohort, prevalence: Shares | None = None) -> pd.DataFrame:
     """The class of people of any site among several, with probabilities, scores and sets.
 
-    Returns ``subject``, ``site``, ``label`` (the name of the class) where somebody's is known and the data name the same
+    Returns ``subject``, ``site``, ``label`` (the name of a class) where somebody's is known and the data name the same
     target, ``predicted``, ``probability_<class>``, ``score_<class>``, and for each level that can be promised
     ``set_80``, ...: the classes in the set, by their names; ``imputed`` covariates and ``flags``.
     """

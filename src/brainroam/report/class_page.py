@@ -19,7 +19,7 @@ from brainroam.report.section import Drawing
 from brainroam.report.tables import Column, fixed, number, table
 from brainroam.utils.files import write_text
 
-MOST = 12  # confusion matrices of single sites that are drawn, the largest sites; the table has all
+MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
 PAIRS = (
     Column("classes", "Classes"),
     Column("n_sites", "Sites", fixed(0)),

@@ -93,7 +93,7 @@ def counted_as(counts: np.ndarray) -> np.ndarray:
     """m of sites with so many people of each class (sites, K); 0 where there is one class only.
 
     >>> counted_as(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
-    [20.0, 40.3, 3.0, 0.0]
+    [20.0, 40.1, 5.1, 0.0]
     """
     counts = np.asarray(counts, dtype=float)
     n = counts.sum(axis=1, keepdims=True)
@@ -165,35 +165,31 @@ def class_pairs(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
 
 
 def sentence(found: Verdict, balanced_acc: float, pairs: pd.DataFrame, target: Target) -> str:
-    """One plain verdict: whether classes are told apart at all, at the next site, and which are not.
+    """One plain verdict: whether classes are told apart, what to expect at the next site, and which pairs are not.
 
     >>> pairs = pd.DataFrame({"class_1": ["HC", "HC", "MDD"], "class_2": ["MDD", "SCZ", "SCZ"],
     ...     "auc": [.7, .8, .52], "low": [.6, .7, .4], "high": [.8, .9, .6], "apart": [True, True, False]})
     >>> sentence(Verdict(12, .68, .6, .75, .55, .8), .5, pairs, Target("dx", "classes", ("HC", "MDD", "SCZ")))
-    'Classes are told apart, at the next site too (AUC 68.0 against the rest, next 55.0 to 80.0; 50.0 % called right, \
-33.3 % by chance); told apart: HC from MDD (70.0), HC from SCZ (80.0); cannot be told apart: MDD from SCZ (52.0, 40.0 \
-to 60.0).'
+    'Some classes are told apart, not all (AUC 68.0 against the rest, next site 55.0 to 80.0; 50.0 % called right, \
+33.3 % by chance): HC from MDD (70.0), HC from SCZ (80.0); cannot be told apart: MDD from SCZ (52.0, 40.0 to 60.0).'
     """
-    right = f"{100 * balanced_acc:.1f} % called right, {100 / len(target.classes):.1f} % by chance"
-    mean = f"AUC {100 * found.mean:.1f} against the rest"
+    told = {apart: [_pair(row) for row in pairs[pairs["apart"] == apart].itertuples()] for apart in (True, False)}
+    facts = f"AUC {100 * found.mean:.1f} against the rest"
     if np.isnan(found.low):
-        first = f"{mean}; {found.reason}; {right}"
-    elif found.next_low > 0.5:
-        ends = f"next {100 * found.next_low:.1f} to {100 * found.next_high:.1f}"
-        first = f"Classes are told apart, at the next site too ({mean}, {ends}; {right})"
-    elif found.low > 0.5:
-        ends = f"{100 * found.low:.1f} to {100 * found.high:.1f}"
-        first = f"Classes are told apart on average ({mean}, {ends}; {right})"
-        if np.isfinite(found.next_low):
-            first += f" but not at every site (next {100 * found.next_low:.1f} to {100 * found.next_high:.1f})"
+        facts += f"; {found.reason}"
+    elif np.isnan(found.next_low) or found.low <= 0.5:
+        facts += f", {100 * found.low:.1f} to {100 * found.high:.1f}"
     else:
-        first = f"The classes cannot be told apart ({mean}, {100 * found.low:.1f} to {100 * found.high:.1f}; {right})"
-    parts = [first]
-    for apart, words in ((True, "told apart"), (False, "cannot be told apart")):
-        told = [_pair(row) for row in pairs[pairs["apart"] == apart].itertuples()]
-        if told:
-            parts.append(f"{words}: {listed(told, 6)}")
-    return "; ".join(parts) + "."
+        facts += f", next site {100 * found.next_low:.1f} to {100 * found.next_high:.1f}"
+    facts += f"; {100 * balanced_acc:.1f} % called right, {100 / len(target.classes):.1f} % by chance"
+    if not told[True]:
+        return f"The classes cannot be told apart ({facts}): {listed(told[False], 6)}."
+    if not told[False]:
+        return f"All classes are told apart ({facts}): {listed(told[True], 6)}."
+    return (
+        f"Some classes are told apart, not all ({facts}): {listed(told[True], 6)}; "
+        f"cannot be told apart: {listed(told[False], 6)}."
+    )
 
 
 def _pair(row: Any) -> str:
@@ -271,9 +267,9 @@ def compare_classes(
         pairs = class_pairs(people, target)
         of_classes.append(pairs.assign(protocol=protocol, method=method))
         ends = {name: getattr(found, name) for name in ("low", "high", "next_low", "next_high", "tau", "reason")}
-        told = sentence(found, means["balanced_acc"], pairs, target)
+        words = sentence(found, means["balanced_acc"], pairs, target)
         row = {"protocol": protocol, "method": method, "n_sites": found.n_sites, "auc": found.mean, **ends, **means}
-        rows.append({**row, "verdict": told})
+        rows.append({**row, "verdict": words})
     table = pd.DataFrame(rows).sort_values(
         ["protocol", "auc"], ascending=[True, False], kind="stable", ignore_index=True
     )

@@ -1,0 +1,97 @@
+"""Do the intervals of the macro AUC of several classes cover?
+
+    python -m tests.evaluation.class_coverage_study [--studies 500]
+
+Simulated studies of k sites and three classes. *Independent*: the scores of a person of class c at site s are
+e_c (a + tau z_s) + noise, without their mean over classes, as those of a regression on indicator columns are.
+*Trained*: people have p features about class means w_c + tau v_sc; site s is scored by the class means of the other
+sites, so that sites depend on one another, and the next site by those of all. The interval of the mean ought to hold
+the mean true AUC over sites, the prediction interval that of one more site with equal classes.
+"""
+
+import argparse
+
+import numpy as np
+from scipy.special import ndtr
+
+from brainroam.core.auc import macro_auc
+from brainroam.evaluation.stats.classes import counted_as
+from brainroam.evaluation.stats.verdict import verdict
+
+K = 3
+KINDS = [(0.0, 0.0), (0.5, 0.0), (0.8, 0.2), (1.2, 0.4)]  # distance of a class from the rest, tau between sites
+
+
+def counts_of(n_sites: int, equal: bool) -> np.ndarray:
+    """People of each class: 15 each, or from none to 60, with classes that some sites lack."""
+    if equal:
+        return np.full((n_sites, K), 15)
+    few = [(3, 2, 1), (30, 20, 8), (60, 30, 30), (6, 6, 0), (12, 0, 10), (20, 15, 3), (5, 4, 4), (40, 10, 20)]
+    return np.resize(few, (n_sites, K))
+
+
+def judged(codes: list[np.ndarray], scores: list[np.ndarray], counts: np.ndarray):
+    """The verdict on these sites."""
+    m = counted_as(counts)
+    return verdict([float(macro_auc(c, s)) for c, s in zip(codes, scores, strict=True)], m, m)
+
+
+def independent_coverage(n_sites: int, equal: bool, distance: float, tau: float, n_studies: int):
+    """Coverage of the mean and of the next site at independent sites."""
+    rng, counts = np.random.default_rng([n_sites, equal, int(100 * distance)]), counts_of(n_sites, equal)
+    codes, inside = [np.repeat(np.arange(K), n) for n in counts], []
+    spread = np.sqrt(2 * (1 - 1 / K))
+    mean = ndtr(distance / spread / np.sqrt(1 + (tau / spread) ** 2))
+    for _ in range(n_studies):
+        true = distance + tau * rng.normal(size=n_sites + 1)
+        scores = [np.eye(K)[c] * a + rng.normal(size=(len(c), K)) for c, a in zip(codes, true, strict=False)]
+        found = judged(codes, [s - s.mean(axis=1, keepdims=True) for s in scores], counts)
+        inside.append((found.low <= mean <= found.high, found.next_low <= ndtr(true[-1] / spread) <= found.next_high))
+    return tuple(np.mean(inside, axis=0))
+
+
+def trained_coverage(n_sites: int, equal: bool, distance: float, tau: float, n_studies: int, p: int = 30):
+    """Coverage of the next site where every site is scored by the others."""
+    rng, counts = np.random.default_rng([n_sites, equal, int(100 * distance), 1]), counts_of(n_sites, equal)
+    codes, inside = [np.repeat(np.arange(K), n) for n in counts], []
+    for _ in range(n_studies):
+        w = distance * rng.normal(size=(K, p)) / np.sqrt(p)
+        own = w + tau * rng.normal(size=(n_sites + 1, K, p)) / np.sqrt(p)
+        x = [m[c] + rng.normal(size=(len(c), p)) for m, c in zip(own, codes, strict=False)]
+        sums = np.stack([np.stack([a[c == k].sum(axis=0) for k in range(K)]) for a, c in zip(x, codes, strict=True)])
+        everybody = counts.sum(axis=0)[:, None]
+
+        def weights(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+            means = total / np.maximum(count, 1)
+            return (means - means.mean(axis=0)).T  # (p, K)
+
+        scores = [a @ weights(sums.sum(axis=0) - sums[s], everybody - counts[s][:, None]) for s, a in enumerate(x)]
+        learned = weights(sums.sum(axis=0), everybody)
+        at = own[-1] @ learned  # mean score (class, score)
+        size = np.sqrt(2) * np.linalg.norm(learned, axis=0)
+        others = [[ndtr((at[k, k] - at[j, k]) / size[k]) for j in range(K) if j != k] for k in range(K)]
+        found = judged(codes, scores, counts)
+        inside.append(found.next_low <= np.mean(others) <= found.next_high)
+    return float(np.mean(inside))
+
+
+def main() -> None:
+    """Print one row per number of sites, sizes and kind."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--studies", type=int, default=500)
+    n_studies = parser.parse_args().studies
+    print("sites  sizes    distance  tau   mean   next  next, trained")
+    for n_sites in (4, 6, 12, 40):
+        for equal in (True, False):
+            for distance, tau in KINDS:
+                mean, following = independent_coverage(n_sites, equal, distance, tau, n_studies)
+                trained = trained_coverage(n_sites, equal, distance, tau, n_studies)
+                sizes = "equal" if equal else "unequal"
+                print(
+                    f"{n_sites:5d}  {sizes:8s} {distance:7.1f} {tau:6.2f}  {mean:.3f}  {following:.3f}  {trained:.3f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
