@@ -14,9 +14,7 @@ import argparse
 import numpy as np
 from scipy.special import ndtr
 
-from brainroam.core.auc import macro_auc
-from brainroam.evaluation.stats.classes import counted_as
-from brainroam.evaluation.stats.verdict import verdict
+from brainroam.evaluation.stats.classes import macro_verdict, site_metrics
 
 K = 3
 KINDS = [(0.0, 0.0), (0.5, 0.0), (0.8, 0.2), (1.2, 0.4)]  # distance of a class from the rest, tau between sites
@@ -32,8 +30,9 @@ def counts_of(n_sites: int, equal: bool) -> np.ndarray:
 
 def judged(codes: list[np.ndarray], scores: list[np.ndarray], counts: np.ndarray):
     """The verdict on these sites."""
-    m = counted_as(counts)
-    return verdict([float(macro_auc(c, s)) for c, s in zip(codes, scores, strict=True)], m, m)
+    found = [site_metrics(c, s, c, np.full(s.shape, 1 / K), "abc") for c, s in zip(codes, scores, strict=True)]
+    columns = np.array([[one[name] for name in ("auc", "auc_variance", "class_variance")] for one in found])
+    return macro_verdict(columns[:, 0], counts, columns[:, 1:])
 
 
 def independent_coverage(n_sites: int, equal: bool, distance: float, tau: float, n_studies: int):

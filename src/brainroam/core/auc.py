@@ -92,6 +92,22 @@ def placements(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.nda
     return (among_all[is_case] - of_cases) / n, 1 - (among_all[~is_case] - of_controls) / m
 
 
+def added_error(case: np.ndarray, of_cases: np.ndarray, of_others: np.ndarray) -> np.ndarray:
+    """What each person (N,) adds to the error of a mean of placements: the squares add up to DeLong's variance.
+
+    People take part in the AUC of every class, so that what they add to several may be added up before it is squared.
+
+    >>> case = np.array([True, True, False, False])
+    >>> added_error(case, np.array([1.0, 0.5]), np.array([0.5, 1.0])).round(3).tolist()
+    [0.177, -0.177, -0.177, 0.177]
+    """
+    added = np.zeros(len(case))
+    for who, values in ((case, of_cases), (~case, of_others)):
+        freedom = len(values) * max(len(values) - 1, 1)
+        added[who] = (values - values.mean()) / np.sqrt(freedom)
+    return added
+
+
 def sites_with_scores(label: np.ndarray, site: np.ndarray, score: np.ndarray, least: int = 1) -> list[np.ndarray]:
     """Positions of the people with a score, for each site where at least ``least`` of either class have one.
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from brainroam.core.auc import placements, sites_with_scores
+from brainroam.core.auc import added_error, placements, sites_with_scores
 from brainroam.core.episodes import as_array
 from brainroam.core.numbers import is_number, order_gain, sites_with_numbers
 from brainroam.core.pathways import Pathways
@@ -120,8 +120,7 @@ def _weigh_classes(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site:
             both = (placements(case, scores[here, k]) for scores in (network, linear))
             of_cases, of_others = (new - old for new, old in zip(*both, strict=True))
             found.append(of_cases.mean())
-            added[case] += (of_cases - of_cases.mean()) / len(of_cases)
-            added[~case] += (of_others - of_others.mean()) / len(of_others)
+            added += added_error(case, of_cases, of_others)
             counted += len(of_cases) * len(of_others)
         if found:
             gains.append(float(np.mean(found)))

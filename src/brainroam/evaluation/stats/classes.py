@@ -6,29 +6,30 @@ At each held-out site, over the K classes found there, each against everybody el
     balanced_acc   mean over classes of the share called right            1 / K by chance
     brier          mean over people of sum_k (p_k - [class k])^2          log_loss: mean of -log p of the true class
 
-The mean over sites, its interval and the next site are those of `verdict.verdict`, which needs cases and controls. The
-variance of a mean of AUCs is at most the mean of their variances, and at chance that of class k with n_k of n people is
-(n + 1) / (12 n_k (n - n_k)). So a site counts as one with m cases and m controls, where the two are equal:
+The mean over sites, its interval and the next site are those of `verdict.verdict`, which needs cases and controls. At
+chance the AUC of class k with n_k of n people has the variance (n + 1) / (12 n_k (n - n_k)), and the mean over classes
+a share rho of the mean of these: 1 where classes move together, 1 / K where they do not. So a site counts as one with m
+cases and m controls, where the two are equal:
 
-    (2 m + 1) / (12 m^2) = mean_k (n + 1) / (12 n_k (n - n_k))
+    (2 m + 1) / (12 m^2) = rho mean_k (n + 1) / (12 n_k (n - n_k))
 
-A class of one or two people makes m small, and with it the site's weight min(m, 20): the rarer class decides, as of two
-classes. Intervals are wider than need be, since AUCs of different classes do not move together entirely
-(docs/reliability.md).
+rho is that of the sites together, from what each person adds to the AUC of every class (`auc.added_error`). Weights of
+sites are min(m, 20) with rho = 1, so that all methods have the same: a class of one or two people makes m small, as the
+rarer of two classes does. Coverage: docs/reliability.md.
 
 Which classes are told from which is asked pair by pair, among the people of the two classes alone, by
 log p_i - log p_j and `verdict.verdict`. Methods are compared by their differences of the macro AUC at the same sites.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from brainroam.core.auc import auc, class_aucs
+from brainroam.core.auc import added_error, auc, class_aucs, placements
 from brainroam.data.groups import people_of
 from brainroam.data.target import Target
 from brainroam.errors import UsageError, listed, unknown
@@ -41,7 +42,7 @@ from brainroam.evaluation.stats.verdict import Verdict
 from brainroam.evaluation.stats.verdict import verdict as judge
 from brainroam.utils.html import html_summary
 
-OVERALL = ("auc", "acc", "balanced_acc", "brier", "log_loss")
+OVERALL = ("auc", "acc", "balanced_acc", "brier", "log_loss", "auc_variance", "class_variance")
 RULE = f"mean over sites, each weighted by its people of the rarer classes, {FULL} at most"
 SURE = 1e-12  # probabilities are held this far from 0 before their logarithm is taken
 
@@ -49,8 +50,8 @@ SURE = 1e-12  # probabilities are held this far from 0 before their logarithm is
 def metric_names(classes: Sequence[str]) -> tuple[str, ...]:
     """Columns of the metrics of one site: over all classes, then the number of people and the AUC of each.
 
-    >>> metric_names(["HC", "MDD"])
-    ('auc', 'acc', 'balanced_acc', 'brier', 'log_loss', 'n_HC', 'n_MDD', 'auc_HC', 'auc_MDD')
+    >>> metric_names(["HC", "MDD"])[len(OVERALL):]
+    ('n_HC', 'n_MDD', 'auc_HC', 'auc_MDD')
     """
     return (*OVERALL, *(f"n_{name}" for name in classes), *(f"auc_{name}" for name in classes))
 
@@ -84,13 +85,26 @@ def site_metrics(
         "balanced_acc": float(np.mean(recall)) if several else np.nan,
         "brier": float(np.square(probability - np.eye(len(classes))[code]).sum(axis=1).mean()),
         "log_loss": float(-np.log(np.maximum(probability[np.arange(len(code)), code], SURE)).mean()),
+        **dict(zip(OVERALL[-2:], _variances(code, score), strict=True)),
         **{f"n_{name}": int(n) for name, n in zip(classes, count, strict=True)},
         **{f"auc_{name}": float(value) for name, value in zip(classes, aucs, strict=True)},
     }
 
 
-def counted_as(counts: np.ndarray) -> np.ndarray:
-    """m of sites with so many people of each class (sites, K); 0 where there is one class only.
+def _variances(code: np.ndarray, score: np.ndarray) -> tuple[float, float]:
+    """Sampling variance of the mean AUC of the classes of a site, and the mean of their own; NaN of one class."""
+    added = [
+        added_error(case, *placements(case, score[:, k]))
+        for k in range(score.shape[1])
+        if 0 < (case := code == k).sum() < len(code)
+    ]
+    if not added:
+        return np.nan, np.nan
+    return float(np.square(np.mean(added, axis=0)).sum()), float(np.square(added).sum(axis=1).mean())
+
+
+def counted_as(counts: np.ndarray, share: float = 1.0) -> np.ndarray:
+    """m of sites with so many people of each class (sites, K), given rho; 0 where there is one class only.
 
     >>> counted_as(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
     [20.0, 40.1, 5.1, 0.0]
@@ -99,14 +113,32 @@ def counted_as(counts: np.ndarray) -> np.ndarray:
     n = counts.sum(axis=1, keepdims=True)
     known = (counts > 0) & (counts < n)
     variance = np.where(known, (n + 1) / (12 * np.where(known, counts * (n - counts), 1)), 0).sum(axis=1)
-    variance = variance / np.maximum(known.sum(axis=1), 1)
+    variance = share * variance / np.maximum(known.sum(axis=1), 1)
     found = (1 + np.sqrt(1 + 12 * variance)) / np.where(variance > 0, 12 * variance, 1)
     return np.where(variance > 0, found, 0.0)
 
 
+def macro_verdict(auc: np.ndarray, counts: np.ndarray, variances: np.ndarray) -> Verdict:
+    """The verdict on the macro AUC of sites with so many people of each class (sites, K).
+
+    ``variances`` (sites, 2) are ``auc_variance`` and ``class_variance`` of each site.
+    """
+    m = counted_as(counts)
+    known = (m > 0) & np.isfinite(auc)
+    auc, counts, m = auc[known], counts[known], m[known]
+    together, alone = (m @ np.nan_to_num(column[known]) for column in variances.T)
+    share = float(np.clip(together / alone, 1 / counts.shape[1], 1)) if alone > 0 else 1.0
+    people = counted_as(counts, share)
+    return replace(judge(auc, people, people), mean=mean_over_sites(auc, site_weights(m, m)))
+
+
 def people_counted(sites: pd.DataFrame, target: Target) -> np.ndarray:
     """`counted_as` of rows of metrics."""
-    return counted_as(sites[[f"n_{name}" for name in target.classes]].to_numpy())
+    return counted_as(_counts(sites, target))
+
+
+def _counts(sites: pd.DataFrame, target: Target) -> np.ndarray:
+    return sites[[f"n_{name}" for name in target.classes]].to_numpy(dtype=float)
 
 
 def average_seeds(scores: pd.DataFrame, target: Target) -> pd.DataFrame:
@@ -116,11 +148,10 @@ def average_seeds(scores: pd.DataFrame, target: Target) -> pd.DataFrame:
 
 def summary(sites: pd.DataFrame, target: Target) -> tuple[Verdict, dict[str, float]]:
     """The verdict on the macro AUC of one method, and means over its sites of the other metrics; one row per site."""
-    m = people_counted(sites, target)
-    known = m > 0
-    found = judge(sites["auc"].to_numpy()[known], m[known], m[known])
+    m, variances = people_counted(sites, target), sites[list(OVERALL[-2:])].to_numpy(dtype=float)
+    found = macro_verdict(sites["auc"].to_numpy(dtype=float), _counts(sites, target), variances)
     n = sites["n"].to_numpy(dtype=float)
-    means = {name: mean_over_sites(sites[name].to_numpy(), site_weights(m, m)) for name in OVERALL[1:]}
+    means = {name: mean_over_sites(sites[name].to_numpy(), site_weights(m, m)) for name in OVERALL[1:-2]}
     for name in target.classes:
         of_class = sites[f"n_{name}"].to_numpy(dtype=float)
         weight = site_weights(of_class, n - of_class)
