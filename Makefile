@@ -29,7 +29,8 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) --upgrade 'pip>=25.1'  # the first that installs dependency groups
+	$(INSTALL) -e '.[torch,dask]' --group dev
 	touch $@ $(RUNTIME)
 
 demo: $(RUNTIME)

@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 STUDY = """
 data: synthetic
 options: {n_sites: 4, n_per_site: 12, n_rois: 12}
@@ -79,9 +79,11 @@ def attempt(scratch: Path, wheel: Path, python: str, resolution: str, tests: boo
 
 def named(tests: bool) -> list[str]:
     """What pyproject.toml asks for, as it stands there: the dependencies, and the tools of the tests."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [wanted for extra in project["optional-dependencies"].values() for wanted in extra]
-    tools = [wanted for wanted in extras if wanted.split(">")[0] in TOOLS]
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = content["project"]
+    optional = [*project["optional-dependencies"].values(), *content["dependency-groups"].values()]
+    listed = [wanted for some in optional for wanted in some if isinstance(wanted, str)]
+    tools = [wanted for wanted in listed if wanted.split(">")[0] in TOOLS]
     return [*project["dependencies"], *(tools if tests else [])]
 
 

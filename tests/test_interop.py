@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Bunch
 
-from brainroam import CoreClassifier, EnsembleClassifier, SiteScorer, make_cohort
+from brainroam import Cohort, CoreClassifier, EnsembleClassifier, SiteScorer, make_cohort
 from brainroam.core.connectivity import edges_to_matrix, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.readers.bunch import cohort_from_bunch
@@ -123,6 +123,23 @@ def test_a_stack_of_series_is_as_good_as_a_list(cohort):
     )
     b = EnsembleClassifier().fit(list(stack), people["label"], site=site, covariates=covariates)
     np.testing.assert_array_equal(a, b.decision_function(list(stack), covariates=covariates))
+
+
+def test_tables_of_polars_are_as_good_as_those_of_pandas(cohort):
+    polars = pytest.importorskip("polars")
+    people = cohort.table[["subject", "site", "label", "age", "sex", "mean_fd"]]
+    other = polars.DataFrame({name: people[name].tolist() for name in people})
+
+    def scores(table):
+        series = EnsembleClassifier().fit(cohort.series, table["label"], site=table["site"])
+        named = SiteDeconfounder().fit(np.eye(len(people)), site=table["site"], covariates=table[["age", "sex"]])
+        columns = EnsembleClassifier().fit(table[["age", "mean_fd"]], table["label"], site=table["site"])
+        told = Cohort(cohort.series, table).table["age"]
+        read = series.decision_function(cohort.series), columns.decision_function(table[["age", "mean_fd"]]), told
+        return np.concatenate(read), named.encoder_.columns_
+
+    for ours, theirs in zip(scores(people), scores(other), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_bunch_of_nilearn():

@@ -23,12 +23,14 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.covariate_columns import as_numbers, as_text, levels_of
 from brainroam.data.validation import LARGEST
 from brainroam.errors import DataError
+from brainroam.utils.frames import as_pandas
 
 
 def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:
     """Covariates as a table with one row per person; an array's columns are named q1, q2, ..., None has no columns."""
     if covariates is None:
         return pd.DataFrame(index=range(n_people))
+    covariates = as_pandas(covariates)
     if isinstance(covariates, pd.DataFrame):
         table = covariates.reset_index(drop=True).rename(columns=str)
     else:

@@ -11,6 +11,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import is_matrix
 from brainroam.data.names import site_names
 from brainroam.errors import DataError, listed
+from brainroam.utils.frames import as_pandas
 
 
 def anonymous_cohort(
@@ -55,6 +56,7 @@ def anonymous_cohort(
 
 def _measured(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
     """What bare arrays are, one for each person, and the names of their columns where there are any."""
+    people = as_pandas(people)
     if isinstance(people, pd.DataFrame):
         words = [str(name) for name in people if not pd.api.types.is_numeric_dtype(people[name])]
         if words:

@@ -22,6 +22,7 @@ from brainroam.data.people import COVARIATES, People
 from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.data.validation import validated_table
 from brainroam.errors import DataError, UsageError, listed, unknown
+from brainroam.utils.frames import as_pandas
 from brainroam.utils.html import html_summary
 
 
@@ -80,7 +81,7 @@ class Cohort(People):
     ) -> None:
         if measure not in MEASURES:
             raise unknown("measure", measure, MEASURES)
-        self._table = validated_table(table, len(series), target)
+        self._table = validated_table(as_pandas(table), len(series), target)
         arrays, steps = checked_arrays(series, self._table, measure)
         block = Block(measure, matching_atlas(atlas, arrays[0].shape[1], measure), Features(arrays))
         self._blocks = {measure: block}  # the own one first, then others of the same people
