@@ -129,10 +129,11 @@ def test_tables_of_polars_are_as_good_as_those_of_pandas(cohort):
     polars = pytest.importorskip("polars")
     people = cohort.table[["subject", "site", "label", "age", "sex", "mean_fd"]]
     other = polars.DataFrame({name: people[name].tolist() for name in people})
+    edges = np.random.default_rng(0).normal(size=(len(people), 3))
 
     def scores(table):
         series = EnsembleClassifier().fit(cohort.series, table["label"], site=table["site"])
-        named = SiteDeconfounder().fit(np.eye(len(people)), site=table["site"], covariates=table[["age", "sex"]])
+        named = SiteDeconfounder().fit(edges, site=table["site"], covariates=table[["age", "sex"]])
         columns = EnsembleClassifier().fit(table[["age", "mean_fd"]], table["label"], site=table["site"])
         told = Cohort(cohort.series, table).table["age"]
         read = series.decision_function(cohort.series), columns.decision_function(table[["age", "mean_fd"]]), told
