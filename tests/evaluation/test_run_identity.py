@@ -159,7 +159,7 @@ def versions():
     return [code_version(method_info(name)) for name in ("fc-ridge", "core")]
 
 seen = [versions()]
-CHANGES = [("core/gate.py", NEW), ("methods/tuning.py", NEW), ("data/site_groups.py", NEW), ("report/figures.py", NEW)]
+CHANGES = [("core/gate.py", NEW), ("methods/tuning.py", NEW), ("data/folds.py", NEW), ("report/figures.py", NEW)]
 CHANGES += [("methods/tuning.py", "# changed"), ("methods/tuning.py", DOCSTRING), ("data/readers/bids.py", NEW)]
 for file, change in CHANGES:
     code = (PACKAGE / file).read_text()

@@ -36,6 +36,7 @@ from brainroam.audit.finding import Check
 from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, with_flipped_labels, without_regions
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError
 from brainroam.methods.base import Method, without_blocks
 
@@ -66,7 +67,8 @@ class _Leaks:
 
     def __init__(self, method: str, cohort: Cohort, seed: int, run: Run) -> None:
         self.method, self.cohort, self.seed, self.run = method, cohort, seed, run
-        self.site, self.train, self.test = held_out(cohort, seed)
+        fold = held_out(cohort, seed)
+        self.site, self.train, self.test = fold.name, fold.train, fold.test
         self.people = f"{len(self.test)} people of {self.site}"
         self.draw = 0
         self.by_name = False
@@ -203,8 +205,7 @@ class _Leaks:
         if not others:
             text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
             return Check("memory", self.method, None, None, ROUNDING, text)
-        site = self.cohort.table["site"].to_numpy()
-        before = np.flatnonzero(site != others[0]), np.flatnonzero(site == others[0])
+        before = hold_out(self.cohort.table["site"].to_numpy(), others[:1])
         found = self.run(after, named, before, (self.train, [self.test]), self.seed)
         moved = gap(found.scores[0], base.scores[0])
         text = f"held out and scored {others[0]}, then the {self.people} in the same process: "
@@ -219,11 +220,10 @@ class _Leaks:
         """For a method whose inner folds are its own: are the labels read that it is handed and must not use?"""
         training = self.cohort.subset(self.train)
         site = training.table["site"].to_numpy()
-        inside = site == site[0]
-        fold = np.flatnonzero(~inside), np.flatnonzero(inside)
-        if len(set(training.labels[~inside])) < 2:
+        fold = hold_out(site, site[:1])
+        if len(set(training.labels[fold.train])) < 2:
             return
-        whose = fold[1][:0], fold[1][len(fold[1]) > 3 :]  # nobody's, then theirs but for one
+        whose = fold.test[:0], fold.test[len(fold.test) > 3 :]  # nobody's, then theirs but for one
         honest, turned = (
             self.run(inner_scores, with_flipped_labels(training, people), fold, self.seed) for people in whose
         )
@@ -245,7 +245,7 @@ def in_turn(
 def after(
     candidate: Candidate,
     cohort: Cohort,
-    before: tuple[np.ndarray, np.ndarray],
+    before: Fold,
     fold: tuple[np.ndarray, Sequence[np.ndarray]],
     seed: int,
 ) -> Outcome:
@@ -254,13 +254,11 @@ def after(
     The first is fitted without tuning, whose inner folds would score people before anything is learned from them: what
     is kept of a person is often what the first look at them gave.
     """
-    candidate.quick_scores(cohort, *before, seed)
+    candidate.quick_scores(cohort, before.train, before.test, seed)
     return candidate.run(cohort, *fold, seed)
 
 
-def inner_scores(
-    candidate: Candidate, cohort: Cohort, fold: tuple[np.ndarray, np.ndarray], seed: int
-) -> np.ndarray | None:
+def inner_scores(candidate: Candidate, cohort: Cohort, fold: Fold, seed: int) -> np.ndarray | None:
     """Scores of the people an inner fold holds out, by the method's own ``out_of_fold``; None if it has none."""
     if not isinstance(candidate, MethodCandidate) or candidate.info.self_selecting:
         return None
@@ -268,20 +266,18 @@ def inner_scores(
     return None if type(method).out_of_fold is Method.out_of_fold else method.out_of_fold(cohort, [fold], seed)[0][-1]
 
 
-def held_out(cohort: Cohort, seed: int) -> tuple[str, np.ndarray, np.ndarray]:
-    """A site with both classes, drawn by the seed: its name, and the positions to train on and to hold out."""
+def held_out(cohort: Cohort, seed: int) -> Fold:
+    """The fold of a site with both classes, drawn by the seed."""
     usable = usable_sites(cohort)
     if not usable:
         raise DataError("no site can be held out with both classes in it and both classes elsewhere")
     name = usable[np.random.default_rng(seed).integers(len(usable))]
-    site = cohort.table["site"].to_numpy()
-    return name, np.flatnonzero(site != name), np.flatnonzero(site == name)
+    return hold_out(cohort.table["site"].to_numpy(), [name])
 
 
 def usable_sites(cohort: Cohort) -> list[str]:
     """The sites with both classes in them and both classes elsewhere."""
-    site, label = cohort.table["site"].to_numpy(), cohort.labels
-    return [name for name in cohort.sites if len(set(label[site == name])) == 2 and len(set(label[site != name])) == 2]
+    return judgeable_sites(cohort.table["site"].to_numpy(), cohort.labels)
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:

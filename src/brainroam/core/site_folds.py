@@ -15,7 +15,7 @@ import numpy as np
 from brainroam.core.episodes import AnyEpisode, Episode, UnreadEpisode
 from brainroam.core.pathways import Pathways, Profiles, SiteStatistics
 from brainroam.core.scaffold import Scaffold, edges_of
-from brainroam.data.site_groups import grouped
+from brainroam.data.folds import grouped, other_sites
 from brainroam.errors import EmptyScaffoldError
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class SiteFolds:
         return to_device(self.evidence.y[people], self.device)
 
     def _inside(self, left_out: LeftOut) -> list[str]:
-        return [site for site in self._every_site if site not in left_out]
+        return other_sites(self._every_site, left_out)
 
 
 def to_device(values: np.ndarray, device: str | None) -> Any:

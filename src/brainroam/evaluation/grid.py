@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.covariate_columns import levels_of
+from brainroam.data.folds import Fold
 from brainroam.errors import UsageError, unknown
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.run_records import RunSpec, atlas_hash, people_hash, plain, table_hash
-from brainroam.evaluation.splits import UNITS, Fold
+from brainroam.evaluation.splits import UNITS
 from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import full_name

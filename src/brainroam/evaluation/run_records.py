@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import Fold
 from brainroam.data.people import COVARIATES
 from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, UsageError
-from brainroam.evaluation.splits import Fold
 from brainroam.methods.naming import full_name
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
 from brainroam.utils.model_files import describe_atlas

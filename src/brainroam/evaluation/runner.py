@@ -16,6 +16,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import Fold
 from brainroam.data.groups import people_of
 from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.data.target import Target
@@ -26,7 +27,7 @@ from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.evaluation.run_records import RunSpec, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
-from brainroam.evaluation.splits import UNITS, Fold, folds, protocol_of
+from brainroam.evaluation.splits import UNITS, folds, protocol_of
 from brainroam.evaluation.stats.classes import compare_classes
 from brainroam.evaluation.stats.classes import site_metrics as class_metrics
 from brainroam.evaluation.stats.compare import compare_methods

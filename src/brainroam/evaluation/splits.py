@@ -12,13 +12,14 @@ cv      a random part of every site, stratified by site and label   new people a
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
 
-from brainroam.data.groups import group_codes, left_out_note, without_relatives
+from brainroam.data.folds import Fold, hold_out
+from brainroam.data.groups import group_codes
 from brainroam.data.names import institutions_by_name, refuse_aliases, shared_institutions
 from brainroam.errors import DataError, UsageError, listed, unknown
 
@@ -42,15 +43,6 @@ def protocol_of(name: str) -> str:
     if name not in PROTOCOLS and name not in UNITS:
         raise unknown("protocol", name, PROTOCOLS)
     return PROTOCOLS.get(name, name)
-
-
-class Fold(NamedTuple):
-    """Positions of the people to train on and of the people held out, the name of what is held out, and a note."""
-
-    name: str
-    train: np.ndarray
-    test: np.ndarray
-    note: str = ""
 
 
 class SiteStratifiedKFold(BaseCrossValidator):
@@ -125,7 +117,7 @@ class LeaveOneSiteOut(LeaveOneGroupOut):
         for fold in self.folds(X, groups):
             yield fold.train, fold.test
 
-    def folds(self, X: Any, groups: Any) -> Iterator["Fold"]:
+    def folds(self, X: Any, groups: Any) -> Iterator[Fold]:
         """The folds by name."""
         units, codes = self._units(groups), _codes(X)
         if len(np.unique(units)) < 2:
@@ -133,8 +125,8 @@ class LeaveOneSiteOut(LeaveOneGroupOut):
                 f"leaving one {self.unit} out needs at least two, and everybody is at {str(units[0])!r}; "
                 "add people from elsewhere, or use in-distribution folds (cv)"
             )
-        for train, test in super().split(units, groups=units):
-            yield _without_relatives(str(units[test[0]]), train, test, codes)
+        for unit in np.unique(units):
+            yield hold_out(units, [str(unit)], codes)
 
     def _units(self, groups: Any) -> np.ndarray:
         return _group_names(groups, self.unit)
@@ -192,7 +184,7 @@ class SiteHalves(LeaveOneGroupOut):
         for fold in self.folds(X, y, groups):
             yield fold.train, fold.test
 
-    def folds(self, X: Any, y: Any, groups: Any) -> Iterator["Fold"]:
+    def folds(self, X: Any, y: Any, groups: Any) -> Iterator[Fold]:
         """The folds by name."""
         site, label, codes = _group_names(groups, "site"), np.asarray(y), _codes(X)
         names = np.unique(site)
@@ -206,9 +198,7 @@ class SiteHalves(LeaveOneGroupOut):
             shuffle = np.random.default_rng([self.random_state, repeat]).random(len(names))
             order = names[np.lexsort((shuffle, one_class))]
             for letter, half in (("A", order[::2]), ("B", order[1::2])):
-                tested = np.isin(site, half)
-                name = f"halves-{repeat + 1:02d}-{letter}"
-                yield _without_relatives(name, np.flatnonzero(~tested), np.flatnonzero(tested), codes)
+                yield hold_out(site, half, codes, f"halves-{repeat + 1:02d}-{letter}")
 
 
 def folds(
@@ -245,7 +235,7 @@ def folds(
         deck = SiteStratifiedKFold(n_splits, n_repeats, random_state)
         split = deck.split(table, _known(table, "label"), _known(table, "site"))
         for i, (train, test) in enumerate(split):
-            yield Fold(f"repeat{i // n_splits + 1}-fold{i % n_splits + 1}", train, test)
+            yield Fold(train, test, f"repeat{i // n_splits + 1}-fold{i % n_splits + 1}")
         return
     if protocol == "halves":
         halves = SiteHalves(n_repeats, random_state)
@@ -287,18 +277,6 @@ def _group_names(groups: Any, unit: str) -> np.ndarray:
 def _codes(X: Any) -> np.ndarray | None:
     """Who belongs together, where X is a table that says so."""
     return group_codes(X) if isinstance(X, pd.DataFrame) else None
-
-
-def _without_relatives(name: str, train: np.ndarray, test: np.ndarray, codes: np.ndarray | None) -> Fold:
-    """A fold whose training people have no relative among the people held out; a note says how many that cost."""
-    kept = without_relatives(train, test, codes)
-    if not len(kept):
-        raise DataError(
-            f"everybody else is of a group that is also at {name}: no participants remain to train on; mend 'group'"
-        )
-    lost = len(train) - len(kept)
-    note = left_out_note(lost, f"their group (family or person) is also at {name}, which is held out")
-    return Fold(name, kept, test, note if lost else "")
 
 
 def _dealt(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: int) -> Iterator[np.ndarray]:

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import Folds
 from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO, Target
 from brainroam.errors import MethodError, UsageError, counted, listed
 from brainroam.utils.parameters import require_settings
@@ -25,20 +26,6 @@ MEASURED = {"series": "time series", "matrices": "connectivity matrices", "table
 NUMBERS = (TWO, NUMBER, ORDERED)  # what a method learns that reads a number as it reads two classes
 EVERY_TARGET = (TWO, CLASSES, ORDERED, NUMBER)
 _KIND = {TWO: "of two classes", CLASSES: "of several classes", ORDERED: "ordered", NUMBER: "a number"}
-Folds: TypeAlias = Sequence[tuple[np.ndarray, np.ndarray]]
-
-
-def sites_kept(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
-    """The training sites of each fold, where every fold leaves whole sites out and trains on everybody else; else None.
-
-    >>> sites_kept(np.array(["A", "A", "B"]), [(np.array([2]), np.array([0, 1]))])
-    [['B']]
-    >>> sites_kept(np.array(["A", "A", "B"]), [(np.array([1, 2]), np.array([0]))]) is None
-    True
-    """
-    kept = [sorted(set(site.tolist()) - set(site[held_out].tolist())) for _, held_out in folds]
-    whole = all(np.isin(site, sites).sum() == len(train) for sites, (train, _) in zip(kept, folds, strict=True))
-    return kept if whole else None
 
 
 @contextmanager

@@ -36,7 +36,8 @@ from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import DualRidge
 from brainroam.core.site_edges import SiteEdges, zero_where_missing
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import EVERY_TARGET, Folds, Method, MethodInfo, sites_kept
+from brainroam.data.folds import Folds, sites_kept
+from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 

@@ -33,7 +33,8 @@ import pandas as pd
 
 from brainroam.core.numbers import mean_order
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import EVERY_TARGET, Folds, Method, MethodInfo, score_shape
+from brainroam.data.folds import Folds
+from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo, score_shape
 from brainroam.methods.edge_ridge import NUMBER_PENALTIES, EdgeRidge
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.one_against_rest import OneAgainstRest

@@ -22,8 +22,9 @@ from brainroam.core.on_disk import site_statistics
 from brainroam.core.pathways import SiteStatistics
 from brainroam.core.ridge import ridge_weights
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import Folds, sites_kept
 from brainroam.errors import EmptyScaffoldError
-from brainroam.methods.base import EVERY_TARGET, Folds, Method, MethodInfo, sites_kept
+from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.utils.model_files import part

@@ -26,7 +26,8 @@ from brainroam.core.site_edges import zero_where_missing
 from brainroam.core.symmetric import edge_vectors
 from brainroam.core.tangent import cohort_covariances
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import EVERY_TARGET, Folds, MethodInfo
+from brainroam.data.folds import Folds
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.features import tangent_training
 from brainroam.methods.linear import LinearMethod
 from brainroam.methods.registry import register

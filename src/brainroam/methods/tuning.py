@@ -35,9 +35,9 @@ from brainroam.core.class_calibration import ClassCalibration, calibrate_classes
 from brainroam.core.numbers import correlations, mean_order, sites_with_numbers
 from brainroam.data.bare_arrays import refuse_one_series
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import at_one_site, group_codes, left_out_note, without_relatives
+from brainroam.data.folds import Fold, grouped, hold_out
+from brainroam.data.groups import at_one_site, group_codes, left_out_note
 from brainroam.data.prepare import without_rare_edges
-from brainroam.data.site_groups import grouped
 from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown
@@ -308,7 +308,7 @@ class TunedMethod(Method):
 
 def inner_folds(
     cohort: Cohort, tuning: str, seed: int, least_sites: int = 0, groups: int | None = None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+) -> Iterator[Fold]:
     """Train and held-out positions of each inner fold; stratified fifths where too few sites would be left.
 
     Each site is held out alone, or, with ``groups``, that many groups of sites of about equal size: enough to scale
@@ -326,23 +326,22 @@ def inner_folds(
     if tuning == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
     for left_out in grouped(sites, site, len(sites) if groups is None else groups):
-        inside = np.isin(site, left_out)
-        if len(set(y[~inside])) >= 2:
-            held_out = np.flatnonzero(inside)
-            yield without_relatives(np.flatnonzero(~inside), held_out, codes), held_out
+        if len(set(y[~np.isin(site, left_out)])) >= 2:
+            yield hold_out(site, left_out, codes)
 
 
-def _number_fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _number_fifths(y: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[Fold]:
     """Random fifths, whole groups where people belong together."""
     people = np.arange(len(y)) if codes is None else codes
     if len(set(people)) < 5:
         raise DataError(
             f"a number cannot be learned from {len(set(people))} people; give at least five, and more sites"
         )
-    yield from GroupKFold(5, shuffle=True, random_state=seed).split(y, y, people)
+    for train, held_out in GroupKFold(5, shuffle=True, random_state=seed).split(y, y, people):
+        yield Fold(train, held_out)
 
 
-def _fifths(cohort: Cohort, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _fifths(cohort: Cohort, codes: np.ndarray | None, seed: int) -> Iterator[Fold]:
     """Stratified fifths, fewer where a class is small; whole groups where people belong together."""
     y = cohort.targets.astype(int)
     people = codes if codes is not None else np.arange(len(y))
@@ -361,7 +360,7 @@ def _fifths(cohort: Cohort, codes: np.ndarray | None, seed: int) -> Iterator[tup
     kind = StratifiedKFold if codes is None else StratifiedGroupKFold
     for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
         if len(set(y[held_out])) >= 2:  # large groups may leave a fold with one class, which has no AUC
-            yield train, held_out
+            yield Fold(train, held_out)
 
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from brainroam.data.groups import group_codes, people_of, persons, without_relatives
+from brainroam.data.folds import hold_out
+from brainroam.data.groups import group_codes, people_of, persons
 from brainroam.errors import DataError
 
 MIN_SITES = 6
@@ -76,10 +77,8 @@ def draws(table: pd.DataFrame, n_draws: int, seed: int) -> Iterator[Draw]:
         rng = np.random.default_rng([seed, cell])
         wanted = 1 if (n, share) == (numbers[-1], 1.0) else n_draws  # leave-one-site-out has one round only
         for number, left_out in enumerate(_left_out(sites, n, wanted, rng)):
-            test = np.flatnonzero(np.isin(place, left_out))
-            train = np.flatnonzero(np.isin(place, [name for name in sites if name not in left_out]))
-            kept = without_relatives(train, test, codes)
-            yield Draw(n, share, number, _share_of(kept, place, label, person, share, rng), test)
+            fold = hold_out(place, left_out, codes, among=sites)
+            yield Draw(n, share, number, _share_of(fold.train, place, label, person, share, rng), fold.test)
 
 
 def _left_out(sites: Sequence[str], n: int, wanted: int, rng: np.random.Generator) -> Iterator[list[str]]:

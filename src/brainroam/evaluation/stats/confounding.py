@@ -16,6 +16,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from brainroam.data.folds import hold_out
 from brainroam.data.groups import people_of
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 
@@ -102,8 +103,7 @@ def covariates_alone(people: pd.DataFrame, names: Sequence[str]) -> dict[str, fl
     once = people.drop_duplicates(["site", "subject"]).dropna(subset=list(names))
     found = {}
     for site in once["site"].unique():
-        here = once["site"] == site
-        train, test = once[~here], once[here]
+        train, test = (once.iloc[rows] for rows in hold_out(once["site"].to_numpy(), [site]))
         if train["label"].nunique() < 2 or test["label"].nunique() < 2:
             continue
         scaler = StandardScaler().fit(train[list(names)].to_numpy(dtype=float))

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
+from brainroam.data.folds import other_sites
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
@@ -184,8 +185,7 @@ class Pool:
         readings: dict[str, np.ndarray] = {}
         for k, name in enumerate(self.sites):
             if (left_out := frozenset({name})) in scaffolds:
-                rest = [site for site in self.sites if site != name]
-                found = reading(evidence.pathways(rest, scaffolds[left_out]))
+                found = reading(evidence.pathways(other_sites(self.sites, left_out), scaffolds[left_out]))
                 readings |= {f"{k}.{key}": value for key, value in found.items()}
         held_out = [name for k, name in enumerate(self.sites) if f"{k}.edges" in readings]
         notes = list(evidence.deconfounder.notes_)
@@ -223,9 +223,8 @@ class Pool:
         """The scaffolds without every so many sites, where the others agree on any edge."""
         found = {}
         for left_out in map(frozenset, combinations(self.sites, number)):
-            rest = [name for name in self.sites if name not in left_out]
             try:
-                found[left_out] = evidence.scaffold(rest, **self.thresholds)
+                found[left_out] = evidence.scaffold(other_sites(self.sites, left_out), **self.thresholds)
             except EmptyScaffoldError:
                 continue
         return found
