@@ -1,5 +1,7 @@
 """Ridge regression, in the features or in the people, and every refit that leaves one group of people out.
 
+All of it is dense (Cholesky); where both people and features are many, `brainroam.core.iterative_ridge` solves.
+
 With R (n, M) the features of the training people, K = R R', t their targets, p the penalty and C (n, k) nuisance
 variables, `DualRidge` fits a ridge with a free intercept on features that do not move with C: the directions G = R'C
 are projected out of everybody's features.
@@ -19,7 +21,7 @@ so inner leave-one-site-out costs little more than one fit.
 import numpy as np
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
-from brainroam.core.conjugate_gradients import CACHED, solve
+from brainroam.core.iterative_ridge import FeatureProducts, solve
 from brainroam.errors import UsageError
 
 EPS = 1e-8
@@ -120,24 +122,10 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.nd
         size = max(float(np.vdot(x, x)) / len(x), EPS)
         wanted = (x.T @ centred).reshape(x.shape[1], -1)
         scaled = np.repeat(size * np.array(penalties)[:, None], wanted.shape[1], axis=1)
-        return solve(_FeatureProducts(x), wanted, scaled).mean(axis=1).reshape(x.shape[1], *target.shape[1:])
+        return solve(FeatureProducts(x), wanted, scaled).mean(axis=1).reshape(x.shape[1], *target.shape[1:])
     if x.shape[1] < len(x):
         return ridge_of_products(x.T @ x, x.T @ centred, len(x), *penalties)
     return x.T @ ridge_of_products(x @ x.T, centred, len(x), *penalties)
-
-
-class _FeatureProducts:
-    """X'X by its products with vectors, some people at a time: X is read once for each."""
-
-    def __init__(self, x: np.ndarray) -> None:
-        self.x = x
-
-    def __matmul__(self, values: np.ndarray) -> np.ndarray:
-        total, step = np.zeros_like(values), max(CACHED // self.x.shape[1], 1)
-        for start in range(0, len(self.x), step):
-            some = self.x[start : start + step]
-            total += some.T @ (some @ values)
-        return total
 
 
 def ridge_of_products(gram: np.ndarray, wanted: np.ndarray, n_people: int, *penalties: float) -> np.ndarray:

@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 
 from brainroam.data.groups import left_out_note, without_relatives
-from brainroam.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +73,6 @@ def hold_out(
     everybody = np.flatnonzero(others if among is None else others & np.isin(site, among))
     train = without_relatives(everybody, test, codes)
     lost = len(everybody) - len(train)
-    if lost and not len(train):
-        raise DataError(
-            f"everybody else is of a group that is also at {name}: no participants remain to train on; mend 'group'"
-        )
     note = left_out_note(lost, f"their group (family or person) is also at {name}, which is held out") if lost else ""
     return Fold(train, test, name, note)
 

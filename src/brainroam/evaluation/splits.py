@@ -126,7 +126,7 @@ class LeaveOneSiteOut(LeaveOneGroupOut):
                 "add people from elsewhere, or use in-distribution folds (cv)"
             )
         for unit in np.unique(units):
-            yield hold_out(units, [str(unit)], codes)
+            yield _with_training(hold_out(units, [str(unit)], codes))
 
     def _units(self, groups: Any) -> np.ndarray:
         return _group_names(groups, self.unit)
@@ -198,7 +198,7 @@ class SiteHalves(LeaveOneGroupOut):
             shuffle = np.random.default_rng([self.random_state, repeat]).random(len(names))
             order = names[np.lexsort((shuffle, one_class))]
             for letter, half in (("A", order[::2]), ("B", order[1::2])):
-                yield hold_out(site, half, codes, f"halves-{repeat + 1:02d}-{letter}")
+                yield _with_training(hold_out(site, half, codes, f"halves-{repeat + 1:02d}-{letter}"))
 
 
 def folds(
@@ -277,6 +277,16 @@ def _group_names(groups: Any, unit: str) -> np.ndarray:
 def _codes(X: Any) -> np.ndarray | None:
     """Who belongs together, where X is a table that says so."""
     return group_codes(X) if isinstance(X, pd.DataFrame) else None
+
+
+def _with_training(fold: Fold) -> Fold:
+    """A fold that has people to train on."""
+    if not len(fold.train):
+        raise DataError(
+            f"everybody else is of a group that is also at {fold.name}: no participants remain to train on; "
+            "mend 'group'"
+        )
+    return fold
 
 
 def _dealt(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: int) -> Iterator[np.ndarray]:
