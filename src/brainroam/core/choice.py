@@ -154,6 +154,7 @@ def _spread(score: np.ndarray, site: np.ndarray) -> float:
     """
     if score.ndim == 2:
         return float(np.mean([_spread(column, site) for column in score.T]))
+    # Not by pandas, as for blocks: other rounding would move the probabilities of people in the ninth digit.
     known = np.isfinite(score)
     score, codes = score[known], np.unique(site[known], return_inverse=True)[1]
     means = np.bincount(codes, score) / np.bincount(codes)

@@ -68,7 +68,7 @@ class BlockSum(Method):
             site, y = np.stack(columns, axis=1).ravel(), indicators(cohort).ravel()
         self.weights_ = block_weights(rows, y, site)
         self.inner_scores_ = np.where(np.isfinite(inner).any(axis=-1), np.nan_to_num(inner) @ self.weights_, np.nan)
-        shares = self.weights_ * spread(rows, site)
+        shares = self.weights_ * spread_within_sites(rows, site)
         told = ", ".join(f"{name} {share:.0%}" for name, share in zip(self.members, shares / shares.sum(), strict=True))
         self.notes_ = [f"weights of the blocks, from inner held-out sites: {told}"]
         for name, member in self.members.items():
@@ -110,8 +110,12 @@ class BlockSum(Method):
         return self
 
 
-def spread(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column about its site means, over those who have it; 1 where there is none."""
+def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column about its site means, over those who have it; 1 where there is none.
+
+    >>> spread_within_sites(np.array([[0.0], [2.0], [10.0], [12.0]]), np.array(["A", "A", "B", "B"])).tolist()
+    [1.0]
+    """
     table = pd.DataFrame(scores)
     found = (table - table.groupby(site).transform("mean")).std(ddof=0).to_numpy()
     return np.where(found > 0, found, 1.0)
@@ -127,7 +131,7 @@ def block_weights(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> np.nda
     >>> bool(w[0] > 10 * w[1])
     True
     """
-    scale = spread(scores, site)
+    scale = spread_within_sites(scores, site)
     complete = np.isfinite(scores).all(axis=1)
     table = pd.DataFrame(scores[complete] / scale).assign(target=y[complete].astype(float))
     centred = (table - table.groupby(site[complete]).transform("mean")).to_numpy()

@@ -29,12 +29,12 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 
 from brainroam.core.numbers import mean_order
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo, score_shape
+from brainroam.methods.blocks import spread_within_sites
 from brainroam.methods.edge_ridge import NUMBER_PENALTIES, EdgeRidge
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.one_against_rest import OneAgainstRest
@@ -88,11 +88,13 @@ class Ensemble(Method):
             readers = {name: self._chosen(name, cohort, folds) for name in readers}
         inner = np.stack([_out_of_site(reader, cohort, folds) for reader in readers.values()], axis=1)
         shares, site = np.array([SHARES[name] for name in readers]), cohort.table["site"].to_numpy()
+        known = np.isfinite(inner).reshape(len(inner), -1).all(axis=1)
         if classes:
-            spread = np.stack([spread_within_sites(inner[..., k], site) for k in range(len(classes))], axis=1)
+            columns = [spread_within_sites(inner[known, :, k], site[known]) for k in range(len(classes))]
+            spread = np.stack(columns, axis=1)
             self.weights_ = shares[:, None] / shares.sum() / spread
         else:
-            self.weights_ = shares / shares.sum() / spread_within_sites(inner, site)
+            self.weights_ = shares / shares.sum() / spread_within_sites(inner[known], site[known])
         self.inner_scores_ = self._added(inner)
         self.members_ = {name: reader.fit(cohort) for name, reader in readers.items()}
         return self
@@ -153,18 +155,6 @@ class Ensemble(Method):
         """A reader of each kind of edges, for several classes one for each of them."""
         made = {name: partial(EdgeRidge, **MEMBERS[name], covariates=self.covariates) for name in READERS[measure]}
         return {name: OneAgainstRest(make, classes) if classes else make() for name, make in made.items()}
-
-
-def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column of scores about the site means; 1 where there is none.
-
-    >>> spread_within_sites(np.array([[0.0], [2.0], [10.0], [12.0]]), np.array(["A", "A", "B", "B"])).tolist()
-    [1.0]
-    """
-    known = np.isfinite(scores).all(axis=1)
-    table = pd.DataFrame(scores[known])
-    spread = (table - table.groupby(site[known]).transform("mean")).to_numpy().std(axis=0)
-    return np.where(spread > 0, spread, 1.0)
 
 
 def _out_of_site(reader: Method, cohort: Cohort, folds: Folds) -> np.ndarray:
