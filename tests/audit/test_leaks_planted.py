@@ -25,6 +25,7 @@ from brainroam.audit.shuffle import mean_auc, permuted_within_site, shuffle_chec
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, without_regions
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import hold_out
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.methods import registry
@@ -220,7 +221,7 @@ def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
 def test_our_own_methods_keep_nothing_from_fold_to_fold(method, processes):
     people = make_cohort(n_sites=3, n_per_site=10, n_rois=12, seed=1)
     site, run = people.table["site"].to_numpy(), processes.of(candidate(method))
-    first, (train, test) = ((np.flatnonzero(site != name), np.flatnonzero(site == name)) for name in ("S01", "S02"))
+    first, (train, test) = (hold_out(site, [name]) for name in ("S01", "S02"))
     alone, second = run(in_turn, people, [(train, [test])], 0)[0], run(after, people, first, (train, [test]), 0)
     np.testing.assert_allclose(second.scores[0], alone.scores[0], rtol=0, atol=1e-7 * np.ptp(alone.scores[0]))
 
