@@ -26,7 +26,6 @@ from brainroam.cli.study import asked_of, repeats_of
 from brainroam.cli.verbosity import quiet
 from brainroam.data.study_file import STANDARD_METHODS, read_study
 from brainroam.errors import UsageError, counted, unknown, visible
-from brainroam.methods.blocks import parts_of
 from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
@@ -79,6 +78,7 @@ def run(
     from brainroam.data.check import check_cohort
     from brainroam.evaluation.runner import compare
     from brainroam.evaluation.splits import protocol_of
+    from brainroam.methods.blocks import parts_of
     from brainroam.methods.registry import check_names
     from brainroam.report.build import write_report
 
