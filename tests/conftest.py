@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from warm import start
 
 # Cores are shared: how long one example takes says nothing about the code.
 settings.register_profile("no-deadline", deadline=None)
@@ -95,6 +96,23 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without figures, for tests of their words: drawing is most of the time that a report takes."""
     figures = importlib.import_module("brainroam.report.figures")
     monkeypatch.setattr(figures, "_drawn", lambda *_: ("", 1.0))
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with ``python`` and ``brainroam`` that start at once (tests/warm.py)."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs forks")
+    server, folder = start(tmp_path_factory.mktemp("warm"))
+    yield folder
+    os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+
+
+@pytest.fixture
+def warm_python(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a test starts with ``sys.executable -c`` start at once; for tests that send them no signal."""
+    monkeypatch.setattr(sys, "executable", str(warm / "python"))
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,7 @@ def world(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("page", [page for page, found in TO_RUN.items() if found])
-def test_the_blocks_of_a_page_run(page, world, tmp_path):
+def test_the_blocks_of_a_page_run(page, world, warm, tmp_path):
     for folder in world.iterdir():
         (tmp_path / folder.name).symlink_to(folder)
     (tmp_path / "NEW_DATA").symlink_to(world / "my_data")
@@ -80,12 +80,12 @@ def test_the_blocks_of_a_page_run(page, world, tmp_path):
     python = [block.code for block in found if block.language == "python"]
     shell = [block.code for block in found if block.language == "bash"]
     environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(warm), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "OMP_NUM_THREADS": "1",
         "COLUMNS": "80",
     }
     printed = ""
-    for command in (["bash", "-euc", "\n".join(shell)], [sys.executable, "-c", "\n".join(python)]):
+    for command in (["bash", "-euc", "\n".join(shell)], [warm / "python", "-c", "\n".join(python)]):
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=3600)
         assert done.returncode == 0, f"{page}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         printed += done.stdout + done.stderr

@@ -212,6 +212,7 @@ def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
     assert old.exists() and not new.parent.exists()
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.parametrize(
     "method",
     ["fc-ridge", "fc-logistic", "log-ridge", "tangent-ridge", "combat-ridge", "scaffold-ridge[eta=0.6]", "ensemble"]
@@ -230,6 +231,7 @@ class Honest(LinearMethod):
     """Of somebody else, as all methods defined here are."""
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.parametrize(("method", "words"), [(Honest, "no leak found"), (planted.KeptInAModule, "memory")])
 def test_a_method_that_is_not_ours_is_audited_once_per_study(monkeypatch, tmp_path, capsys, method, words):
     method_names()
@@ -272,12 +274,14 @@ def test_one_person_twice_at_one_site_is_a_warning():
     assert found.passed
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_permuted_labels_that_are_still_predicted_are_a_leak():
     checks = {check.name: check for check in audit(cohort(), [planted.labels_and_noise], permutations=5).checks}
     assert checks["label-shuffle"].passed is False and checks["label-shuffle"].value > 0.7
     assert checks["better-than-chance"].passed is None
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_a_real_effect_is_told_from_chance_and_no_leak_is_seen():
     found = audit(cohort(), ["fc-ridge"], permutations=19)
     checks = {check.name: check for check in found.checks}
@@ -313,6 +317,7 @@ def test_few_permutations_are_not_called_chance():
     assert chance.passed is None and "cannot be told from chance" in chance.evidence
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_a_study_file_names_the_methods_to_audit(tmp_path):
     options = "{n_sites: 3, n_per_site: 8, n_rois: 8}"
     (tmp_path / "study.yaml").write_text(f"data: synthetic\noptions: {options}\nmethods: [majority, confounds]\n")

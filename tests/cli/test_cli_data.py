@@ -158,6 +158,7 @@ def test_an_unknown_layout_says_what_was_tried(tmp_path):
     assert "abide" in result.stderr and "participants.tsv" in result.stderr
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_piped_output_has_no_colours(folder):
     done = shell("check", folder)
     assert done.returncode == 0, done.stderr

@@ -61,6 +61,7 @@ def test_quiet_leaves_errors_and_results_for_machines(tmp_path, monkeypatch):
     assert "does not exist" in run("check", "/no/such/folder", "-q").stderr
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_colours_only_where_they_are_wanted():
     assert b"\x1b[" not in shell("--help").stdout
     assert b"\x1b[" in shell("check", "synthetic", "--option", "n_rois=8", FORCE_COLOR="1").stdout
@@ -84,6 +85,7 @@ def test_a_fault_of_ours_says_so(monkeypatch, capsys):
     assert "ZeroDivisionError" in (told := capsys.readouterr().err) and "a fault of brainroam" in told
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_completion_can_be_installed():
     assert b"--install-completion" in shell("--help").stdout
     offered = shell(_BRAINROAM_COMPLETE="complete_bash", COMP_WORDS="brainroam lo", COMP_CWORD="1").stdout

@@ -171,6 +171,7 @@ class Labels(TestMean):
         return X[:, 0]
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_an_estimator_that_cheats_is_caught_and_an_honest_one_passes(cohort, capfd):
     cheats = {"memory": Memory(), "single-subject": TestMean(), "test-labels": Labels()}
     honest = make_pipeline(StandardScaler(), RidgeClassifier())
@@ -215,6 +216,7 @@ def test_labels_from_a_table_and_leaks_that_wait_for_the_study_are_caught(capfd,
     assert "single-subject (at" in found["waiting"]["verdict"]
 
 
+@pytest.mark.usefixtures("warm_python")
 def test_an_estimator_that_needs_more_people_is_audited_with_everybody(capfd):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=30, n_rois=8, seed=3)
     neighbours = KNeighborsClassifier(25)  # of 60 training people, 30 in an inner fold, 20 of the few people

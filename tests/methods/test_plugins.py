@@ -18,7 +18,7 @@ PACKAGE = """
 
 
 @pytest.fixture
-def methods(tmp_path):
+def methods(tmp_path, warm_python):
     """Run ``brainroam methods`` with a distribution that has these entry points."""
 
     def run(**entries):
