@@ -10,6 +10,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -92,6 +93,15 @@ def test_the_blocks_of_a_page_run(page, world, warm, tmp_path):
     real = {comparable(line) for line in printed.splitlines()}
     invented = [line for line in shown_lines(page) if comparable(line) not in real]
     assert not invented, f"{page} shows what no command prints: {invented}\n{printed}"
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R")
+def test_the_page_about_r_runs(tmp_path):
+    text = (ROOT / "docs" / "tutorials" / "r.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"(?ms)^```r\n(.*?)^```$", text))
+    environment = os.environ | {"BRAINROAM": str(Path(sys.executable).parent / "brainroam"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["Rscript", "-e", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "report.html").exists(), done.stderr
 
 
 def test_notebooks_hold_the_blocks_that_run(tmp_path):

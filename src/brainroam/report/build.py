@@ -172,9 +172,10 @@ def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
 def _subtitle(data: ReportData) -> str:
     people, cases = people_and_scans(data.participants), int((data.everybody["label"] == 1).sum())
     day = f"{_day(data.date)}. " if data.date else ""
+    atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
     return (
         f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
-        f"{len(data.study['sites'])} sites" + (f", atlas {data.study['atlas']}" if data.study["atlas"] else "")
+        f"{len(data.study['sites'])} sites" + (f", atlas {atlas}" if atlas else "")
     )
 
 
