@@ -165,12 +165,21 @@ def weights_of(n: np.ndarray) -> np.ndarray:
     return np.minimum(n, 2 * FULL).astype(float)
 
 
+def fisher_z(r: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fisher's z of correlations of n people each, and its variance; NaN with three people or fewer.
+
+    >>> fisher_z(np.array([0.0, 1.0]), np.array([7, 2]))
+    (array([ 0., nan]), array([0.25,  nan]))
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.where(n > 3, 1 / (n - 3), np.nan)
+    return np.where(n > 3, np.arctanh(np.clip(r, -EDGE, EDGE)), np.nan), variance
+
+
 def verdict(sites: pd.DataFrame) -> NumberVerdict:
     """Judge one method by its metrics at held-out sites, one row each, seeds averaged."""
     n, r = sites["n"].to_numpy(dtype=float), sites["r"].to_numpy(dtype=float)
-    z = np.arctanh(np.clip(r, -EDGE, EDGE))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.where(n > 3, 1 / (n - 3), np.nan)
+    z, variance = fisher_z(r, n)
     found = next_site(z, variance)
     level = sites["level"].to_numpy(dtype=float)
     errors = np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1)
@@ -282,11 +291,18 @@ def compare_numbers(
 
 
 def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """Differences of Fisher's z of these pairs at the sites that both have, corrected together."""
-    n = sites.groupby("site")["n"].first()
-    z = np.arctanh(sites.pivot(index="site", columns="method", values="r").clip(-EDGE, EDGE))
-    found = compare_pairs(z, pd.Series(weights_of(n.to_numpy()), index=n.index), pairs)
-    return found.assign(r=np.tanh(found["mean"]), r_against=np.tanh(found["mean_against"]))
+    """Differences of Fisher's z of these pairs at sites of more than three people, corrected together."""
+    wide, n = sites.pivot(index="site", columns="method", values="r"), sites.groupby("site")["n"].first()
+    z = wide.apply(lambda r: fisher_z(r.to_numpy(), n.to_numpy())[0])
+    weights = pd.Series(weights_of(n.to_numpy() - 3), index=n.index)  # what a z of so many people is worth
+    found = compare_pairs(z, weights, pairs)
+
+    def r_of(method: str, other: str) -> float:
+        known = z[[method, other]].dropna()
+        return float(np.tanh(next_site(known[method], 1 / (n[known.index] - 3)).mean))
+
+    pairs_of = list(zip(found["method"], found["against"], strict=True))
+    return found.assign(r=[r_of(a, b) for a, b in pairs_of], r_against=[r_of(b, a) for a, b in pairs_of])
 
 
 def _sentence(row, unit: str) -> str:

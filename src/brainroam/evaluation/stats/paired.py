@@ -119,20 +119,21 @@ def compare_pairs(values: pd.DataFrame, weights: pd.Series, pairs: Sequence[tupl
     Returns
     -------
     DataFrame
-        A row per pair: ``method``, ``against``, ``mean`` and ``mean_against`` over their sites, the weighted
-        ``difference`` with ``low``, ``high``, ``p`` of `left_out_t` and ``p_holm``, ``n_sites``, ``won``, ``lost``.
+        A row per pair: ``method``, ``against``, ``mean`` and ``mean_against`` over their sites and the
+        ``difference``, all weighted, with ``low``, ``high``, ``p`` of `left_out_t` and ``p_holm``, ``n_sites``,
+        ``won``, ``lost``.
     """
     rows = []
     for method, against in pairs:
         known = values[[method, against]].dropna()
-        gap = (known[method] - known[against]).to_numpy()
-        tested = left_out_t(gap, weights[known.index].to_numpy(dtype=float))
+        gap, weight = (known[method] - known[against]).to_numpy(), weights[known.index].to_numpy(dtype=float)
+        tested = left_out_t(gap, weight)
         rows.append(
             {
                 "method": method,
                 "against": against,
-                "mean": known[method].mean(),
-                "mean_against": known[against].mean(),
+                "mean": mean_over_sites(known[method].to_numpy(), weight),
+                "mean_against": mean_over_sites(known[against].to_numpy(), weight),
                 "difference": tested.mean,
                 "low": tested.low,
                 "high": tested.high,
