@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from brainroam import SiteDeconfounder
-from brainroam.core.slopes import shrunken_slopes
+from brainroam.core.site_fit import shrunken_slopes
 
 
 def test_equal_slopes_share_their_precision_weighted_mean():

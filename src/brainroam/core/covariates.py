@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.covariate_columns import as_numbers, as_text, levels_of
-from brainroam.data.validation import LARGEST
+from brainroam.data.people import LARGEST
 from brainroam.errors import DataError
 from brainroam.utils.frames import as_pandas
 

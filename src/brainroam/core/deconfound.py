@@ -12,7 +12,7 @@ A covariate that a site cannot estimate (everybody male: sex is collinear with t
 its slope is averaged over the sites that can estimate it, and the site's intercept is moved to q~ = 0 with that
 average. Missing edges have weight 0. Every fallback is written into ``notes_``.
 
-Beyond the paper, ``slopes="shrunken"`` pools the sites' slopes by their precision, see `brainroam.core.slopes`: r_site
+Beyond the paper, ``slopes="shrunken"`` pools the sites' slopes by their precision, see `shrunken_slopes`: r_site
 then takes a site's shrunken slopes, and Gamma_bar is the common slope.
 """
 
@@ -31,11 +31,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder, as_table
 from brainroam.core.huber import HUBER_K, huber_mean
-from brainroam.core.site_fit import SiteFit, fit_site
-from brainroam.core.slopes import shrunken_slopes
+from brainroam.core.site_fit import SiteFit, fit_site, shrunken_slopes
 from brainroam.data.classes import two_classes
+from brainroam.data.features import is_on_disk
 from brainroam.data.names import site_names
-from brainroam.data.stored_array import StoredArray
 from brainroam.errors import DataError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.parameters import require_settings
@@ -315,7 +314,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _fit_site(self, values: np.ndarray, raw: np.ndarray, cache: Cache) -> SiteFit:
         """Robust regression of all edges of one site; a function of that site's people alone."""
         name = "site fit", self.huber_k, self.huber_delta
-        if not isinstance(values, StoredArray):
+        if not is_on_disk(values):
             return cache.get(name, [values, raw], lambda: fit_site(values, raw, self.huber_k, self.huber_delta))
         blocks = [
             cache.summary(

@@ -35,7 +35,7 @@ AT_A_TIME = 128  # people read together; each time the slopes of their sites are
 STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
 
 
-class StoredEvidence(SiteStatistics):
+class StoredStatistics(SiteStatistics):
     """SiteStatistics whose people are read from disk, in training on the edges of the scaffolds alone."""
 
     on_disk = True
@@ -54,7 +54,7 @@ class StoredEvidence(SiteStatistics):
             against_controls=cohort.target.has_controls,
         )  # fmt: skip
 
-    def gathered(self, scaffolds: Sequence[Scaffold]) -> "StoredEvidence":
+    def gathered(self, scaffolds: Sequence[Scaffold]) -> "StoredStatistics":
         """The same with the columns of these scaffolds, person by person."""
         ready, wanted = copy(self), edges_of(scaffolds)
         ready._narrow = wanted, Scratch(self._cohort, len(wanted), lambda people: self.edges[np.ix_(people, wanted)])
@@ -168,7 +168,7 @@ def site_statistics(
     """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
     edges: Any = cohort_edges(cohort, kind, shrinkage, robust)
     if isinstance(cohort, StoredCohort):
-        return StoredEvidence(cohort, edges, covariates, deconfounder, contrast)
+        return StoredStatistics(cohort, edges, covariates, deconfounder, contrast)
     site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
     of_features = group, cohort.feature_pairs, cohort.own_units, cohort.target.has_controls
     return SiteStatistics(

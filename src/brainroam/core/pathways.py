@@ -26,8 +26,8 @@ import pandas as pd
 from brainroam.core.connectivity import edge_blocks, edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
+from brainroam.core.log_profiles import Moments
 from brainroam.core.log_profiles import Profiles as Profiles
-from brainroam.core.moments import Moments
 from brainroam.core.numbers import covariate_slopes, is_number, signed
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import (
@@ -40,7 +40,7 @@ from brainroam.core.scaffold import (
     sites_with_both_classes,
 )
 from brainroam.core.site_edges import zero_where_missing
-from brainroam.data.stored_array import StoredArray
+from brainroam.data.features import is_on_disk
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
 
@@ -226,7 +226,7 @@ class SiteStatistics:
 
     def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
         """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
-        if not isinstance(self.edges, StoredArray):
+        if not is_on_disk(self.edges):
             return site_contrasts(*self._people_of([site]), [site], cache, self.huber_delta)
         known, here = self.deconfounder, self.site == site
         if self.takes_part is not None:

@@ -18,9 +18,8 @@ from brainroam.data.cohort_file import load_cohort, manifest_hash, save_cohort
 from brainroam.data.features import Block, Features
 from brainroam.data.groups import people_by_site
 from brainroam.data.measurements import MEASURES, checked_arrays, largest_edge, missing_rois, series_digest
-from brainroam.data.people import COVARIATES, People
+from brainroam.data.people import COVARIATES, People, validated_table
 from brainroam.data.target import TWO, TWO_CLASSES, Target
-from brainroam.data.validation import validated_table
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.frames import as_pandas
 from brainroam.utils.html import html_summary

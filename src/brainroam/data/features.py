@@ -121,6 +121,15 @@ class Features:
             self.arrays = np.split(np.asarray(self._kept[SERIES]), np.cumsum(heights)[:-1])
 
 
+def is_on_disk(values: Any) -> bool:
+    """Whether features are too large for memory, so that they are read some columns at a time.
+
+    >>> is_on_disk(np.zeros((2, 3)))
+    False
+    """
+    return bool(getattr(values, "on_disk", False))
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """One measurement of everybody in a cohort: its kind, its regions or columns, and its features."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from brainroam.data.validation import LARGEST
+from brainroam.data.people import LARGEST
 from brainroam.errors import DataError, counted, listed
 
 MEASURES = ("series", "matrices", "table")  # what the arrays of a cohort can be

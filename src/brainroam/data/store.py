@@ -23,8 +23,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import manifest_hash, to_columns
 from brainroam.data.measurements import count_empty, frozen_series, series_digest, without_empty_volumes
-from brainroam.data.people import COVARIATES
-from brainroam.data.validation import validated_table
+from brainroam.data.people import COVARIATES, validated_table
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
 from brainroam.utils.optional import extra

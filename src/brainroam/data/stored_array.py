@@ -36,6 +36,8 @@ class StoredArray(NDArrayOperatorsMixin):
     ([[23.0, 24.0], [9.0, 10.0]], [])
     """
 
+    on_disk = True
+
     def __init__(self, path: Path) -> None:
         self.path = path
         group = extra("store", "zarr").open_group(path, mode="r+")
