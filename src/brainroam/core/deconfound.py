@@ -18,6 +18,7 @@ then takes a site's shrunken slopes, and Gamma_bar is the common slope.
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -316,15 +317,14 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         name = "site fit", self.huber_k, self.huber_delta
         if not is_on_disk(values):
             return cache.get(name, [values, raw], lambda: fit_site(values, raw, self.huber_k, self.huber_delta))
-        blocks = [
-            cache.summary(
-                (*name, str(block)),
-                [values, raw],
-                lambda c=block: fit_site(values[:, c], raw, self.huber_k, self.huber_delta).state(),
-            )
-            for block in edge_blocks(values.shape[1])
-        ]
-        return SiteFit.joined(blocks)
+
+        def fit_block(columns: slice) -> dict[str, np.ndarray]:
+            return fit_site(values[:, columns], raw, self.huber_k, self.huber_delta).state()
+
+        columns = edge_blocks(values.shape[1])
+        return SiteFit.joined(
+            [cache.summary((*name, str(some)), [values, raw], partial(fit_block, some)) for some in columns]
+        )
 
     def _begin(
         self, covariates: pd.DataFrame | np.ndarray | None, site: Sequence[str] | np.ndarray | None, n_people: int

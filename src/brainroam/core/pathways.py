@@ -234,14 +234,12 @@ class SiteStatistics:
         fitted_on = self.edges[:] if known.pooled else self.edges[here]
         read = [fitted_on, known.encoder_.imputed(self.covariates)[here], self.y[here]]
         name = "site contrast", self.huber_delta, known.huber_k, known.huber_delta, known.pooled, known.fit_on
-        parts = [
-            cache.summary(
-                (*name, str(block)),
-                read,
-                lambda c=block: site_contrasts(*self._people_of([site], c), [site], None, self.huber_delta),
-            )
-            for block in edge_blocks(self.edges.shape[1])
-        ]
+
+        def contrast_of(columns: slice) -> np.ndarray:
+            return site_contrasts(*self._people_of([site], columns), [site], None, self.huber_delta)
+
+        columns = edge_blocks(self.edges.shape[1])
+        parts = [cache.summary((*name, str(some)), read, partial(contrast_of, some)) for some in columns]
         return np.concatenate(parts, axis=1)
 
     def scaffold(

@@ -531,12 +531,8 @@ class CoreClassifier(SiteClassifier):
 
     Attributes
     ----------
-    scaffold_, deconfounder_, pathways_
-        Steps 1 to 5 as learned from all training sites.
-    reading_ : CoreReading
-        The linear reading, the network, or both, as held-out sites decided.
-    chosen_ : dict
-        How far the network is believed, and why, see `CoreModel`; the others are those of `SiteClassifier`.
+    scaffold_, deconfounder_, pathways_, reading_, chosen_
+        Those of `brainroam.core.model.CoreModel`; the others are those of `SiteClassifier`.
 
     Examples
     --------
