@@ -398,3 +398,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(BrainroamError, match=r"cannot write .*file/below\.txt"):
         write_text(tmp_path / "file" / "below.txt", "x")
+
+
+def test_a_second_block_of_series_is_saved_whatever_their_lengths(tmp_path):
+    cohort = make()
+    task = make(n_rois=3).subset(range(5))  # 20 to 24 volumes, and one person without
+    loaded = Cohort.load(cohort.with_block("task", task, "rest").save(tmp_path / "c.npz"))
+    assert list(loaded.blocks) == ["rest", "task"] and loaded.has_block("task").tolist() == [True] * 5 + [False]
+    for one, other in zip(loaded.block("task").series, task.series, strict=False):
+        np.testing.assert_array_equal(one, other)
