@@ -15,6 +15,7 @@ def make_world(root: Path) -> Path:
     cohort = make_cohort(n_sites=4, n_per_site=10, n_rois=12, seed=1)
     messy(root / "my_data", cohort)
     clinics(root / "clinics")
+    chinese(root / "mdd", cohort)
     flat(root / "flat", cohort)
     derivatives(root / "xcp_d", cohort)
     consortium(root / "dcan", cohort)
@@ -41,6 +42,24 @@ def messy(root: Path, cohort: Cohort) -> None:
         }
     )
     table.to_excel(root / "people.xlsx", index=False)
+
+
+def chinese(root: Path, cohort: Cohort) -> None:
+    """A table in Chinese as Windows writes it there, sites in the names of files, and one site with regions in rows."""
+    (root / "ts").mkdir(parents=True)
+    people = cohort.table
+    hospitals = people["site"].map(dict(zip(cohort.sites, ("PKU6", "SWU1", "XJ2", "HMU"), strict=True)))
+    for k, (x, hospital) in enumerate(zip(cohort.series, hospitals, strict=True), start=1):
+        np.save(root / "ts" / f"{hospital}_sub-{k:04d}_rest.npy", x.T if hospital == "XJ2" else x)
+    table = pd.DataFrame(
+        {
+            "被试编号": range(1, len(people) + 1),
+            "诊断": people["label"].map({1: "患者", 0: "对照"}),
+            "年龄": people["age"].round(1).where(people.index != 3, -9999),
+            "性别": people["sex"].map({1: "男", 0: "女"}),
+        }
+    )
+    table.to_csv(root / "人口学信息.csv", index=False, encoding="gbk")
 
 
 def clinics(root: Path) -> None:
