@@ -66,7 +66,7 @@ def paper(
                 split_names(methods) if methods else None,
                 epochs,
                 seeds or source.plan.seeds,
-                tuning or source.plan.tuning,
+                tuning or source.tuning,
                 jobs or source.plan.jobs,
                 progress=not quiet(),
                 reader=reader,

@@ -31,7 +31,6 @@ from brainroam.errors import BrainroamError, UsageError
 from brainroam.methods import registry
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.linear import LinearMethod
-from brainroam.methods.registry import method_names
 
 RELIABILITY = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 
@@ -233,12 +232,11 @@ class Honest(LinearMethod):
 
 @pytest.mark.usefixtures("warm_python")
 @pytest.mark.parametrize(("method", "words"), [(Honest, "no leak found"), (planted.KeptInAModule, "memory")])
-def test_a_method_that_is_not_ours_is_audited_once_per_study(monkeypatch, tmp_path, capsys, method, words):
-    method_names()
-    monkeypatch.setitem(registry._METHODS, "theirs", MethodInfo("theirs", method, ""))
+def test_a_method_that_is_not_ours_is_audited_once_per_study(tmp_path, capsys, method, words):
     people, caught = make_cohort(n_sites=3, n_per_site=10, n_rois=8), []
     for _ in range(2):
-        with warnings.catch_warnings(record=True) as caught_now:
+        theirs = registry.temporarily(MethodInfo("theirs", method, ""))
+        with theirs, warnings.catch_warnings(record=True) as caught_now:
             warnings.simplefilter("always")
             brainroam.evaluate(people, ["theirs", "majority"], tuning="fast", out=tmp_path / "runs")
         caught += [str(warning.message) for warning in caught_now if "leaks" in str(warning.message)]

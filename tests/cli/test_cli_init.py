@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.cli.source import source_of
 from brainroam.data.detect import look
 from brainroam.data.study_file import Study, read_study
 from brainroam.data.synthetic import make_cohort
@@ -192,7 +193,6 @@ def test_a_known_layout_needs_no_columns(tmp_path):
         ("data: synthetic\nmethds: [core]", "line 2: unknown key 'methds'; did you mean 'methods'?"),
         ("data: synthetic\nseeds: many", "line 2: 'seeds' should be a valid integer, not 'many'"),
         ("data: synthetic\nseeds: 0", "'seeds' should be greater than or equal to 1, not 0"),
-        ("data: synthetic\n\ntuning: slow", "line 3: 'tuning' should be 'full', 'default' or 'fast', not 'slow'"),
         ("data: synthetic\nsites: [NO, SE]", "'sites.0' should be text, not False; put quotes around it"),
         ("data: synthetic\nmax_missing_rois: 20", "should be less than or equal to 1"),
         ("data: synthetic\noptions: 3", "'options' should be a valid dictionary"),
@@ -213,12 +213,13 @@ def test_mistakes_in_a_study_file(tmp_path, text, words):
 
 
 def test_commands_of_one_kind_tune_alike(tmp_path):
-    """A study file that does not say how much to tune means what the bare command means; its older name is read."""
+    """A study file that does not say how much to tune means what the bare command means."""
     (tmp_path / "plain.yaml").write_text("data: synthetic\n")
-    (tmp_path / "older.yaml").write_text("data: synthetic\nbudget: fast\n")
+    (tmp_path / "typo.yaml").write_text("data: synthetic\ntuning: slow\n")
     bare = inspect.signature(brainroam.evaluate).parameters["tuning"].default
-    assert read_study(tmp_path / "plain.yaml").tuning == bare == "default"
-    assert read_study(tmp_path / "older.yaml").tuning == "fast"
+    assert source_of(str(tmp_path / "plain.yaml"), {}).tuning == bare == "default"
+    with pytest.raises(UsageError, match=r"typo.yaml: 'tuning'.*full, default, fast"):
+        source_of(str(tmp_path / "typo.yaml"), {})
 
 
 def test_all_mistakes_at_once_and_paths_from_the_file(tmp_path, monkeypatch):

@@ -1,10 +1,10 @@
 """What makes a result another result: the code that made it, and the atlas."""
 
 import importlib.util
-import json
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -18,10 +18,8 @@ from brainroam.evaluation import runs_folder
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.run_records import read_run
 from brainroam.evaluation.runner import evaluate, load_runs
-from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.methods import registry
 from brainroam.methods.base import MethodInfo
-from brainroam.utils.files import read_checksummed, write_checksummed
 
 OWN = """
 from brainroam.methods.controls import Majority
@@ -36,22 +34,29 @@ def cohort():
     return make_cohort(n_sites=3, n_per_site=8, n_rois=8)
 
 
-def method_of_ones_own(monkeypatch, path, factor):
-    path.write_text(OWN.format(factor))
-    spec = importlib.util.spec_from_file_location("own_method", path)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "own_method", module)
-    spec.loader.exec_module(module)
-    info = MethodInfo("own", module.Own, "mine", stochastic=False)
-    monkeypatch.setitem(registry._METHODS, "own", info)
-    return info
+@pytest.fixture
+def own_method(monkeypatch):
+    """Makes the method "own" of a file of code, which it writes."""
+    with ExitStack() as registered:
+
+        def make(path, factor):
+            path.write_text(OWN.format(factor))
+            spec = importlib.util.spec_from_file_location("own_method", path)
+            module = importlib.util.module_from_spec(spec)
+            monkeypatch.setitem(sys.modules, "own_method", module)
+            spec.loader.exec_module(module)
+            info = MethodInfo("own", module.Own, "mine", stochastic=False)
+            registered.enter_context(registry.temporarily(info))
+            return info
+
+        yield make
 
 
-def test_a_method_whose_code_changed_is_done_again_and_says_so(cohort, tmp_path, monkeypatch):
-    method_of_ones_own(monkeypatch, tmp_path / "own.py", 1)
+def test_a_method_whose_code_changed_is_done_again_and_says_so(cohort, tmp_path, own_method):
+    own_method(tmp_path / "own.py", 1)
     runs = tmp_path / "runs"
     before = evaluate(cohort, ["own", "majority"], out=runs).scores.set_index("method")["auc"]
-    method_of_ones_own(monkeypatch, tmp_path / "own.py", -1)
+    own_method(tmp_path / "own.py", -1)
     with pytest.warns(UserWarning, match=r"3 finished runs were made by brainroam .*; they are done again"):
         after = evaluate(cohort, ["own", "majority"], out=runs).scores.set_index("method")["auc"]
     assert (after["own"] == 1 - before["own"]).all() and (after["majority"] == before["majority"]).all()
@@ -76,43 +81,11 @@ def test_methods_of_different_versions_in_one_comparison_are_named(cohort, tmp_p
         load_runs(tmp_path)
 
 
-def test_a_method_from_elsewhere_beside_ours_is_no_mixture(cohort, tmp_path, monkeypatch, recwarn):
-    method_of_ones_own(monkeypatch, tmp_path / "own.py", 1)
+def test_a_method_from_elsewhere_beside_ours_is_no_mixture(cohort, tmp_path, own_method, recwarn):
+    own_method(tmp_path / "own.py", 1)
     evaluate(cohort, ["own", "majority"], out=tmp_path / "runs")
     load_runs(tmp_path / "runs")
     assert not recwarn.list
-
-
-def as_before(folder):
-    """The folder as a version wrote it that recorded neither its version nor the atlas, and said budget for tuning."""
-    for file in [*(folder / "runs").iterdir()]:
-        old = replace(read_run(file)[0], version="", atlas="")
-        content = read_checksummed(file)
-        content["spec"] = _as_before(content["spec"])
-        file.unlink()
-        write_checksummed(file.with_name(f"{old.hash}.json"), content)
-    for file in (folder / "plans").iterdir():
-        content = read_checksummed(file)
-        content["runs"] = [_as_before(spec) for spec in content["runs"]]
-        write_checksummed(file, content)
-    study = read_checksummed(folder / "study.json")
-    study.pop("atlas_hash")
-    write_checksummed(folder / "study.json", study)
-
-
-def _as_before(spec):
-    return {"budget" if name == "tuning" else name: spec[name] for name in spec if name not in ("version", "atlas")}
-
-
-def test_an_old_folder_is_read_with_a_statement_and_done_again_when_asked_for(cohort, tmp_path):
-    evaluate(cohort, ["majority"], out=tmp_path)
-    as_before(tmp_path)
-    with pytest.warns(UserWarning, match="a brainroam that did not record its version"):
-        assert len(load_runs(tmp_path).scores) == 3
-    with pytest.warns(UserWarning, match="3 finished runs were made by a brainroam that did not record its version"):
-        evaluate(cohort, ["majority"], out=tmp_path)
-    assert all(spec.version and spec.atlas for spec, _ in RunsFolder(tmp_path).runs.values())
-    assert json.loads((tmp_path / "study.json").read_text())["atlas_hash"]
 
 
 @pytest.mark.parametrize("change", ["name", "labels"])
@@ -137,8 +110,8 @@ def test_an_interrupted_second_round_is_finished_by_the_same_command(cohort, tmp
     assert len(evaluate(cohort, ["majority"], out=tmp_path).scores) == 3
 
 
-def test_line_ends_do_not_change_the_code(tmp_path, monkeypatch):
-    info = method_of_ones_own(monkeypatch, tmp_path / "own.py", 1)
+def test_line_ends_do_not_change_the_code(tmp_path, own_method):
+    info = own_method(tmp_path / "own.py", 1)
     before = code_version(info)
     (tmp_path / "own.py").write_bytes((tmp_path / "own.py").read_bytes().replace(b"\n", b"\r\n"))
     assert code_version(info) == before

@@ -27,8 +27,8 @@ from brainroam.evaluation.runner import compare, evaluate, load_runs
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.tables import read_table
 from brainroam.execution.progress import Advance, show_progress
-from brainroam.methods import registry
 from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.registry import temporarily
 
 TABLES = ("scores.csv", "predictions.csv")
 
@@ -60,12 +60,11 @@ class FirstRegion(Method):
 
 
 @pytest.fixture
-def method(monkeypatch):
-    registry.method_names()
+def method():
     info = MethodInfo("first", FirstRegion, "the first number of the first region")
-    monkeypatch.setitem(registry._METHODS, "first", info)
-    monkeypatch.setitem(registry._METHODS, "steady", replace(info, name="steady", stochastic=False))
-    monkeypatch.setitem(registry._METHODS, "inside", replace(info, name="inside", in_distribution_only=True))
+    steady = replace(info, name="steady", stochastic=False)
+    with temporarily(info, steady, replace(info, name="inside", in_distribution_only=True)):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -181,15 +180,10 @@ def test_a_failed_run_is_recorded_and_the_others_finish(cohort, method, tmp_path
 
 
 def test_a_failed_run_is_tried_again(cohort, method, tmp_path, monkeypatch, counted):
-    monkeypatch.setattr(FirstRegion, "score", lambda self, cohort: 1 / 0)
-    with pytest.raises(RunsError, match="3 of 3 runs are not finished"):
+    with monkeypatch.context() as failing, pytest.raises(RunsError, match="3 of 3 runs"):
+        failing.setattr(FirstRegion, "score", lambda self, cohort: 1 / 0)
         evaluate(cohort, ["first"], out=tmp_path, partial=True)  # nothing at all is no partial result
-    monkeypatch.undo()
-    registry._METHODS["first"] = MethodInfo("first", FirstRegion, "")
-    try:
-        assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
-    finally:
-        del registry._METHODS["first"]
+    assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
 
 
 def test_a_killed_worker_is_a_failed_run(cohort, method, tmp_path):

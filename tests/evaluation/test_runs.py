@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -47,20 +47,6 @@ def cohort():
 def test_a_run_reads_back_as_it_was(tmp_path):
     write_run(tmp_path, SPEC, RESULT)
     assert read_run(tmp_path / f"{SPEC.hash}.json") == (SPEC, RESULT)
-
-
-def test_a_file_that_says_budget_for_tuning_keeps_its_name_and_is_read(tmp_path):
-    """Files of 0.1.0: the hash was made by that version."""
-    spec = {**asdict(SPEC), "parameters": {"budget": 20}}
-    spec["budget"] = spec.pop("tuning")
-    path = tmp_path / "a68ff9b8297f26683be7379d.json"
-    write_checksummed(path, {"spec": {name: value for name, value in spec.items() if value != ""}, **RESULT})
-    assert read_run(path) == (replace(SPEC, parameters={"budget": 20}), RESULT)
-
-
-def test_a_table_that_says_budget_for_tuning_is_read(tmp_path):
-    (tmp_path / "scores.csv").write_text("method,budget\ncore,fast\n")
-    assert read_table(tmp_path / "scores.csv")["tuning"].tolist() == ["fast"]
 
 
 def test_the_hash_names_everything_and_nothing_else():

@@ -309,9 +309,9 @@ class Broken(Majority):
         raise BrainroamError("no fit")
 
 
-def test_a_failed_run_is_recorded_with_its_specification(cohort, dask, tmp_path, monkeypatch):
-    monkeypatch.setitem(registry._METHODS, "broken", MethodInfo("broken", Broken, "no fit", stochastic=False))
-    with pytest.raises(BrainroamError, match="3 of 6 runs are not finished"):
+def test_a_failed_run_is_recorded_with_its_specification(cohort, dask, tmp_path):
+    broken = MethodInfo("broken", Broken, "no fit", stochastic=False)
+    with registry.temporarily(broken), pytest.raises(BrainroamError, match="3 of 6 runs"):
         evaluate(cohort, ["majority", "broken"], out=tmp_path, jobs=2, engine=dask)
     failed = [spec for spec, outcome in RunsFolder(tmp_path).runs.values() if outcome["status"] == "failed"]
     assert {spec.method for spec in failed} == {"broken"} and {spec.fold for spec in failed} == {"S01", "S02", "S03"}
@@ -328,16 +328,16 @@ class Hungry(Majority):
         return super().fit(cohort, seed, validation)
 
 
-def test_a_run_that_always_dies_is_recorded_while_the_others_finish(cohort, dask, tmp_path, monkeypatch):
-    monkeypatch.setitem(registry._METHODS, "hungry", MethodInfo("hungry", Hungry, "too much", stochastic=False))
-    with pytest.raises(BrainroamError, match=r"1 of 6 runs are not finished.*hungry at S02, seed 0"):
+def test_a_run_that_always_dies_is_recorded_while_the_others_finish(cohort, dask, tmp_path):
+    hungry = MethodInfo("hungry", Hungry, "too much", stochastic=False)
+    with registry.temporarily(hungry), pytest.raises(BrainroamError, match=r"1 of 6 runs.*hungry at S02"):
         evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask)
     runs = list(RunsFolder(tmp_path).runs.values())
     ((spec, outcome),) = [(spec, outcome) for spec, outcome in runs if outcome["status"] == "failed"]
     assert (spec.method, spec.fold, spec.manifest_hash) == ("hungry", "S02", cohort.manifest_hash)
     assert "worker process died 2 times" in outcome["error"] and len(runs) == 6
-    monkeypatch.setitem(registry._METHODS, "hungry", MethodInfo("hungry", Majority, "cured", stochastic=False))
-    assert len(evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask).scores) == 6
+    with registry.temporarily(MethodInfo("hungry", Majority, "cured", stochastic=False)):
+        assert len(evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask).scores) == 6
 
 
 def test_a_cluster_of_its_own(tmp_path):

@@ -21,10 +21,9 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import MethodError, RunsError, UsageError
 from brainroam.evaluation import runner
 from brainroam.evaluation.code_version import code_version
-from brainroam.methods import registry
 from brainroam.methods.adapter import EstimatorMethod, estimator_info, resolve
 from brainroam.methods.base import Method, MethodInfo
-from brainroam.methods.registry import is_ours, register
+from brainroam.methods.registry import is_ours, method_info, register, temporarily
 from brainroam.methods.tuning import TunedMethod
 
 
@@ -325,13 +324,12 @@ def test_what_is_no_estimator_is_refused_before_anything_is_computed(cohort):
         EstimatorMethod(RidgeClassifier(), input="voxels")
 
 
-def test_a_method_registered_again_takes_the_place_of_the_first(monkeypatch):
-    monkeypatch.setattr(registry, "_METHODS", {})
+def test_a_method_registered_again_takes_the_place_of_the_first():
     first, second = (MethodInfo("mine", kind, "") for kind in (Watching, Memory))
-    register(first)
-    with pytest.warns(UserWarning, match="mine"):
-        register(second)
-    assert registry._METHODS["mine"] is second
+    with temporarily(first):
+        with pytest.warns(UserWarning, match="mine"):
+            register(second)
+        assert method_info("mine") is second
 
 
 # -- the command line

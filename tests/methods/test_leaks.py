@@ -10,12 +10,11 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import DataError, RunsError
 from brainroam.evaluation.runner import evaluate
-from brainroam.methods import registry
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.core import Core
 from brainroam.methods.deep.base import DeepMethod
 from brainroam.methods.predictions import predictions
-from brainroam.methods.registry import method_info, method_names
+from brainroam.methods.registry import method_info, method_names, temporarily
 from brainroam.methods.tuning import TunedMethod
 
 HELD_OUT = "S04"
@@ -126,11 +125,10 @@ class Peeking(Method):
 
 
 @pytest.fixture
-def peeking(monkeypatch):
-    method_names()
+def peeking():
     info = MethodInfo("peeking", Peeking, "reads labels")
-    monkeypatch.setitem(registry._METHODS, "peeking", info)
-    return info
+    with temporarily(info):
+        yield info
 
 
 @cache

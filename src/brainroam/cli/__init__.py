@@ -49,9 +49,6 @@ brainroam fit study.yaml --out model
 Documentation: docs/ beside the source; every command has --help with an example."""
 
 
-#: Options by names they once had; still understood, no longer shown.
-OLDER_NAMES = {"budget": "tuning"}
-
 INTERRUPTED = "interrupted; finished work is kept"
 
 
@@ -105,7 +102,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     epilog=EPILOG,
-    context_settings={"token_normalize_func": lambda name: OLDER_NAMES.get(name, name)},
 )
 
 

@@ -50,7 +50,7 @@ def audit(
     from brainroam.evaluation.runs_folder import command_line
     from brainroam.methods.naming import split_names
 
-    chosen = split_names(methods) if methods else list(source.study.methods if source.study else DEFAULT_METHODS)
+    chosen = split_names(methods) if methods else list(source.methods if source.study else DEFAULT_METHODS)
     found = search(cohort, chosen, permutations, seed, progress=True)
     if out is not None:
         write_json(out, found.to_dict())

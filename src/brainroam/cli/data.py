@@ -36,7 +36,7 @@ def check(
     if source.study is not None:
         from brainroam.methods.registry import check_names
 
-        check_names(source.study.methods)  # a typo is answered before the data are read
+        check_names(source.methods)  # a typo is answered before the data are read
     with TemporaryDirectory(prefix="brainroam-") as work:
         # A mistyped path is answered before the heavy imports.
         cohort = load_or_open(source, Path(work), memory, everybody=True)

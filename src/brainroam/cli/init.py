@@ -12,9 +12,8 @@ import typer
 
 from brainroam.cli.options import flag
 from brainroam.cli.source import parse_option, possible_here
-from brainroam.data.study_file import STANDARD_METHODS, STANDARD_TUNING
 from brainroam.errors import UsageError, listed, visible
-from brainroam.methods.naming import split_names
+from brainroam.methods.naming import STANDARD_METHODS, STANDARD_TUNING, split_names
 
 if TYPE_CHECKING:
     from brainroam.data.detect import Guess, Question

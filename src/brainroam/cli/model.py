@@ -64,14 +64,14 @@ def fit(
     from brainroam.utils.model_files import membership_lines
 
     if method is None:
-        method = source.study.methods[0] if source.study else "core" if settings else "ensemble"
+        method = source.methods[0] if source.study else "core" if settings else "ensemble"
     name, fixed = parse_name(method)
     info = method_info(name)
     if info.in_distribution_only:
         raise UsageError(f"{method} cannot predict at a site it was not trained on, so a saved model of it has no use")
     info.require_savable()
     fixed |= dict(parse_option(text, "--set") for text in settings or ())
-    selected = TunedMethod(info, tuning or source.plan.tuning, **fixed)
+    selected = TunedMethod(info, tuning or source.tuning, **fixed)
     show_excluded(cohort.excluded)
     start = perf_counter()
     if isinstance(cohort, StoredCohort):

@@ -66,7 +66,7 @@ def plan(
             difference=difference / 100,
             n_draws=draws,
             seed=seed,
-            tuning=tuning or source.plan.tuning,
+            tuning=tuning or source.tuning,
             jobs=jobs or source.plan.jobs,
             progress=not quiet(),
         )

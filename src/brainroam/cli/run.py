@@ -24,9 +24,9 @@ from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
 from brainroam.cli.source import DataSource, takes_data, takes_options
 from brainroam.cli.study import asked_of, repeats_of
 from brainroam.cli.verbosity import quiet
-from brainroam.data.study_file import STANDARD_METHODS, read_study
+from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
-from brainroam.methods.naming import split_names
+from brainroam.methods.naming import STANDARD_METHODS, split_names
 
 if TYPE_CHECKING:
     from brainroam.data.check import CheckReport
@@ -66,7 +66,7 @@ def run(
     if source.study is None:
         read_study(study)  # says what is wrong with it
     out = options.out or Path(plan.out)
-    wanted = _without(split_names(methods) if methods else plan.methods, skip)
+    wanted = _without(split_names(methods) if methods else source.methods, skip)
     if (out / "report.html").exists() and not (out / "runs" / "study.json").is_file():
         raise UsageError(
             f"{out / 'report.html'} is not of this study: there are no runs beside it; name another folder in {study}, "

@@ -13,7 +13,7 @@ from typer.models import ArgumentInfo
 from brainroam.cli.options import Data, ReadingOptions
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
 from brainroam.errors import UsageError
-from brainroam.methods.naming import json_or_text
+from brainroam.methods.naming import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
 from brainroam.utils.files import expanded
 from brainroam.utils.optional import installed
 
@@ -43,6 +43,16 @@ class DataSource:
     def exists(self) -> bool:
         """Whether there is something to read."""
         return self.data == SYNTHETIC or os.path.exists(expanded(self.data))
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of the study file, or the standard ones."""
+        return self.plan.methods or list(STANDARD_METHODS)
+
+    @property
+    def tuning(self) -> str:
+        """How much is tuned."""
+        return self.plan.tuning or STANDARD_TUNING
 
     @property
     def sites(self) -> list[str]:
@@ -91,6 +101,8 @@ def source_of(data: str, typed: dict[str, Any]) -> DataSource:
     if study is not None and study.exclude and typed.get("exclude"):
         written = [study.exclude] if isinstance(study.exclude, str) else study.exclude
         typed = {**typed, "exclude": [*written, *typed["exclude"]]}
+    if study is not None and study.tuning not in (None, *TUNINGS):
+        raise UsageError(f"{data}: 'tuning' should be {', '.join(TUNINGS)}, not {study.tuning!r}")
     return DataSource(plan_of(data, typed), study, data)
 
 

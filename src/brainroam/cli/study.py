@@ -154,7 +154,7 @@ def judge(
     from brainroam.methods.registry import check_names
 
     protocol = protocol_of(protocol)
-    methods = split_names(methods) if isinstance(methods, str) else methods or source.plan.methods
+    methods = split_names(methods) if isinstance(methods, str) else methods or source.methods
     check_names(methods)  # a typo is answered before the data are read
     few_controls = None if controls is None else _whole_numbers(controls, "--controls")
     if few_controls is not None and protocol != "loso":
@@ -194,7 +194,7 @@ def asked_of(source: DataSource, options: StudyOptions) -> dict[str, Any]:
     return {
         "sites": split_words(options.held_out) or None,
         "seeds": options.seeds or source.plan.seeds,
-        "tuning": options.tuning or source.plan.tuning,
+        "tuning": options.tuning or source.tuning,
         "jobs": options.jobs or source.plan.jobs,
         "parameters": dict(parse_option(text, "--set") for text in options.settings or ()),
         "force": options.force,

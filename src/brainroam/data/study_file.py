@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from brainroam.errors import UsageError, unknown
 from brainroam.utils.files import expanded
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.data.prepare import Preparation
     from brainroam.utils.workers import Workers
-
-#: What a study runs that names no methods: ours, the strongest simple references, and a control.
-STANDARD_METHODS = ("ensemble", "core", "tangent-ridge", "fc-ridge", "confounds")
-
-#: How much a study tunes unless it says otherwise: epochs and threshold from inner sites, settings as published.
-Tuning = Literal["full", "default", "fast"]
-STANDARD_TUNING: Tuning = "default"
 
 SUFFIXES = (".yaml", ".yml")
 SYNTHETIC = "synthetic"
@@ -60,7 +53,7 @@ class Study(BaseModel):
         Several measurements of the same people, by name: ``{table: freesurfer/*.tsv, columns: "*"}``,
         ``{matrices: connectomes}``; the one that says ``series``, or whose path is that of ``data``, names the data
         themselves, and their atlas. Of one array of everybody, ``ids`` is the table in whose order its rows are.
-    methods : list of str
+    methods : list of str, optional
         Names with parameters to fix in brackets: ``core[budget=20]``.
     protocol : {"leave-one-site-out", "institutions", "halves", "folds"}
         What is held out: every site or institution once, random halves of the sites, or some people of every site.
@@ -93,11 +86,11 @@ class Study(BaseModel):
     target: str | dict[str, str] | None = None
     blocks: dict[str, dict[str, Any]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
-    methods: Annotated[list[str], Field(min_length=1)] = list(STANDARD_METHODS)
+    methods: Annotated[list[str], Field(min_length=1)] | None = None
     protocol: str = "leave-one-site-out"
     repeats: Count | None = None
     seeds: Count = 1
-    tuning: Annotated[Tuning, Field(validation_alias=AliasChoices("tuning", "budget"))] = STANDARD_TUNING
+    tuning: str | None = None
     jobs: Count = 1
     out: str = "results"
 
@@ -231,7 +224,7 @@ def read_study(path: str | Path) -> Study:
     except ValidationError as error:
         told = [_in_words(item, lines) for item in error.errors()]
         raise UsageError("\n".join(f"{path}{words}" for words in told)) from error
-    for name in study.methods:
+    for name in study.methods or ():
         if ".py:" in name:  # whoever opens somebody else's study file must not run their code by it
             raise UsageError(
                 f"{path}, line {lines['methods']}: {name} would run code; a study file names registered methods, and "

@@ -12,8 +12,7 @@ from brainroam.evaluation.run_records import RunSpec, atlas_hash, people_hash, p
 from brainroam.evaluation.splits import UNITS
 from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
-from brainroam.methods.naming import full_name
-from brainroam.methods.tuning import TUNINGS
+from brainroam.methods.naming import TUNINGS, full_name
 from brainroam.utils.parameters import settings_of
 
 

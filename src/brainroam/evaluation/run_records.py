@@ -47,8 +47,7 @@ class RunSpec:
     atlas : str
         Hash of the atlas: its name and the names of its regions.
     version : str
-        Of the package and of the code of the method, see `brainroam.evaluation.code_version`. Empty, as ``atlas``, in
-        files of brainroam before it recorded them.
+        Of the package and of the code of the method, see `brainroam.evaluation.code_version`.
 
     Examples
     --------
@@ -71,9 +70,9 @@ class RunSpec:
 
     @cached_property
     def hash(self) -> str:
-        """Names the file; the same on every machine. What older files do not have is not part of their name."""
+        """Names the file; the same on every machine. What is empty is not part of the name."""
         content = asdict(self)
-        content["budget"] = content.pop("tuning")  # the older word, so that older files keep their names
+        content["budget"] = content.pop("tuning")  # the word that names of files are made with
         return content_hash({name: value for name, value in content.items() if value != ""})[:24]
 
     def is_rerun_of(self, other: "RunSpec") -> bool:
@@ -135,9 +134,6 @@ def read_run(path: Path) -> tuple[RunSpec, dict[str, Any]]:
 
 def run_spec(content: Any) -> RunSpec:
     """The spec that `dataclasses.asdict` turned into plain values; a `TypeError` when these are something else."""
-    content = {**content}
-    if "budget" in content:  # the older name
-        content["tuning"] = content.pop("budget")
     spec = RunSpec(**content)
     texts = [value for name, value in vars(spec).items() if name not in ("parameters", "seed")]
     if not (isinstance(spec.parameters, dict) and type(spec.seed) is int and all(isinstance(x, str) for x in texts)):

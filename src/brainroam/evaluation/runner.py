@@ -18,7 +18,6 @@ from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold
 from brainroam.data.groups import people_of
-from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.duration import estimate
@@ -40,6 +39,7 @@ from brainroam.execution import engine as engines
 from brainroam.execution.progress import Advance, View, show_progress
 from brainroam.methods.adapter import Judged
 from brainroam.methods.base import without_blocks
+from brainroam.methods.naming import STANDARD_TUNING
 from brainroam.methods.registry import is_ours
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
@@ -121,7 +121,6 @@ def evaluate(
     force: bool = False,
     partial: bool = False,
     progress: bool | View = False,
-    budget: str | None = None,
 ) -> Results:
     """Run every method on every fold and seed.
 
@@ -159,8 +158,6 @@ def evaluate(
         Return what there is, with a warning, even when some runs failed.
     progress : bool or callable
         Show how far it is on stderr, or in a view of your own (see `progress.View`).
-    budget : str, optional
-        The older name of ``tuning``.
 
     Returns
     -------
@@ -177,9 +174,6 @@ def evaluate(
     1  fc-ridge  S02     0  12
     2  fc-ridge  S03     0  12
     """
-    if budget is not None:
-        warnings.warn("evaluate(budget=...) is now evaluate(tuning=...)", DeprecationWarning, stacklevel=2)
-        tuning = budget
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
     held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)

@@ -110,7 +110,6 @@ def frame(columns: Iterable[str], rows: Iterable[tuple]) -> pd.DataFrame:
 def read_table(path: str | Path) -> pd.DataFrame:
     """Read ``scores.csv`` or ``predictions.csv`` with the names of sites and people as they were."""
     table = pd.read_csv(path, dtype=TEXT, keep_default_na=False, na_values={name: [""] for name in METRICS})
-    table = table.rename(columns={"budget": "tuning"})  # its older name
     for name in TEXT.keys() & table:
         table[name] = table[name].str.removeprefix("'")
     return table

@@ -7,6 +7,11 @@ from typing import Any
 from brainroam.errors import UsageError
 
 ALIASES = {"champion": "ensemble"}  # earlier names of methods, which scripts may hold
+#: What a study runs that names no methods: ours, the strongest simple references, and a control.
+STANDARD_METHODS = ("ensemble", "core", "tangent-ridge", "fc-ridge", "confounds")
+#: How much is tuned (`brainroam.methods.tuning`), and what holds unless a study says otherwise.
+TUNINGS = ("full", "default", "fast")
+STANDARD_TUNING = "default"
 SEPARATOR = ": "  # between the name of a study and that of a method, where studies stand side by side
 
 

@@ -8,7 +8,8 @@ or several in a list::
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
@@ -46,6 +47,32 @@ def register(info: MethodInfo) -> MethodInfo:
         warnings.warn(f"the method {info.name!r} is registered again: the new one is used from now on", stacklevel=2)
     _METHODS[info.name] = info
     return info
+
+
+@contextmanager
+def temporarily(*infos: MethodInfo) -> Iterator[None]:
+    """Register methods for the length of a block, also in place of ours: for tests, and to try something.
+
+    >>> from dataclasses import replace
+    >>> with temporarily(replace(method_info("fc-ridge"), name="trial")):
+    ...     is_taken("trial")
+    True
+    >>> is_taken("trial")
+    False
+    """
+    _import(_LIGHT)
+    if any(_is_baseline(info.name) for info in infos):
+        _load()
+    before = {info.name: _METHODS.get(info.name) for info in infos}
+    _METHODS.update({info.name: info for info in infos})
+    try:
+        yield
+    finally:
+        for name, info in before.items():
+            if info is None:
+                _METHODS.pop(name, None)
+            else:
+                _METHODS[name] = info
 
 
 def is_ours(info: MethodInfo) -> bool:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from functools import partial
 from itertools import product
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,6 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, grouped, hold_out
 from brainroam.data.groups import at_one_site, group_codes, left_out_note
 from brainroam.data.prepare import without_rare_edges
-from brainroam.data.study_file import STANDARD_TUNING, Tuning
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown
 from brainroam.methods.base import (
@@ -53,6 +52,7 @@ from brainroam.methods.base import (
 )
 from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.naming import STANDARD_TUNING, TUNINGS
 from brainroam.methods.one_against_rest import OneAgainstRest
 from brainroam.methods.prediction_sets import (
     LEVELS,
@@ -70,7 +70,6 @@ from brainroam.utils.parameters import settings_of
 from brainroam.utils.threads import one_thread
 
 RULE = "inner-loso-auc"
-TUNINGS = get_args(Tuning)
 INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level")
 INNER_SITES_OF_CLASSES = ("site", "n", "auc")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold

@@ -8,7 +8,6 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
-from brainroam.data.study_file import STANDARD_TUNING
 from brainroam.errors import BrainroamError, DataError, UsageError, listed, unknown
 from brainroam.evaluation.planning.draws import Draw, draws, usable_sites
 from brainroam.evaluation.planning.law import Law, fit_law
@@ -18,7 +17,7 @@ from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.evaluation.stats.metrics import RULE, auc, mean_over_sites, site_weights
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
-from brainroam.methods.naming import parse_name
+from brainroam.methods.naming import STANDARD_TUNING, parse_name
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
