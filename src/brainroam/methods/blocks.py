@@ -4,12 +4,15 @@ With s_ib the score of person i by block b, from a fit without the person's site
 and t their label, both without their site means, weights are those of least squares,
 
     beta = argmin sum_i (t_i - sum_b beta_b s_ib)^2        over training people who have every block
-    w_b  = max(0, beta_b - e_b^2 / beta_b)                 0 where beta_b <= 0; e_b its standard error
+    w_b  = E[beta_b | its estimate, its standard error e_b]
 
-The second line (positive-part James and Stein) takes away what chance would give, so that a block of noise costs
-little: in simulation 0.3 points of AUC beside a block of 74.9 with 60 people, 0.1 with 120 and none with 300, where
-equal weights cost 7.6. Where no block has a weight left, all count alike. Who lacks a block is read from the others:
-the block adds 0, the score of the mean of the training sites.
+The second line believes, before it has seen anything, that a block of seven in ten has nothing to say (beta = 0) and
+that in the others beta is half normal with a spread of .4 standard deviations of t. So weak evidence gives a block
+little, strong evidence gives it beta itself, and nothing jumps in between. In simulation a block of noise costs 0.25
+points of AUC beside a block of 74.9 with 60 people, 0.05 with 120 and 0.01 with 300; beside a weak block of 63.8 it
+costs 0.85, 0.34 and 0.05, for 60 people can hardly tell which of the two is noise (the positive part of James and Stein
+costs 1.17, 0.39 and 0.08; equal weights 7.6 in the first case). Who lacks a block is read from the others: the block
+adds 0, the score of the mean of the training sites.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +20,16 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
+from scipy.stats import norm
 
 from brainroam.core.numbers import indicators
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, score_shape
 from brainroam.utils.model_files import part
+
+NOTHING = 0.7  # blocks that are believed to have nothing to say, before their scores are seen
+SLAB = 0.4  # spread of the slopes of others, in standard deviations of the target
 
 
 def parts_of(method: str, blocks: Sequence[str]) -> list[str]:
@@ -142,8 +150,26 @@ def block_weights(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> np.nda
     inverse = np.linalg.pinv(s.T @ s, hermitian=True)
     beta = inverse @ (s.T @ target)
     error = np.diag(inverse) * np.square(target - s @ beta).sum() / free
-    weights = np.where(beta > 0, np.maximum(beta - error / np.where(beta > 0, beta, 1.0), 0.0), 0.0)
-    return (weights if weights.any() else np.ones(len(beta))) / scale
+    return expected_slopes(beta, error, SLAB * float(target.std())) / scale
+
+
+def expected_slopes(beta: np.ndarray, error: np.ndarray, spread: float) -> np.ndarray:
+    """Posterior means of slopes that are 0 with probability `NOTHING`, else half normal with this spread.
+
+    ``error`` are the squared standard errors of the estimates ``beta``.
+
+    >>> expected_slopes(np.array([0.2, 0.2, -0.2]), np.array([1e-6, 0.04, 1e-6]), 0.2).round(3).tolist()
+    [0.2, 0.059, 0.0]
+    """
+    error = np.maximum(error, 1e-12)
+    shrunken = spread**2 / (spread**2 + error)
+    mean, deviation = shrunken * beta, np.sqrt(shrunken * error)
+    positive = norm.logcdf(mean / deviation)
+    slab = np.log(2 * (1 - NOTHING)) + norm.logpdf(beta, scale=np.sqrt(spread**2 + error)) + positive
+    spike = np.log(NOTHING) + norm.logpdf(beta, scale=np.sqrt(error))
+    expected = mean + deviation * np.exp(norm.logpdf(mean / deviation) - positive)
+    weights = np.maximum(expected, 0.0) * expit(slab - spike)
+    return weights if weights.max() > 1e-9 else np.ones(len(beta))
 
 
 def names_of(told: str | Sequence[str]) -> list[str]:
