@@ -172,7 +172,9 @@ class Cohort(People):
         nothing = np.full((1 if other.measure == "table" else max(other.n_rois, 3), other.n_rois), np.nan)
         arrays = [measured.get(who, nothing) for who in self._table["subject"]]
         both = self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
-        return both._changed(_excluded=pd.concat([self._excluded, other._excluded], ignore_index=True))
+        steps = (*self._prepared, *(f"{name}: {step}" for step in other._prepared))
+        excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
+        return both._changed(_excluded=excluded, _prepared=steps)
 
     def with_further(self, name: str, block: Block, own_name: str | None = None) -> "Cohort":
         """The same people with a further block, which measures all of them in their order."""

@@ -18,6 +18,7 @@ MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
 MOST_Z = 6.0  # atanh(0.99999): no correlation of two scanned regions has a larger Fisher z
 EMPTY = "empty_volumes"  # the column that counts volumes without signal, where somebody had any
+NOT_SYMMETRIC = "matrices are not symmetric"
 DROPPED = "volumes without signal were dropped"
 
 
@@ -33,9 +34,13 @@ def checked_arrays(
     if measure == "series":
         kept = [without_empty_volumes(x) for x in arrays]
         return [x for x, _ in kept], count_empty(table, [n for _, n in kept], stacklevel=4)
-    if measure == "matrices" and are_fisher_z(arrays):
-        return [correlations_of(x) for x in arrays], ["Fisher's z were turned back into correlations"]
-    return arrays, []
+    if measure == "table":
+        return arrays, []
+    odd = [who for x, who in zip(series, table["subject"], strict=True) if _two_triangles(np.asarray(x))]
+    steps = [f"{NOT_SYMMETRIC}: {listed(odd)}; the mean of both triangles is read"] if odd else []
+    if are_fisher_z(arrays):
+        return [correlations_of(x) for x in arrays], [*steps, "Fisher's z were turned back into correlations"]
+    return arrays, steps
 
 
 def frozen(x: np.ndarray, subject: str, measure: str) -> np.ndarray:
@@ -103,6 +108,13 @@ def _whole_matrix(x: np.ndarray, subject: str) -> np.ndarray:
         x = (x + x.T) / 2
     np.fill_diagonal(x, diagonal)
     return x
+
+
+def _two_triangles(x: np.ndarray) -> bool:
+    """Whether the two triangles of a matrix differ, and neither is merely empty."""
+    known = np.where(np.isfinite(x), x, 0.0)
+    upper, lower = np.triu(known, 1), np.tril(known, -1).T
+    return bool(upper.any() and lower.any() and np.abs(upper - lower).max() > 1e-6 * np.abs(known).max())
 
 
 def _is_frozen(x: object) -> bool:

@@ -53,7 +53,8 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
         groups.one_institution(table),
-        _of_measures(cohort) if course is None else _of_series(cohort, course),
+        () if course is None else _of_series(cohort, course),
+        measures.of_measures(cohort),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),
@@ -89,14 +90,6 @@ def _of_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     yield from time_course.steps(cohort, course)
     yield from time_course.transients(cohort, course)
     yield from time_course.spectra(cohort, course)
-
-
-def _of_measures(cohort: Cohort) -> Iterator[Finding]:
-    """What only matrices and tables can have."""
-    yield from measures.copied_rows(cohort)
-    if cohort.measure == "table":
-        yield from measures.units(cohort)
-        yield from measures.zeros(cohort)
 
 
 def _totals(cohort: Cohort) -> dict[str, Any]:

@@ -1,15 +1,220 @@
-"""Rules about tables and matrices: units that differ between sites, rows that are copies, zeros that mean missing."""
+"""Rules about tables and matrices: units, copies, zeros, columns that are no measures, mixed kinds of edges."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+from scipy import stats
 
 from brainroam.data.check.report import Finding
+from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
-from brainroam.errors import listed
+from brainroam.data.measurements import NOT_SYMMETRIC, largest_edge
+from brainroam.data.readers.measures import tell_the_condition
+from brainroam.errors import counted, listed
 
 FACTOR = 5.0  # of a site's median from that of the others, beyond which a unit differs (mm and cm: 10)
 MANY = 0.05  # share of people with a zero in a column whose others are all positive
+
+FEWEST = 5  # people of a site, or columns, from which on it can be compared
+IS_AGE = 0.98  # correlation with age
+MANY_COPIES = 0.2  # share of columns
+OTHER_SPREAD = 2.0  # of edges at a site, against other sites: partial correlations spread two to four times less
+HEAD_SIZE = re.compile(r"(^|[_\W])(e?tiv|icv)([_\W]|$)|intra_?cranial", re.IGNORECASE)
+MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a block
+
+
+def of_measures(cohort: Cohort) -> Iterator[Finding]:
+    """What is wrong with each measurement that is no series, and with several of them together."""
+    for name, block in (cohort.blocks or {"": cohort}).items():
+        if block.measure == "series":
+            continue
+        present = np.flatnonzero(~block.missing_rois.all(axis=1))
+        if not len(present):
+            continue
+        for finding in _of_one(block.subset(present)):
+            yield replace(finding, message=f"{name}: {finding.message}") if name else finding
+    yield from asymmetric(cohort)
+    if cohort.blocks:
+        yield from lacking(cohort)
+        yield from same_blocks(cohort)
+
+
+def _of_one(cohort: Cohort) -> Iterator[Finding]:
+    yield from copied_rows(cohort)
+    if cohort.measure == "table":
+        yield from units(cohort)
+        yield from zeros(cohort)
+        yield from no_measures(cohort)
+        yield from copied_columns(cohort)
+        yield from head_size(cohort)
+    else:
+        yield from diagonals(cohort)
+        mixed = list(mixed_edges(cohort))
+        yield from mixed
+        if not mixed:
+            upper = np.triu_indices(cohort.n_rois, 1)
+            yield from unlike_sites(cohort, np.array([x[upper] for x in cohort.series]))
+
+
+def lacking(cohort: Cohort) -> Iterator[Finding]:
+    """Who has one measurement and not another, and whether cases lack it more often than controls."""
+    table = cohort.table
+    for name in cohort.blocks:
+        gone = ~cohort.has_block(name)
+        if not gone.any():
+            continue
+        people = tuple(table.loc[gone, "subject"])
+        where = table.loc[gone, "site"].value_counts()
+        whole = [site for site in where.index if where[site] == (table["site"] == site).sum()]
+        message = f"{counted(len(people), 'person lacks', 'people lack')} {name}: {listed(people)}"
+        message += f" (by site: {listed(f'{site} {n}' for site, n in where.items())})"
+        remedy = f"they are predicted from the other blocks; add what is missing of {name}, if it exists"
+        if whole:
+            message += f"; nobody of {listed(whole)} has it"
+        yield Finding("note", "lacks-block", message, remedy, subjects=people)
+        if cohort.target.is_two_classes:
+            counts = [
+                [int((gone & (table["label"] == y)).sum()), int((~gone & (table["label"] == y)).sum())] for y in (1, 0)
+            ]
+            shares = [k / max(k + rest, 1) for k, rest in counts]
+            if abs(shares[0] - shares[1]) > MIN_GAP and stats.fisher_exact(counts).pvalue < MAX_P:
+                message = f"{shares[0]:.0%} of the cases and {shares[1]:.0%} of the controls lack {name}"
+                remedy = "what is missing then tells the diagnosis: find out why, and leave out who lacks it if need be"
+                yield Finding("warning", "lacks-by-class", message, remedy)
+
+
+def same_blocks(cohort: Cohort) -> Iterator[Finding]:
+    """Two blocks that hold the same numbers."""
+    held = {
+        name: set(_columns(block).values() if block.measure == "table" else map(str.encode, block.series_digests))
+        for name, block in cohort.blocks.items()
+    }
+    names = list(held)
+    for k, one in enumerate(names):
+        for other in names[k + 1 :]:
+            shared = len(held[one] & held[other])
+            if shared > 0.5 * min(len(held[one]), len(held[other])):
+                message = f"the blocks {one} and {other} hold the same numbers under two names"
+                yield Finding("warning", "same-blocks", message, "leave one of them out: it would count twice")
+
+
+def _columns(cohort: Cohort) -> dict[str, bytes]:
+    """The content of each column that varies, by its name."""
+    values = np.concatenate(cohort.series)
+    with np.errstate(all="ignore"):
+        varies = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
+    return {name: values[:, k].tobytes() for k, name in enumerate(cohort.atlas.labels) if varies[k]}
+
+
+def copied_columns(cohort: Cohort) -> Iterator[Finding]:
+    """Columns that are copies of another under a second name."""
+    first: dict[bytes, str] = {}
+    copies = [
+        (name, first[content]) for name, content in _columns(cohort).items() if first.setdefault(content, name) != name
+    ]
+    if copies:
+        each = listed(f"{name} = {other}" for name, other in copies)
+        message = f"{counted(len(copies), 'column is a copy', 'columns are copies')} of another: {each}"
+        many = len(copies) > MANY_COPIES * cohort.n_rois
+        remedy = "keep each measure once (columns:): what stands twice counts twice"
+        yield Finding("warning" if many else "note", "copied-columns", message, remedy)
+
+
+def no_measures(cohort: Cohort) -> Iterator[Finding]:
+    """Columns that are ids, ages or the diagnosis."""
+    values, table = np.concatenate(cohort.series), cohort.table
+    names = np.array(cohort.atlas.labels, dtype=object)
+    found: Mapping[str, np.ndarray] = {
+        "the age": np.abs(_correlations(values, table["age"].to_numpy(dtype=float))) > IS_AGE,
+        "ids or row numbers": _counting(values),
+        "the diagnosis": tell_the_condition(values, table["label"], table["site"])
+        if cohort.target.is_two_classes
+        else np.zeros(len(names), dtype=bool),
+    }
+    for what, columns in found.items():
+        if columns.any():
+            is_label = what == "the diagnosis"
+            message = f"{listed(names[columns])} {'seems' if columns.sum() == 1 else 'seem'} to be {what}"
+            remedy = "leave it out of the measures (columns: or measures:)"
+            yield Finding("error" if is_label else "warning", "no-measure", message, remedy)
+
+
+def _correlations(values: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Of each column with another, over those who have both; 0 where these are few."""
+    frame, column = pd.DataFrame(values), pd.Series(other)
+    enough = (frame.notna().to_numpy() & column.notna().to_numpy()[:, None]).sum(axis=0) > 2 * FEWEST
+    if column.nunique() < FEWEST:
+        return np.zeros(values.shape[1])
+    with np.errstate(all="ignore"):
+        return np.where(enough, np.nan_to_num(frame.corrwith(column).to_numpy()), 0.0)
+
+
+def _counting(values: np.ndarray) -> np.ndarray:
+    """Columns of whole numbers that go up, or down, from row to row."""
+    if len(values) < 2 * FEWEST:
+        return np.zeros(values.shape[1], dtype=bool)
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(values, axis=0)
+        return np.asarray(
+            (values == np.round(values)).all(axis=0) & ((steps > 0).all(axis=0) | (steps < 0).all(axis=0))
+        )
+
+
+def head_size(cohort: Cohort) -> Iterator[Finding]:
+    """Intracranial volume among the measures."""
+    found = [name for name in cohort.atlas.labels if HEAD_SIZE.search(name)]
+    if found and cohort.n_rois > len(found):
+        message = f"the size of the head is read as a measure: {listed(found)}"
+        remedy = "it differs between the sexes and is no region; leave it out (columns:), or name it as a covariate"
+        yield Finding("note", "head-size", message, remedy)
+
+
+def diagonals(cohort: Cohort) -> Iterator[Finding]:
+    """Diagonals of zeros, which are taken for 1."""
+    zero = np.array([np.abs(np.nan_to_num(np.diag(x))).max() < 1e-9 for x in cohort.series])
+    if zero.any():
+        who = tuple(cohort.table.loc[zero, "subject"])
+        message = f"the diagonal is zero in the matrices of {counted(len(who), 'person', 'people')}: {listed(who)}"
+        yield Finding("note", "zero-diagonal", message, "nothing: it is taken for 1, as of a correlation", subjects=who)
+
+
+def asymmetric(cohort: Cohort) -> Iterator[Finding]:
+    """Matrices that were not symmetric when they were read."""
+    for step in cohort.prepared:
+        if NOT_SYMMETRIC in step:
+            yield Finding(
+                "warning", "not-symmetric", step, "directed edges are not read; check how the files were made"
+            )
+
+
+def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
+    """Fisher's z at some sites and correlations at others; partial correlations at some and full ones at others."""
+    site = cohort.table["site"].to_numpy()
+    counts = {name: np.flatnonzero(site == name) for name in cohort.sites if (site == name).sum() >= FEWEST}
+    if len(counts) < 2:
+        return
+    turned = any("Fisher" in step for step in cohort.prepared)
+    beyond = np.array([largest_edge(x) for x in cohort.series]) > (np.tanh(1.0) if turned else 1.0) + 1e-6
+    shares = {name: float(beyond[rows].mean()) for name, rows in counts.items()}
+    z, r = ([name for name in counts if fits(shares[name])] for fits in (lambda s: s > 0.5, lambda s: s == 0))
+    if z and r:
+        message = f"edges are Fisher's z at {listed(z)} (beyond 1) and correlations at {listed(r)}"
+        yield Finding("error", "mixed-edges", message, "give all sites one of the two: r = tanh(z)")
+        return
+    upper = np.triu_indices(cohort.n_rois, 1)
+    spread = np.array([np.nanstd(x[upper]) for x in cohort.series])
+    usual = {name: float(np.median(spread[rows])) for name, rows in counts.items()}
+    for name, value in usual.items():
+        others = float(np.median([v for other, v in usual.items() if other != name]))
+        if value * OTHER_SPREAD < others or value > OTHER_SPREAD * others:
+            message = (
+                f"edges spread {value:.2f} here and {others:.2f} at other sites: partial and full correlations, or "
+                "another way to compute them, are probably mixed"
+            )
+            yield Finding("warning", "mixed-edges", message, "compute the edges of all sites in one way", name)
 
 
 def units(cohort: Cohort) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def measures_of(
             numbers[str(name)] = values
     found = pd.DataFrame(numbers, index=table.index)
     if every and people is not None and len(found.columns):
-        found = found.loc[:, ~_tell_the_condition(found.to_numpy(), people["label"], people["site"])]
+        found = found.loc[:, ~tell_the_condition(found.to_numpy(), people["label"], people["site"])]
     return found
 
 
@@ -86,7 +86,7 @@ def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
     return {name: np.where(np.isfinite(x) & ~np.isin(x, UNKNOWN), x, np.nan) for name, x in numbers.items()}
 
 
-def _tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
+def tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
     """Which columns measure the condition: `brainroam.data.condition_columns.of_the_condition`, of many at once."""
     y, place = label.to_numpy(dtype=float), site.to_numpy().astype(str)
     if min((y == 1).sum(), (y == 0).sum()) < FEWEST:

@@ -141,7 +141,8 @@ class Participants:
         for person in series:
             person.values.setflags(write=False)  # nobody else has them: the cohort need not copy what it was given
         values = [person.values for person in series]
-        measure = "matrices" if all(is_matrix(x) for x in values) else "series"
+        square = all(x.shape[0] == x.shape[1] for x in values)  # a few may not be symmetric, which the check tells
+        measure = "matrices" if square and 2 * sum(map(is_matrix, values)) > len(values) else "series"
         return Cohort(values, table, atlas, excluded, measure=measure)
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:

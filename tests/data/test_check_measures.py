@@ -1,0 +1,107 @@
+"""What check says of tables, matrices and blocks; each case is one thing done to clean people, which say nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from brainroam.data.atlas import columns_of_table
+from brainroam.data.check import check_cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.synthetic import make_cohort
+
+RNG = np.random.default_rng(1)
+PEOPLE = make_cohort(n_sites=4, n_per_site=12, n_rois=10, seed=4)
+TABLE = PEOPLE.table.assign(mean_fd=RNG.uniform(0.05, 0.3, 48))
+N = len(TABLE)
+VALUES = 2.5 + 0.2 * RNG.normal(size=(N, 12))
+NAMES = [f"lh_region{k}_thickness" for k in range(12)]
+COMMON = np.repeat([0, 1], 5)  # two networks, whose regions share a signal
+MATRICES = [np.corrcoef((x + 3 * RNG.normal(size=(len(x), 2))[:, COMMON]).T) for x in PEOPLE.series]
+AT_FIRST = (TABLE["site"] == TABLE["site"].iloc[0]).to_numpy()
+
+
+def table(values=VALUES, names=NAMES):
+    return Cohort(list(values[:, None]), TABLE, columns_of_table(names), measure="table")
+
+
+def matrices(change=lambda m, k: m):
+    return Cohort([change(m, k) for k, m in enumerate(MATRICES)], TABLE, measure="matrices")
+
+
+def found(cohort):
+    return {finding.code: finding for finding in check_cohort(cohort).findings}
+
+
+def replaced(column, values, name=None):
+    changed, names = VALUES.copy(), list(NAMES)
+    changed[:, column] = values
+    names[column] = name or names[column]
+    return table(changed, names)
+
+
+def partial(m):
+    precision = np.linalg.inv(m + 0.05 * np.eye(len(m)))
+    return -precision / np.sqrt(np.outer(np.diag(precision), np.diag(precision))) + 2 * np.eye(len(m))
+
+
+def with_some_z(m, k):
+    z = np.arctanh(0.99 * m - 0.99 * np.eye(len(m)))
+    z[0, 1] = z[1, 0] = 1.4
+    return z if AT_FIRST[k] else m
+
+
+def with_one_asymmetric(m, k):
+    other = m.copy()
+    other[0, 1] += 0.2 * (k == 7)
+    return other
+
+
+def zero_diagonal(m, k):
+    return m - np.eye(len(m)) * (k < 3)
+
+
+CASES = {
+    "the age": (lambda: replaced(3, TABLE["age"]), "no-measure", "age"),
+    "ids": (lambda: replaced(3, np.arange(N) + 50001.0, "number"), "no-measure", "ids"),
+    "the diagnosis": (lambda: replaced(3, TABLE["label"] + 0.1 * RNG.normal(size=N)), "no-measure", "diagnosis"),
+    "head size": (
+        lambda: replaced(3, RNG.normal(1.5e6, 1e5, N), "EstimatedTotalIntraCranialVol"),
+        "head-size",
+        "Cranial",
+    ),
+    "columns twice": (lambda: replaced(3, VALUES[:, 4]), "copied-columns", "region4"),
+    "zeros": (lambda: replaced(3, np.where(np.arange(N) == 5, 0.0, VALUES[:, 3])), "zero-as-missing", "region3"),
+    "a site in cm": (lambda: table(VALUES / np.where(AT_FIRST, 10, 1)[:, None]), "other-units", "columns"),
+    "z at one site": (lambda: matrices(with_some_z), "mixed-edges", "Fisher"),
+    "partial at one site": (lambda: matrices(lambda m, k: partial(m) if AT_FIRST[k] else m), "mixed-edges", "partial"),
+    "not symmetric": (lambda: matrices(with_one_asymmetric), "not-symmetric", TABLE["subject"].iloc[7]),
+    "no diagonal": (lambda: matrices(zero_diagonal), "zero-diagonal", TABLE["subject"].iloc[0]),
+    "a block of few": (
+        lambda: PEOPLE.with_block("anatomy", table().subset(range(4, N)), "rest"),
+        "lacks-block",
+        TABLE["subject"].iloc[0],
+    ),
+    "a block of controls": (
+        lambda: PEOPLE.with_block("anatomy", table().subset(np.flatnonzero(TABLE["label"] == 0)), "rest"),
+        "lacks-by-class",
+        "cases",
+    ),
+    "one block twice": (
+        lambda: table().with_block("again", table(names=[f"c{k}" for k in range(12)]), "anatomy"),
+        "same-blocks",
+        "again",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_wrong_is_named(case):
+    make, code, word = CASES[case]
+    findings = found(make())
+    assert code in findings and word in findings[code].message, findings
+
+
+def test_clean_tables_and_matrices_are_left_alone():
+    clean = table().with_block("fc", matrices(), "anatomy")
+    assert not {code for code in found(clean) if code in {of for _, of, _ in CASES.values()}}
+    assert isinstance(check_cohort(clean).to_dict()["measured"], dict) and isinstance(TABLE, pd.DataFrame)
