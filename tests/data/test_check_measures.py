@@ -105,3 +105,12 @@ def test_clean_tables_and_matrices_are_left_alone():
     clean = table().with_block("fc", matrices(), "anatomy")
     assert not {code for code in found(clean) if code in {of for _, of, _ in CASES.values()}}
     assert isinstance(check_cohort(clean).to_dict()["measured"], dict) and isinstance(TABLE, pd.DataFrame)
+
+
+def test_summaries_for_a_pool_refuse_tables_and_blocks():
+    from brainroam.errors import UsageError
+    from brainroam.execution.federation.site import answer
+
+    for cohort in (table(), PEOPLE.with_block("anatomy", table(), "rest")):
+        with pytest.raises(UsageError, match="edges"):
+            answer(cohort.select(cohort.sites[:1]))

@@ -13,7 +13,7 @@ import typer
 from brainroam.cli.options import EngineOptions, Jobs, Memory
 from brainroam.cli.source import DataSource, parse_option, takes_data, takes_options
 from brainroam.cli.verbosity import quiet
-from brainroam.errors import UsageError, unknown
+from brainroam.errors import UsageError, listed, unknown
 from brainroam.utils.files import expanded, refuse_existing, working_dir
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ def convert(
         if left_behind:
             typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
         cohort = source.load(everybody=True, require_label=False, spool=scratch, apply_target=False)
+        if cohort.blocks or cohort.measure != "series":
+            measured = listed(block.extent for block in (cohort.blocks or {"": cohort}).values())
+            raise UsageError(
+                f"a store holds time series, and these people have {measured}; convert the series alone, and name the "
+                "others when the store is read (--block NAME=PATH)"
+            )
         path = write_store(
             scratch / out.name,
             cohort.table,
@@ -166,6 +172,9 @@ def cohort_on_disk(
     from brainroam.execution.out_of_core import StoredCohort
 
     limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
+    if source.plan.blocks:
+        named = listed(source.plan.blocks)
+        raise UsageError(f"--memory reads the series of a store and no blocks ({named}); leave it out, or the blocks")
     _require_store(source)
     sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
     asked = source.plan.target

@@ -79,6 +79,9 @@ def answer(
     >>> first.site, first.arrays["contrast"].shape
     ('Hospital A', (28,))
     """
+    if cohort.blocks or cohort.measure == "table":
+        measured = listed(block.extent for block in (cohort.blocks or {"": cohort}).values())
+        raise UsageError(f"a summary is of edges, and these people have {measured}; give series or matrices alone")
     own = _one_site(cohort)
     site = own if name is None else name
     person, names = _persons(cohort, site), list(cohort.covariate_names)
