@@ -223,7 +223,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("labels-unknown-words", "labels A and B", classes("A", "B"), "refused", "give 1 for the condition"),
     ("labels-two-controls", "labels HC and TD", classes("HC", "TD"), "refused", "which is the condition cannot be known"),
     ("labels-wrong-positive", "a positive that is no label", classes("A", "B", positive="C"), "refused", "positive='C' is not in y"),
-    ("labels-three", "three classes", classes(0, 1, 2), "refused", "y must have two classes"),
+    ("labels-three", "three classes where two are needed", classes(0, 1, 2), "refused", "y must have two classes"),
     ("labels-missing", "a label that is missing", classes(0, 1, None), "refused", "y is missing for person 2"),
     ("labels-fit", "fit with labels 1 and 2", lambda _: fitted(EnsembleClassifier(), small(), y=small().labels + 1), "refused", "which is the condition cannot be known"),
     ("labels-one-person", "one person with the condition", lambda _: TunedMethod(method_info("fc-ridge"), "fast").fit(changed(label=[1, *[0] * (N - 1)])), "refused", "training needs at least two people of each"),

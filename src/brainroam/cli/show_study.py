@@ -193,6 +193,7 @@ def show_methods(infos: Sequence[MethodInfo], json: bool) -> None:
     table = _table("method", "what it does, needs and cites")
     for info in infos:
         needs = f"; needs {' and '.join(info.needs)}" if info.needs else ""
+        needs += f"; for {', '.join(info.targets)}"
         about = Text.assemble(info.summary, needs, (f"\n{info.citation}" if info.citation else "", "dim"))
         table.add_row(Text(info.name, style="bold"), about)
     Console(highlight=False).print(table)
@@ -221,7 +222,7 @@ def show_settings(info: MethodInfo, json: bool) -> None:
 
 
 def _known_of(info: MethodInfo) -> dict[str, Any]:
-    fields = ("name", "summary", "citation", "needs", "grid", "stochastic", "in_distribution_only")
+    fields = ("name", "summary", "citation", "needs", "targets", "grid", "stochastic", "in_distribution_only")
     return plain({name: getattr(info, name) for name in fields})
 
 

@@ -4,7 +4,7 @@
 
 For a ridge this is the regression on K indicator columns: products of people and inverses are those of one fit, which
 folds and classes share through the cohort's cache, and only right-hand sides differ. A class that nobody of the
-training people has gets the score 0.
+training people has, or that shows nothing reproducible to a method that asks for it, gets the score 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
+from brainroam.errors import EmptyScaffoldError
 from brainroam.methods.base import Folds, Method, fit_method
 from brainroam.utils.model_files import part
 
@@ -52,11 +53,17 @@ class OneAgainstRest(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit every class that is there; of an iterative method, keep the scores after each epoch."""
-        self.members_ = {
-            code: fit_method(self.make(), cohort.one_against_rest(code), seed, validation) for code in present(cohort)
-        }
+        self.members_, silent = {}, dict[str, EmptyScaffoldError]()
+        for code in present(cohort):
+            try:
+                self.members_[code] = fit_method(self.make(), cohort.one_against_rest(code), seed, validation)
+            except EmptyScaffoldError as error:
+                silent[self.classes[code]] = error
+        if not self.members_:
+            raise next(iter(silent.values()))
         one = next(iter(self.members_.values()))
         self.notes_ = list(dict.fromkeys(note for member in self.members_.values() for note in member.notes_))
+        self.notes_ += [f"the class {name!r} is not read: {error}" for name, error in silent.items()]
         if hasattr(one, "inner_scores_"):
             self.inner_scores_ = self._side_by_side({k: each.inner_scores_ for k, each in self.members_.items()})  # type: ignore[attr-defined]
         if one.validation_path_ is not None:
@@ -71,7 +78,10 @@ class OneAgainstRest(Method):
     def _out_of_fold(self, cohort: Cohort, folds: Folds, seed: int) -> list[np.ndarray]:
         """One class against the rest; a fold whose training people all are of one class tells nothing."""
         told = [k for k, (train, _) in enumerate(folds) if len(set(cohort.labels[train])) == 2]
-        found = dict(zip(told, self.make().out_of_fold(cohort, [folds[k] for k in told], seed), strict=True))
+        try:
+            found = dict(zip(told, self.make().out_of_fold(cohort, [folds[k] for k in told], seed), strict=True))
+        except EmptyScaffoldError:
+            found = {}
         epochs = max((len(path) for path in found.values()), default=1)
         return [found.get(k, np.zeros((epochs, len(held_out)))) for k, (_, held_out) in enumerate(folds)]
 

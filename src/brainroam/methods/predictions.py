@@ -8,6 +8,7 @@ import pandas as pd
 
 from brainroam.core.class_calibration import Shares, as_shares
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import ORDERED
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.site_shift import STRICT, UNLABELLED, protocol_name
@@ -131,13 +132,15 @@ def number_predictions(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     """The number for people of any site, in its own units, with the interval of each level that can be promised.
 
     Returns ``subject``, ``site``, ``label`` where somebody's is known and the data name the same target, ``predicted``,
-    ``low_80``, ``high_80``, ..., ``imputed`` covariates and ``flags``.
+    ``low_80``, ``high_80``, ..., ``imputed`` covariates and ``flags``; of an order also ``level``, the nearest step.
     """
     target, score = method.target_, method.score(cohort)
     table = cohort.table[["subject", "site"]].copy()
     if cohort.target.name == target.name and cohort.table["label"].notna().any():
         table["label"] = cohort.table["label"]
     table["predicted"] = method.predicted(score)
+    if target.kind == ORDERED:
+        table["level"] = np.array(target.classes)[np.rint(table["predicted"]).astype(int)]
     for level in method.sets_.limits:
         low, high = method.interval(score, level)
         table[f"low_{100 * level:g}"], table[f"high_{100 * level:g}"] = target.inverse(low), target.inverse(high)
