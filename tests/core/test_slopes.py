@@ -53,3 +53,10 @@ def test_shrinking_a_slope_leaves_the_mean_residual_of_each_site_where_it_was():
     assert np.abs(own - pooled).max() > 0.01
     for name in np.unique(site):
         np.testing.assert_allclose(pooled[site == name].mean(axis=0), own[site == name].mean(axis=0), atol=1e-10)
+
+
+def test_a_line_through_all_people_of_a_tiny_site_does_not_set_the_common_slope():
+    own, variance = np.array([[1.0], [1.2], [50.0]]), np.array([[0.01], [0.01], [0.0]])
+    shrunken, common = shrunken_slopes(own, variance)
+    assert common == pytest.approx(1.1)
+    assert shrunken[2] == pytest.approx(1.1)

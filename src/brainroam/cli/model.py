@@ -220,6 +220,9 @@ def explain(
         typer.echo(f"wrote the page of {subject}: {write_person(method, header, cohort, subject, out)}")
         return
     explanation = Explanation.of_model(method.model_, cohort, top)
+    if method.target_.is_classes:
+        called = "the class with a person's highest score" if explanation.kind == "scaffold" else "the last class"
+        typer.echo(f"of several classes, contributions are those to {called} ({', '.join(method.target_.classes)})")
     for path in write_explanation(explanation, out):
         typer.echo(f"wrote {path}")
     if explanation.atlas.coords is None:

@@ -5,6 +5,7 @@ Where covariate k is not estimable it is, among the people of the site, a combin
 from other sites, ``b - gamma_k alpha_0`` and ``gamma_kept - gamma_k alpha`` are the coefficients it leaves.
 """
 
+import warnings
 from collections.abc import Sequence
 from copy import copy
 
@@ -16,6 +17,7 @@ from brainroam.errors import listed
 from brainroam.utils.model_files import part
 
 EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
+EXACT = 1e-12  # variances below this share of the usual one are those of lines through all points
 ABSORBED = ("columns", "kept", "dropped", "alpha")
 
 
@@ -233,7 +235,7 @@ def shrunken_slopes(own: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, 
         site    = common + (g_e - common) t2 / (t2 + v_e)
 
     Where sites do not differ more than chance, t2 = 0 and all share one slope; where they differ a lot, each keeps its
-    own.
+    own. A site so small that a line runs through its people has v_e = 0 and knows nothing: it gets the common slope.
 
     >>> own = np.array([[1.0], [3.0]])
     >>> shrunken_slopes(own, np.full((2, 1), 1e-6))[0].round(3).tolist()
@@ -241,7 +243,12 @@ def shrunken_slopes(own: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, 
     >>> shrunken_slopes(own, np.full((2, 1), 100.0))[0].tolist()
     [[2.0], [2.0]]
     """
-    known = np.isfinite(own) & np.isfinite(variance)
+    estimated = known = np.isfinite(own) & np.isfinite(variance)
+    if (variance[known] < EXACT).any():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of columns that no site knows
+            usual = np.nanmedian(np.where(known, variance, np.nan), axis=0)
+        known = estimated & ((variance >= EXACT * usual) | (usual == 0))
     g, v = np.where(known, own, 0), np.where(known, np.maximum(variance, 1e-300), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         w = known / v
@@ -251,4 +258,5 @@ def shrunken_slopes(own: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, 
         between = np.nan_to_num(np.maximum(excess / (total - (w**2).sum(axis=0) / total), 0), posinf=0)
         w = known / (v + between)
         common = np.nan_to_num((w * g).sum(axis=0) / w.sum(axis=0))
-    return np.where(known, common + (g - common) * between / (between + v), np.nan), common
+    shrunken = np.where(known, common + (g - common) * between / (between + v), common)
+    return np.where(estimated, shrunken, np.nan), common

@@ -84,6 +84,7 @@ class People:
     def labels(self) -> np.ndarray:
         """0/1 labels as integers; an error when some are unknown or hidden (`without_labels`), or no two classes."""
         if not self.target.is_two_classes:
+            self.target.refuse_classes("this")
             raise DataError(f"this needs two classes, and the target {self.target.name!r} is: {self.target.kind}")
         return self._known_labels.astype(int)
 

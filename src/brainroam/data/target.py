@@ -57,6 +57,14 @@ class Target:
         """Whether labels are codes of three or more classes without an order, with a score for each."""
         return self.kind == CLASSES
 
+    def refuse_classes(self, what: str) -> None:
+        """Refuse several classes where only two, or a number, can be."""
+        if self.is_classes:
+            raise UsageError(
+                f"{what} is not made for several classes yet ({self.name} has {len(self.classes)}): name two of them "
+                "(--case, --control), or use loso, compare, report, fit and predict, which take all"
+            )
+
     @property
     def has_controls(self) -> bool:
         """Whether the first of several classes is what the others are compared with: controls, or the code 0.

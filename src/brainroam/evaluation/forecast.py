@@ -196,6 +196,7 @@ def foretell(
     method, header = _model_for(model, cohort)
     if method.target_.is_number:
         raise UsageError("forecasts are made for two classes, not yet for numbers")
+    method.target_.refuse_classes("a forecast")
     cohort = prepared_as_in_training(header, cohort) if header else cohort
     share = known_share(header["training"], cohort) if header else 0.0
     if share > 0:

@@ -109,20 +109,26 @@ class Ensemble(Method):
         return scores @ self.weights_ if scores.ndim == 2 else np.einsum("nrk,rk->nk", scores, self.weights_)
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
-        """What each edge adds to each person's score (n, M), all readers together."""
-        moved = np.empty((len(cohort), len(self.members_["pearson"].coef_)))
+        """What each edge adds to each person's score (n, M), all readers together; see `_shown` for several classes."""
+        shown = self._shown()
+        moved = np.empty((len(cohort), len(shown["pearson"][1].coef_)))
         for people in np.array_split(np.arange(len(cohort)), -(-len(cohort) // AT_A_TIME)):
-            some, readers = cohort.subset(people), zip(self.weights_, self.members_.values(), strict=True)
-            moved[people] = sum(weight * reader.contributions(some) for weight, reader in readers)
+            some = cohort.subset(people)
+            moved[people] = sum(weight * reader.contributions(some) for weight, reader in shown.values())
         return moved
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
-        """The weight of each edge in each kind of edge values, and what it adds to whom; two classes or a number."""
-        if self.weights_.ndim == 2:
-            return {}
-        readers = zip(self.weights_, self.members_.items(), strict=True)
-        weights = {f"weight_{name}": weight * reader.coef_ for weight, (name, reader) in readers}
+        """The weight of each edge in each kind of edge values, and what it adds to whom."""
+        weights = {f"weight_{name}": weight * reader.coef_ for name, (weight, reader) in self._shown().items()}
         return linear_explanation(cohort.atlas, weights, self.contributions(cohort), sum(weights.values()), top)
+
+    def _shown(self) -> dict[str, tuple[float, EdgeRidge]]:
+        """Each reader with its weight; of several classes those that tell the last from the rest."""
+        if self.weights_.ndim == 1:
+            return dict(zip(self.members_, zip(self.weights_, self.members_.values(), strict=True), strict=True))
+        last = max(next(iter(self.members_.values())).members_)
+        readers = zip(self.members_.items(), self.weights_[:, last], strict=True)
+        return {name: (weight, reader.members_[last]) for (name, reader), weight in readers}
 
     def representation(self, cohort: Cohort) -> np.ndarray | None:
         """The contributions of the edges; nothing for several classes, each of which has its own."""
