@@ -120,7 +120,9 @@ class Ensemble(Method):
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weight of each edge in each kind of edge values, and what it adds to whom."""
         weights = {f"weight_{name}": weight * reader.coef_ for name, (weight, reader) in self._shown().items()}
-        return linear_explanation(cohort.atlas, weights, self.contributions(cohort), sum(weights.values()), top)
+        return linear_explanation(
+            cohort.atlas, weights, self.contributions(cohort), np.sum(list(weights.values()), axis=0), top
+        )
 
     def _shown(self) -> dict[str, tuple[float, EdgeRidge]]:
         """Each reader with its weight; of several classes those that tell the last from the rest."""
