@@ -257,7 +257,6 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
 
     __metadata_request__predict_proba: ClassVar = READ
     __metadata_request__decision_function: ClassVar = READ
-    __metadata_request__predict_set: ClassVar = READ
 
     def fit(
         self,

@@ -108,7 +108,7 @@ def _ask_about_prefixes(names: list[str], guess: Guess, open_: Question) -> None
             columns = f" ({listed(open_.choices)})" if open_.choices else ""
             text = (
                 f"No column of the table is called like a site. Do file names begin with the site: {told}? "
-                f"If so, give the first of these; if not, name the column of the site with --site COLUMN{columns}"
+                f"If so, take the first of these; if not, the second and the column, --site COLUMN{columns}"
             )
             place = guess.questions.index(open_)
             guess.questions[place] = Question("template", text, (candidate, template))
