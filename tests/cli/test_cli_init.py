@@ -17,7 +17,7 @@ from brainroam.cli.source import source_of
 from brainroam.data.detect import look
 from brainroam.data.study_file import Study, read_study
 from brainroam.data.synthetic import make_cohort
-from brainroam.errors import UsageError
+from brainroam.errors import ReaderError, UsageError
 
 CITIES = {"S01": "Oslo", "S02": "Rome 1.5T", "S03": "São Paulo"}
 
@@ -315,6 +315,17 @@ def test_tables_in_other_languages_and_sites_in_file_names(tmp_path, monkeypatch
     assert cohort.table["age"].tolist() == list(range(20, 38)) and cohort.table["sex"].sum() == 10
     assert cohort.table["mean_fd"].iloc[3] == 0.13
     assert f"mean_fd_col: {columns[-1]}" in (tmp_path / "study.yaml").read_text(encoding="utf-8")
+
+
+def test_people_to_be_predicted_need_no_diagnosis_but_their_table_is_no_series(tmp_path, monkeypatch):
+    columns = ["编号", "诊断", "年龄", "性别", "平均头动"]
+    foreign(tmp_path / "new", columns, ["患者", "健康对照", "男", "女"], "gbk")
+    (table,) = (tmp_path / "new").glob("*.csv")
+    pd.read_csv(table, encoding="gbk").drop(columns="诊断").to_csv(table, index=False, encoding="gbk")
+    monkeypatch.chdir(tmp_path)
+    assert "--label none" in run("init", "new").stderr
+    with pytest.raises(ReaderError, match="table of people"):
+        brainroam.load_cohort("new", require_label=False)
 
 
 def test_mistakes_are_answered_before_the_data_are_read(tmp_path, monkeypatch):

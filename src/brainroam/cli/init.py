@@ -203,7 +203,7 @@ def _flag(question: "Question") -> str:
         question.option, question.option.removesuffix("_col").replace("_", "-")
     )
     choices = " or ".join(map(shlex.quote, question.choices[:8]))
-    return f"--{name} {choices or 'VALUE'}"
+    return f"--{name} {choices or ('COLUMN' if question.option.endswith('_col') else 'VALUE')}"
 
 
 def _ask(question: "Question") -> str:

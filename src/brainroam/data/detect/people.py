@@ -10,12 +10,12 @@ import pandas as pd
 from brainroam.data.classes import is_control
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.readers.encoding import head, language_of
+from brainroam.data.readers.encoding import language_of
 from brainroam.data.readers.joining import id_column, join_tables, same_id
 from brainroam.data.readers.locate import SITE, unpadded
-from brainroam.data.readers.participants_table import USUAL, Columns, code_meaning, is_motion
+from brainroam.data.readers.participants_table import NO_COLUMN, USUAL, Columns, code_meaning, is_motion
 from brainroam.data.readers.sex import sex_meaning, sexes
-from brainroam.data.readers.tables import is_table, read_table, read_workbook
+from brainroam.data.readers.tables import begins_like_people, is_table, read_table, read_workbook
 from brainroam.data.readers.values import codes, is_empty, one_spelling
 from brainroam.data.vocabulary import names_role, words_in
 from brainroam.errors import ReaderError, UsageError, counted
@@ -100,9 +100,10 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
         # The diagnosis is looked for after the site: a column that is called like it is no answer here.
         others = set(_fitting(table, "label", files)) if role == "site" else set()
         free = tuple(name for name in map(str, table.columns) if name not in taken | others)
-        guess.questions.append(
-            Question(option, f"Which column of {path.name} holds the {CALLED.get(role, role)}?", free)
-        )
+        text = f"Which column of {path.name} holds the {CALLED.get(role, role)}?"
+        if role == "label":  # people to be predicted have none
+            text, free = f"{text} none if nobody's is known", (*free, NO_COLUMN)
+        guess.questions.append(Question(option, text, free))
     return None
 
 
@@ -141,20 +142,7 @@ def _tables(folder: Path) -> list[Path]:
     """Files in a folder that begin like a table of people."""
     files = [file for file in sorted(folder.iterdir()) if is_table(file) and file.name[0] not in ".~"]
     files = [file for file in files if file.name not in OURS]
-    return [file for file in files if file.is_file() and _begins_like_a_table(file)]
-
-
-def _begins_like_a_table(path: Path) -> bool:
-    """Whether it is a spreadsheet, or one of its first lines has words for at least two of the columns we look for."""
-    if path.suffix.lower() == ".xlsx":
-        return True
-    try:
-        lines = head(path).splitlines()[:10]
-    except OSError:
-        return False
-    return any(
-        sum(any(names_role(name, role) for name in re.split("[\t,;]", line)) for role in ROLES) >= 2 for line in lines
-    )
+    return [file for file in files if file.is_file() and begins_like_people(file)]
 
 
 def _ids_found(path: Path, files: list[str]) -> tuple[float, str | None]:

@@ -28,10 +28,11 @@ from brainroam.data.readers.participants_table import (
 from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, choose, rows_of_scans
 from brainroam.data.readers.series import suffix_of
 from brainroam.data.readers.site_numbering import at_several_sites, named_with_site, refuse_numbered_by_site
-from brainroam.data.readers.tables import nearest
+from brainroam.data.readers.tables import begins_like_people, is_table, nearest
 from brainroam.data.readers.walk import files_below
 from brainroam.errors import ReaderError
 
+FEW = 5  # files of text that are looked into: more of them are series
 LOOKS_FOR = f"participants.tsv beside series files ({' or '.join(USUAL[:2])})"
 
 
@@ -78,6 +79,14 @@ def _people_without_a_table(path: Path, files: Files) -> pd.DataFrame:
     if files.template is not None:
         raise ReaderError(f"no participants.tsv in {path}; a template needs the ids of a table (participants)")
     places = [path / "timeseries", path]
-    names = [file.name for place in places for file in files_below(place, 0) if (suffix_of(file))]
+    present = [file for place in places for file in files_below(place, 0) if suffix_of(file)]
+    texts = [file for file in present if is_table(file)]
+    tables = [file for file in texts if begins_like_people(file)] if len(texts) <= FEW else []
+    if tables:
+        raise ReaderError(
+            f"{tables[0]} looks like a table of people, not like a series; write a study file first: "
+            f"brainroam init {path} --out new.yaml, and give new.yaml instead of the folder"
+        )
+    names = [file.name for file in present]
     ids = list(dict.fromkeys(name.split("_")[0] if name.startswith("sub-") else name.split(".")[0] for name in names))
     return pd.DataFrame({"subject": ids, "site": UNKNOWN_SITE, "label": float("nan"), "unlabelled": ""}, dtype=object)

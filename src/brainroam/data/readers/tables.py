@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from brainroam.data.readers.encoding import decoded
+from brainroam.data.readers.encoding import decoded, head
 from brainroam.data.readers.series import check_archive, refusing
+from brainroam.data.vocabulary import COLUMNS, names_role
 from brainroam.errors import ReaderError, listed, unknown
 
 TABLES = (".xlsx", ".tsv", ".csv", ".txt", ".tsv.gz", ".csv.gz", ".txt.gz")
@@ -34,6 +35,19 @@ def is_table(path: Path) -> bool:
     (True, False)
     """
     return path.name.lower().endswith(TABLES)
+
+
+def begins_like_people(path: Path) -> bool:
+    """Whether it is a spreadsheet, or one of its first lines has words for two of the columns of a table of people."""
+    if path.suffix.lower() == ".xlsx":
+        return True
+    try:
+        lines = head(path).splitlines()[:10]
+    except OSError:
+        return False
+    return any(
+        sum(any(names_role(name, role) for name in re.split("[\t,;]", line)) for role in COLUMNS) >= 2 for line in lines
+    )
 
 
 def read_table(path: Path, sheet: str | int | None = None) -> pd.DataFrame:
