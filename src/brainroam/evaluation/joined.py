@@ -1,6 +1,6 @@
 """Two studies as one: the same people read by two atlases, two pipelines, before and after a change, or from a file.
 
-The methods of each study get its name in front (``cc200: core``), unless files stand beside one study and no two
+The methods of each study get its name in front (``cc200: core``), unless all folders are of the same data and no two
 methods share a name. Only people whom all studies scored at the same site are kept, so that every comparison is paired;
 the metrics are computed again where somebody falls out.
 """
@@ -23,7 +23,7 @@ RUN = ["method", "protocol", "site", "seed"]
 def join_results(studies: Mapping[str, Results]) -> Results:
     """The results of several studies side by side, by the name of each study.
 
-    Methods of a file of predictions keep their names beside one study if no other method is called the same.
+    Methods of one cohort, and of files beside it, keep their names if no two are called the same.
 
     Examples
     --------
@@ -63,10 +63,10 @@ def join_results(studies: Mapping[str, Results]) -> Results:
 
 
 def _prefixes(studies: Mapping[str, Results]) -> dict[str, str]:
-    """What stands before the methods of each study: its name, or nothing where files stand beside one study."""
+    """What stands before the methods of each study: its name, or nothing where the folders are of the same data."""
     names = [method for results in studies.values() for method in results.scores["method"].unique()]
-    n_folders = sum("from_files" not in results.study for results in studies.values())
-    plain = n_folders <= 1 and len(set(names)) == len(names)
+    data = {results.study["manifest_hash"] for results in studies.values() if "from_files" not in results.study}
+    plain = len(data) <= 1 and len(set(names)) == len(names)
     return {name: "" if plain else name + SEPARATOR for name in studies}
 
 
@@ -106,6 +106,7 @@ def _study(studies: Mapping[str, Results], shared: pd.DataFrame, before: Mapping
         "commands": [command for results in studies.values() for command in results.study["commands"]],
         "atlas": " and ".join(atlases),
         "joined": list(studies),
+        "folders": [str(results.path) for results in studies.values() if results.path is not None],
         "not_shared": left_out,
         **({"from_files": from_files} if from_files else {}),
     }

@@ -315,15 +315,18 @@ class ReportData:
     @cached_property
     def method_audits(self) -> list[dict[str, Any]]:
         """What the leak checks said of each method that did not come with brainroam, before it was run."""
-        return list((self._left_beside("method-audits", "audits") or {"audits": []})["audits"])
+        folders = map(Path, self.study.get("folders", [self.path] if self.path else []))
+        found = [self._left_beside("method-audits", "audits", folder) for folder in folders]
+        return [audit for content in found if content is not None for audit in content["audits"]]
 
     @cached_property
     def plan(self) -> dict[str, Any] | None:
         """What ``brainroam plan DATA --out RUNS/plan`` found, or None."""
-        return self._left_beside("plan", "curve", "plan")
+        return self._left_beside("plan", "curve", self.path / "plan" if self.path else None)
 
-    def _left_beside(self, name: str, key: str, folder: str = "") -> dict[str, Any] | None:
-        file = self.path / folder / f"{name}.json" if self.path else None
+    def _left_beside(self, name: str, key: str, folder: Path | None = None) -> dict[str, Any] | None:
+        folder = folder or self.path
+        file = folder / f"{name}.json" if folder else None
         if file is None or not file.is_file():
             return None
         try:
