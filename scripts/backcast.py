@@ -2,11 +2,15 @@
 
     python scripts/backcast.py measure ABIDE_pcp --atlas aal --methods fc-ridge,ensemble --sites 6,10,15 --out scores
     python scripts/backcast.py judge ABIDE_pcp --out scores
+    python scripts/backcast.py age ABIDE_pcp --atlas aal --sites 6,10,15
 
 ``measure`` draws k of the twenty sites as training sites, again and again, and keeps the score of everybody: of
 training people by a fit without their site, of the others by the fit on all training sites. Files that exist are not
 measured again, so it can be stopped and continued; each holds ``--piece`` draws. ``judge`` makes the forecast of
 `brainroam.evaluation.forecast` from the training sites of each draw and holds it against the sites left out.
+
+``age`` foretells the correlation and the mean error of log age, by ridge on Pearson edges: with K the products of
+people less the mean of the training people, and l the mean of K's diagonal, a score is K (K + l I)^-1 (t - mean t).
 
 Draws share sites, so coverage is counted by site first: the share of forecasts of one site that held, then the mean
 over the sites, with its standard error over sites.
@@ -17,14 +21,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from brainroam.data.site_groups import grouped
 
 import brainroam
-from brainroam.core.calibration import calibrate
+from brainroam.core.calibration import calibrate, calibrate_number
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
-from brainroam.data.site_groups import grouped
-from brainroam.evaluation.forecast import expected_measures
+from brainroam.evaluation.forecast import expected_measures, expected_number
 from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
 from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
@@ -40,7 +44,7 @@ LEARNED = ("volumes", "motion")  # looks whose slope is also learned from the tr
 def main() -> None:
     """Measure, or judge what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("measure", "judge"))
+    parser.add_argument("step", choices=("measure", "judge", "age"))
     parser.add_argument("data")
     parser.add_argument("--atlas", default="aal")
     parser.add_argument("--methods", default="fc-ridge,ensemble")
@@ -51,7 +55,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("scores"))
     given = parser.parse_args()
-    measure(given) if given.step == "measure" else judge(given.data, given.out)
+    {"measure": lambda: measure(given), "judge": lambda: judge(given.data, given.out), "age": lambda: age(given)}[
+        given.step
+    ]()
 
 
 def draws_of(sites: list[str], k: int, n_draws: int, seed: int) -> Draws:
@@ -79,6 +85,75 @@ def measure(given: argparse.Namespace) -> None:
         trained = np.array([cohort.table["site"].isin(sites).to_numpy() for sites in draws])
         np.savez(file, scores=SCORES.get(method, refitted)(cohort, draws, method), trained=trained)
         print(file, flush=True)
+
+
+@one_thread()
+def age(given: argparse.Namespace) -> None:
+    """Coverage of the forecasts of a number, from products of people alone."""
+    cohort = brainroam.load_cohort(given.data, atlas=given.atlas)
+    edges = cohort_edges(cohort, "pearson")
+    edges = np.where(np.isfinite(edges), edges, np.nanmean(edges, axis=0))
+    products, t = edges @ edges.T, np.log(cohort.table["age"].to_numpy(dtype=float))
+    site = cohort.table["site"].to_numpy(dtype=str)
+    for k in map(int, given.sites.split(",")):
+        rows = []
+        for sites in draws_of(cohort.sites, k, given.draws, given.seed):
+            score = np.full(len(t), np.nan)
+            for training in [*folds_of(cohort, sites), sites]:
+                away = ~np.isin(site, training) & (np.isin(site, sites) if training is not sites else True)
+                score[away] = ridge_of_products(products, t, np.isin(site, training), away)
+            rows += _judged_number(score, t, site, sites)
+        print(f"{given.atlas}, k = {k}, {given.draws} draws")
+        found = pd.DataFrame(rows)
+        for measure, here in found.groupby("measure"):
+            by_site = here.groupby("site")[["inside_80", "inside_95", "width_80", "width_95", "off"]].mean()
+            worst = by_site["inside_95"].idxmin()
+            error = (
+                by_site["inside_95"].std() / np.sqrt(len(by_site)),
+                by_site["inside_80"].std() / np.sqrt(len(by_site)),
+            )
+            mean = by_site.mean()
+            print(
+                f"  {measure}: 95 % held {mean['inside_95']:.1%} ({100 * error[0]:.1f}), width {mean['width_95']:.2f}; "
+                f"80 % held {mean['inside_80']:.1%} ({100 * error[1]:.1f}), width {mean['width_80']:.2f}; worst {worst} "
+                f"{by_site.loc[worst, 'inside_95']:.0%}; observed minus expected {mean['off']:+.3f}",
+                flush=True,
+            )
+
+
+def ridge_of_products(products: np.ndarray, t: np.ndarray, train: np.ndarray, away: np.ndarray) -> np.ndarray:
+    """Scores of the people ``away`` by a ridge on those of ``train``, from products of people."""
+    mean = products[:, train].mean(axis=1)
+    centred = products - mean[:, None] - mean[None] + mean[train].mean()
+    inner = centred[np.ix_(train, train)]
+    dual = np.linalg.solve(inner + np.trace(inner) / len(inner) * np.eye(len(inner)), t[train] - t[train].mean())
+    return centred[np.ix_(away, train)] @ dual
+
+
+def _judged_number(score: np.ndarray, t: np.ndarray, site: np.ndarray, sites: list[str]) -> list[dict]:
+    """A row for each site left out and measure: was it inside, and how wide was the interval."""
+    known = np.isin(site, sites)
+    calibration = calibrate_number(score[known], t[known])
+    error = calibration(score) - t
+    places = {name: site == name for name in np.unique(site)}
+    measured = {
+        "r": [np.corrcoef(score[here], t[here])[0, 1] for name, here in places.items() if name in sites],
+        "level": [error[here].mean() for name, here in places.items() if name in sites],
+        "level_var": [error[here].var(ddof=1) / here.sum() for name, here in places.items() if name in sites],
+        "n": [here.sum() for name, here in places.items() if name in sites],
+    }
+    rows = []
+    for name, here in places.items():
+        if name in sites:
+            continue
+        expected = expected_number(measured, int(here.sum()))["expected"]
+        seen = {"r": np.corrcoef(score[here], t[here])[0, 1], "mean_error": error[here].mean()}
+        for measure, told in expected.items():
+            limits = {p: (told[f"low_{p}"], told[f"high_{p}"]) for p in (80, 95)}
+            inside = {f"inside_{p}": low <= seen[measure] <= high for p, (low, high) in limits.items()}
+            widths = {f"width_{p}": high - low for p, (low, high) in limits.items()}
+            rows.append({"site": name, "measure": measure, "off": seen[measure] - told["expected"], **inside, **widths})
+    return rows
 
 
 def folds_of(cohort: Cohort, sites: list[str]) -> list[list[str]]:

@@ -9,11 +9,12 @@ from scipy.special import ndtr
 
 import brainroam
 from brainroam.core.auc import auc
+from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, DataError
 from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures
 from brainroam.evaluation.ledger import boldness, read_ledger, record_forecast, record_reveal, revealed
 from brainroam.evaluation.pipelines import score_parts
-from brainroam.evaluation.stats.verdict import observed_auc, verdict
+from brainroam.evaluation.stats.verdict import observed_auc, observed_next, verdict
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import save_method
 from brainroam.methods.tuning import TunedMethod
@@ -220,3 +221,40 @@ def test_another_pipeline_widens_the_forecast(folder, fitted, new, forecast):
     assert same.kept == pytest.approx(1) and same.changed == 0
     with pytest.raises(DataError, match="common"):
         brainroam.pipeline_agreement(fitted, new.subset(range(5)), new)
+
+
+# -- numbers
+
+
+@pytest.fixture(scope="module")
+def numbered():
+    made = brainroam.make_cohort(n_sites=8, n_per_site=20, n_rois=10, seed=5)
+    value = 50 + 10 * made.labels + np.random.default_rng(0).normal(size=len(made)) * 4
+    return with_target(made.with_columns(pd.DataFrame({"severity": value})), "severity")
+
+
+def test_a_number_is_foretold_and_judged_by_correlation_and_mean_error(numbered, tmp_path):
+    model = TunedMethod(method_info("fc-ridge"), "default").fit(numbered.select(numbered.sites[:6]))
+    new = numbered.select(numbered.sites[6:])
+    forecast = brainroam.foretell(model, new, time=NOW)
+    hidden = brainroam.foretell(model, new.with_columns(pd.DataFrame({"label": np.arange(len(new))[::-1]})), time=NOW)
+    assert hidden.hash == forecast.hash and "correlation" in next(forecast.sentences())
+    inner, row = model.inner_sites_, forecast.table[forecast.table["measure"] == "r"].iloc[0]
+    mean, (narrow, wide) = observed_next(np.arctanh(inner["r"]), 1 / (inner["n"] - 3), 1 / 17)
+    assert np.allclose(
+        row[["expected", "low_80", "high_80", "low_95", "high_95"]].astype(float), np.tanh([mean, *narrow, *wide])
+    )
+    table = new.table[["subject", "label"]].rename(columns={"label": "severity"})
+    table.to_csv(tmp_path / "values.csv", index=False)
+    found = brainroam.reveal(forecast.save(tmp_path / "f.json"), tmp_path / "values.csv")
+    first = new.select(new.sites[:1])
+    observed = found.table.set_index(["site", "measure"])["observed"][new.sites[0]]
+    score = model.score(first)
+    assert observed["r"] == pytest.approx(np.corrcoef(score, first.targets)[0, 1])
+    assert observed["mean_error"] == pytest.approx((model.predicted(score) - first.targets).mean())
+    assert brainroam.reveal(forecast, new).labels == found.labels
+    with pytest.raises(ForecastError):
+        brainroam.reveal(forecast, table[1:].rename(columns={"severity": "label"}))
+    assert "severity" in "".join(
+        record_forecast(tmp_path / "l.csv", forecast) + record_reveal(tmp_path / "l.csv", found)
+    )

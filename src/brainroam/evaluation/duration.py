@@ -58,7 +58,7 @@ class Estimate:
         """In words; empty where it is not worth saying.
 
         >>> Estimate({"core": 100.0, "tangent-ridge": 500.0}).text(20)
-        '20 runs, about 10 min; tangent-ridge takes about 8 min of it'
+        '20 runs, about 10 min; tangent-ridge takes about 8 min of it, a reference that a study can do without'
         """
         total = self.total / jobs
         parts = []
@@ -66,6 +66,8 @@ class Estimate:
             dearest = max(self.seconds, key=lambda name: self.seconds[name])
             share = self.seconds[dearest] / jobs
             also = f"; {dearest} takes about {duration(share)} of it" if len(self.seconds) > 1 else ""
+            if dearest == EXPENSIVE and self.seconds[dearest] >= max(DEAR, self.total / 2):
+                also += ", a reference that a study can do without"
             parts.append(f"about {duration(total)}{also}")
         if self.unknown:
             parts.append(f"the time of {listed(self.unknown)} is not known before the first run")

@@ -8,6 +8,11 @@ expected share of cases:
     AUC      true AUC of a next site (`verdict`), then sampling of m cases and n controls (`observed_auc`)
     others   A ~ N(mu, tau^2 + v),   v = mean_s(v_s h_s) / h,   1/h = 1/m + 1/n (`observed_next`)
 
+For a number (age, a score) the order is the correlation r of scores and values within the site, on Fisher's scale, and
+the level is the mean of predicted minus true values on the scale it was learned on:
+
+    atanh r ~ N(mu, tau^2 + 1 / (n - 3)),   mean error ~ N(mu, tau^2 + mean_s(v_s n_s) / n)   (`observed_next`)
+
 Motion, scan length, age and familiarity of the new people are written down and do not move the forecast; what they
 would bring: docs/results/backcast.md. Labels of the new people are never read.
 
@@ -27,18 +32,21 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import to_prevalence
+from brainroam.core.numbers import correlations
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import persons
 from brainroam.data.loading import load_cohort
-from brainroam.data.readers.participants_table import Columns, read_participants
-from brainroam.data.readers.tables import is_table
+from brainroam.data.readers.participants_table import USUAL, Columns, read_participants
+from brainroam.data.readers.tables import is_table, read_table
+from brainroam.data.readers.values import numbers
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import BrainroamError, DataError, UsageError, counted, listed
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.evaluation.stats.verdict import observed_auc, observed_next
-from brainroam.methods.predictions import predictions
+from brainroam.methods.predictions import number_predictions, predictions
 from brainroam.methods.saving import load_method, prepared_as_in_training
 from brainroam.methods.site_measures import MEASURES, site_measures
 from brainroam.methods.training_sketch import known_share
@@ -48,8 +56,12 @@ from brainroam.utils.html import html_summary
 
 LEVELS = (0.8, 0.95)
 LIMITS = tuple(f"{side}_{100 * level:.0f}" for level in LEVELS for side in ("low", "high"))
-NAMES = {"auc": "AUC", "balanced_acc": "balanced accuracy", "level": "level", "brier": "Brier score"}
+NAMES = {
+    **{"auc": "AUC", "balanced_acc": "balanced accuracy", "level": "level", "brier": "Brier score"},
+    **{"r": "correlation", "mean_error": "mean error"},
+}
 RANGE = {"auc": (0.0, 1.0), "balanced_acc": (0.0, 1.0), "level": (-0.5, 0.5), "brier": (0.0, 1.0)}
+LEAST_FOR_R = 5  # people of a site below which nothing is foretold of a correlation
 LOOKS = ("seconds", "volumes", "mean_fd", "age", "distance", "resemblance")
 UNLIKE = 0.5  # share of flagged people from which on a site is not like those the forecast was learned on
 
@@ -85,9 +97,20 @@ class Forecast:
         return content_hash(self.content)
 
     @property
+    def target(self) -> Target:
+        """What is predicted."""
+        return Target.of_description(self.content.get("number"))
+
+    @property
+    def order(self) -> str:
+        """The measure of the order of people: ``auc``, or ``r`` for a number."""
+        return "r" if self.target.is_number else "auc"
+
+    @property
     def sites(self) -> pd.DataFrame:
-        """One row per site: how many people, what they look like, and the expected AUC with its intervals."""
-        rows = [{"site": row["site"], "n": row["n"], **row["looks"], **row["expected"]["auc"]} for row in self._sites]
+        """One row per site: how many people, what they look like, and the expected order with its intervals."""
+        order = self.order
+        rows = [{"site": row["site"], "n": row["n"], **row["looks"], **row["expected"][order]} for row in self._sites]
         return pd.DataFrame(rows)
 
     @property
@@ -130,23 +153,26 @@ class Forecast:
 
     def sentences(self) -> Iterator[str]:
         """What is to be expected at each site, in words."""
-        share = self.content["prevalence"]
-        whose = "as stated" if share["stated"] else "as in training"
+        share, order = self.content["prevalence"], NAMES[self.order]
+        of_cases = ""
+        if share is not None:
+            whose = "as stated" if share["stated"] else "as in training"
+            of_cases = f" if {share['value']:.0%} are cases, {whose}"
         for row in self._sites:
             expected, people = row["expected"], counted(row["n"], "person", "people")
-            area = expected["auc"]
+            area = expected[self.order]
             if area["low_95"] is None:
-                yield f"{row['site']}, {people}: no forecast of the AUC; {row['reason']}"
+                yield f"{row['site']}, {people}: no forecast of the {order}; {row['reason']}"
             else:
                 spans = (f"{area[f'low_{p}']:.2f} to {area[f'high_{p}']:.2f} ({p} %)" for p in (80, 95))
                 yield (
-                    f"{row['site']}, {people}: AUC {area['expected']:.2f} expected, observed within {', '.join(spans)} "
-                    f"if {share['value']:.0%} are cases, {whose}"
+                    f"{row['site']}, {people}: {order} {area['expected']:.2f} expected, observed within "
+                    f"{', '.join(spans)}{of_cases}"
                 )
             others = [
                 f"{NAMES[name]} {x['expected']:.2f} ({x['low_95']:.2f} to {x['high_95']:.2f})"
-                for name in MEASURES
-                if (x := expected[name])["low_95"] is not None
+                for name, x in expected.items()
+                if name != self.order and x["low_95"] is not None
             ]
             if others:
                 yield f"{row['site']}: {'; '.join(others)}, 95 % intervals"
@@ -194,9 +220,10 @@ def foretell(
     cohort = cohort.without_labels(telling=False)
     digests = cohort.series_digests  # as they came, before they are prepared as in training
     method, header = _model_for(model, cohort)
-    if method.target_.is_number:
-        raise UsageError("forecasts are made for two classes, not yet for numbers")
+    number = method.target_.is_number
     method.target_.refuse_classes("a forecast")
+    if number and (prevalence is not None or other is not None):
+        raise UsageError("a share of cases and another pipeline belong to forecasts of two classes; this is a number")
     cohort = prepared_as_in_training(header, cohort) if header else cohort
     share = known_share(header["training"], cohort) if header else 0.0
     if share > 0:
@@ -205,9 +232,16 @@ def foretell(
             "never seen; leave them out (--exclude)"
         )
     agreement = None if other is None else compare_versions(method, cohort, other.without_labels(telling=False))
-    table = predictions(method, cohort, method.familiarity_, prevalence=prevalence)
-    expected_share = float(table["prevalence"].iloc[0])
     measured = method.inner_sites_.to_dict("list")
+    if number:
+        table, expected_share = number_predictions(method, cohort), np.nan
+    else:
+        table = predictions(method, cohort, method.familiarity_, prevalence=prevalence)
+        expected_share = float(table["prevalence"].iloc[0])
+
+    def expectation(n: int) -> dict[str, Any]:
+        return expected_number(measured, n) if number else _expected(measured, n, expected_share, agreement)
+
     rows = table.assign(
         person=persons(cohort.table).to_numpy(),
         score=method.score(cohort),
@@ -219,7 +253,7 @@ def foretell(
         {
             "site": str(name),
             "n": int(here["person"].nunique()),
-            **_expected(measured, int(here["person"].nunique()), expected_share, agreement),
+            **expectation(int(here["person"].nunique())),
             "looks": {**looks.loc[here.index, list(LOOKS)].mean(), "flagged": int((here["flags"] != "").sum())},
         }
         for name, here in rows.groupby("site", sort=True)
@@ -227,19 +261,20 @@ def foretell(
     columns = ["subject", "person", "site", "score", "probability", "predicted", "flags", "digest"]
     content = {
         "kind": "forecast",
-        "target": "two classes",
+        "target": method.target_.name if number else "two classes",
+        **({"number": method.target_.described()} if number else {}),
         "made": {"time": time or datetime.now(UTC).isoformat(timespec="seconds"), "code": code_version(method.info)},
         "model": {
             "digest": model_digest(method),
             "method": method.info.name,
-            "threshold": method.calibration_.threshold,
-            "n_sites": len(measured["auc"]),
+            "threshold": None if number else method.calibration_.threshold,
+            "n_sites": len(measured["site"]),
         },
         "people": people_digest(rows["subject"], digests),
-        "prevalence": {"value": expected_share, "stated": prevalence is not None},
+        "prevalence": None if number else {"value": expected_share, "stated": prevalence is not None},
         "pipelines": None if agreement is None else agreement.content,
         "sites": sites,
-        "persons": rows[columns].sort_values("subject").to_dict("records"),
+        "persons": rows[[name for name in columns if name in rows]].sort_values("subject").to_dict("records"),
     }
     return Forecast(plain(content))
 
@@ -274,6 +309,23 @@ def _expected(
     if found["auc"]["low_95"] != found["auc"]["low_95"]:
         few = "it takes four inner held-out sites with both classes and enough people"
         reason = "one person has no AUC" if n < 2 else few
+    return {"expected": found, "reason": reason}
+
+
+def expected_number(measured: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """As `_expected`, of a number at a site of n people."""
+    r, level, level_var, people = (np.asarray(measured[name], dtype=float) for name in ("r", "level", "level_var", "n"))
+    enough = n >= LEAST_FOR_R
+    left = 1 / np.maximum(people - 3, 1)
+    mean, spans = observed_next(np.arctanh(np.clip(r, -0.999, 0.999)), left, 1 / max(n - 3, 1), LEVELS)
+    order = np.tanh([mean, *(limit for span in spans for limit in span)]) if enough else np.full(5, np.nan)
+    found = {"r": dict(zip(("expected", *LIMITS), order.tolist(), strict=True))}
+    mean, spans = observed_next(level, level_var, float(np.mean(level_var * people)) / n, LEVELS)
+    found["mean_error"] = dict(
+        zip(("expected", *LIMITS), [mean, *(limit for span in spans for limit in span)], strict=True)
+    )
+    few = "it takes four inner held-out sites with enough people"
+    reason = "" if np.isfinite(order[1]) else few if enough else "there are fewer than five people"
     return {"expected": found, "reason": reason}
 
 
@@ -367,23 +419,27 @@ class Reveal:
 
     def sentences(self) -> Iterator[str]:
         """One for each site, and what is to be known besides."""
-        for row in self.table[self.table["measure"] == "auc"].itertuples():
+        order = self.forecast.order
+        for row in self.table[self.table["measure"] == order].itertuples():
             yield f"{row.site}: {_judged(row)}"
-        others = self.table[(self.table["measure"] != "auc") & self.table["inside_95"].notna()]
+        others = self.table[(self.table["measure"] != order) & self.table["inside_95"].notna()]
         if len(others):
             outside = others[~others["inside_95"].astype(bool)]
             told = [f"{NAMES[row.measure]} at {row.site} ({_gap(row, 95)})" for row in outside.itertuples()]
             rest = f"outside: {', '.join(told)}" if told else "none outside"
-            yield f"Balanced accuracy, level and Brier score, 95 % intervals: {rest}"
+            which = "Mean error" if order == "r" else "Balanced accuracy, level and Brier score"
+            yield f"{which}, 95 % intervals: {rest}"
         yield from self.notes
 
 
 def _judged(row: Any) -> str:
+    name = NAMES[row.measure]
     if not np.isfinite(row.observed):
-        return f"{counted(row.n, 'person', 'people')} of one class, so there is no AUC to judge by"
+        same = "of one class" if row.measure == "auc" else "with one value"
+        return f"{counted(row.n, 'person', 'people')} {same}, so there is no {name} to judge by"
     if not np.isfinite(row.low_95):
-        return f"AUC {row.observed:.2f}; no AUC had been foretold"
-    told = f"AUC {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"
+        return f"{name} {row.observed:.2f}; no {name} had been foretold"
+    told = f"{name} {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"
     if row.inside_80:
         return f"{told}: inside the 80 % interval"
     if row.inside_95:
@@ -430,7 +486,7 @@ def reveal(
         raise ForecastError(f"the forecast has the hash {forecast.hash}, not {hash}: it is not the one committed")
     if model is not None:
         _require_model(forecast, model)
-    people, known = forecast.people, labels_of(labels, **options)
+    people, known = forecast.people, labels_of(labels, forecast.target, **options)
     notes = _require_people(people, known)
     people = people.assign(label=people["subject"].map(known.set_index("subject")["label"]))
     unknown = int(people["label"].isna().sum())
@@ -444,8 +500,9 @@ def reveal(
         inside = table["observed"].between(table[f"low_{percent}"], table[f"high_{percent}"])
         judged = table[["observed", f"low_{percent}"]].notna().all(axis=1)
         table[f"inside_{percent}"] = inside.astype(object).where(judged, None)
+    kind = float if forecast.target.is_number else int
     judged_by = content_hash(
-        sorted([s, None if pd.isna(y) else int(y)] for s, y in people[["subject", "label"]].values)
+        sorted([s, None if pd.isna(y) else kind(y)] for s, y in people[["subject", "label"]].values)
     )
     return Reveal(forecast, table, judged_by, time or datetime.now(UTC).isoformat(timespec="seconds"), notes)
 
@@ -453,6 +510,9 @@ def reveal(
 def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """What is observed at each site; a person with several scans counts once, with the mean of them."""
     content = forecast.content
+    if forecast.target.is_number:
+        yield from _measured_number(forecast.target, people)
+        return
     half = to_prevalence(people["probability"].to_numpy(), content["prevalence"]["value"], 0.5)
     each = people.assign(half=half).groupby(["site", "person"])[["score", "half", "label"]].mean().reset_index()
     for site, here in each.groupby("site"):
@@ -463,7 +523,18 @@ def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, An
             yield {"site": site, "measure": name, "n_cases": found["n_cases"], "observed": found[name]}
 
 
-def labels_of(labels: Any, **options: Any) -> pd.DataFrame:
+def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The correlation and the mean error, on the scale that was learned on."""
+    each = people.groupby(["site", "person"])[["score", "predicted", "label"]].mean().reset_index()
+    for site, here in each.groupby("site"):
+        true = target.forward(here["label"].to_numpy(dtype=float))
+        error = target.forward(here["predicted"].to_numpy(dtype=float)) - true
+        found = {"r": float(correlations(true, here["score"].to_numpy())), "mean_error": float(error.mean())}
+        for name, value in found.items():
+            yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
+
+
+def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.DataFrame:
     """``subject``, ``label`` (NaN where unknown) and, of a cohort, ``digest`` of everybody.
 
     >>> labels_of({"01": 1, "02": 0})["label"].tolist()
@@ -473,6 +544,8 @@ def labels_of(labels: Any, **options: Any) -> pd.DataFrame:
         path = Path(labels).expanduser()
         if not (is_table(path) and path.is_file()):
             labels = load_cohort(path, require_label=False, **options)
+        elif target.is_number:
+            return _numbers_of(path, options.get("label_col", target.name))
         else:
             unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
             table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
@@ -488,6 +561,17 @@ def labels_of(labels: Any, **options: Any) -> pd.DataFrame:
     if not {"subject", "label"} <= set(table):
         raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
     return table.assign(subject=table["subject"].astype(str))
+
+
+def _numbers_of(path: Path, column: str) -> pd.DataFrame:
+    """``subject`` and the values of a column of a table."""
+    table = read_table(path)
+    if column not in table:
+        raise DataError(
+            f"{path} has no column {column!r}; name it with --option label_col=NAME: {listed(table.columns)}"
+        )
+    subject = next((name for name in table if str(name).lower() in USUAL["subject"]), table.columns[0])
+    return pd.DataFrame({"subject": table[subject].astype(str), "label": numbers(table[column], path)})
 
 
 def _require_people(people: pd.DataFrame, known: pd.DataFrame) -> list[str]:

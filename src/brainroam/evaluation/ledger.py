@@ -21,7 +21,7 @@ COLUMNS = (
     *("expected", *LIMITS, "observed", "labels"),
 )
 TEXT = ("event", "time", "forecast", "people", "model", "method", "target", "site", "measure", "labels")
-ORDER = ("auc",)
+ORDER = ("auc", "r")
 LEAST = 5  # revealed forecasts of a measure below which nothing is said of bold or shy
 
 

@@ -70,7 +70,7 @@ from brainroam.utils.parameters import settings_of
 from brainroam.utils.threads import one_thread
 
 RULE = "inner-loso-auc"
-INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level")
+INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var")
 INNER_SITES_OF_CLASSES = ("site", "n", "auc")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
@@ -178,7 +178,10 @@ class TunedMethod(Method):
         errors = t - self.calibration_(score)
         self.shifts_ = {LABELLED: learn_shift(errors, site, np.ones(len(t), dtype=bool))}
         rows = [
-            (str(site[here[0]]), len(here), float(correlations(t[here], score[here])), float(-errors[here].mean()))
+            (
+                *(str(site[here[0]]), len(here), float(correlations(t[here], score[here]))),
+                *(float(-errors[here].mean()), float(errors[here].var(ddof=1) / len(here))),
+            )
             for here in sites_with_numbers(t, site, score)
         ]
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_NUMBERS))

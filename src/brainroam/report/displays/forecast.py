@@ -13,7 +13,7 @@ from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, say_rows,
 if TYPE_CHECKING:
     from brainroam.evaluation.forecast import Forecast, Reveal
 
-LABELS = {"auc": "AUC (0.5 is guessing, 1 is perfect)"}
+LABELS = {"auc": "AUC (0.5 is guessing, 1 is perfect)", "r": "correlation (0 is guessing, 1 is perfect)"}
 
 
 @dataclass
@@ -41,8 +41,9 @@ class ForecastDisplay(Shown):
     rows: pd.DataFrame
 
     @classmethod
-    def from_forecast(cls, forecast: "Forecast | Reveal", measure: str = "auc") -> "ForecastDisplay":
-        """Of a forecast, or of what came of it."""
+    def from_forecast(cls, forecast: "Forecast | Reveal") -> "ForecastDisplay":
+        """Of the order of people in a forecast, or of what came of it."""
+        measure = "r" if "r" in set(forecast.table["measure"]) else "auc"
         rows = forecast.table[forecast.table["measure"] == measure]
         return cls(rows if "observed" in rows else rows.assign(observed=np.nan))
 
@@ -55,7 +56,8 @@ class ForecastDisplay(Shown):
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
         rows, at = self.rows, np.arange(len(self.rows))[::-1]
-        ax.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        measure = rows["measure"].iloc[0] if len(rows) else ""
+        ax.axvline(0 if measure == "r" else 0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         ax.hlines(at, rows["low_95"], rows["high_95"], color=GREY, linewidth=1.5, label="95 % interval")
         ax.hlines(at, rows["low_80"], rows["high_80"], color=GREY, linewidth=5, alpha=0.5, label="80 % interval")
         ax.scatter(rows["expected"], at, marker="|", s=60, color=INK, label="expected")
@@ -72,7 +74,6 @@ class ForecastDisplay(Shown):
         ax.spines["left"].set_visible(False)
         ax.spines["bottom"].set_color(RULE)
         ax.set_ylim(-0.6, len(rows) - 0.4)
-        measure = rows["measure"].iloc[0] if len(rows) else ""
         ax.set_xlabel(LABELS.get(measure, measure))
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, frameon=False)
         say_rows(ax, {float(y): _tip(row) for y, row in zip(at, rows.to_dict("records"), strict=True)})
