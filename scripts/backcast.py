@@ -115,8 +115,8 @@ def age(given: argparse.Namespace) -> None:
             mean = by_site.mean()
             print(
                 f"  {measure}: 95 % held {mean['inside_95']:.1%} ({100 * error[0]:.1f}), width {mean['width_95']:.2f}; "
-                f"80 % held {mean['inside_80']:.1%} ({100 * error[1]:.1f}), width {mean['width_80']:.2f}; worst {worst} "
-                f"{by_site.loc[worst, 'inside_95']:.0%}; observed minus expected {mean['off']:+.3f}",
+                f"80 % held {mean['inside_80']:.1%} ({100 * error[1]:.1f}), width {mean['width_80']:.2f}; "
+                f"worst {worst} {by_site.loc[worst, 'inside_95']:.0%}; observed minus expected {mean['off']:+.3f}",
                 flush=True,
             )
 
