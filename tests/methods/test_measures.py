@@ -194,6 +194,16 @@ def test_a_sum_of_blocks_adds_the_blocks_and_reads_who_lacks_one(both, tmp_path)
     np.testing.assert_array_equal(again.score(both), model.score(both))
 
 
+def test_every_block_is_explained_on_those_who_have_it(both):
+    from brainroam.methods.blocks import parts_read
+    from brainroam.methods.explanation_tables import Explanation
+
+    read = parts_read(fitted("ensemble", both).model_, both)
+    assert {name: len(people) for name, (_, people) in read.items()} == {"rest": len(both), "anatomy": len(both) - 4}
+    first = Explanation.of_model(*read["anatomy"], top=3).pathways["region_1"].iat[0]
+    assert first in "abc"  # where the diagnosis was planted
+
+
 def test_blocks_survive_selecting_columns_and_saving(both, tmp_path):
     part = both.with_columns(both.table[["age"]]).subset([5, 0]).without_labels()
     assert part.has_block("anatomy").tolist() == [True, False] and part.block("anatomy").labels_hidden

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
 
+SHOWN = 5  # columns of a table that are named on the terminal
+
 
 @takes_data
 def fit(
@@ -204,11 +206,13 @@ def explain(
 
     Writes pathways.csv, people.csv (the pathways that moved each person's prediction most) and, where the model has
     them, gates and a summary by lobes; and figures as PNG and SVG. With --subject, one HTML page. What each training
-    site itself shows is not kept in a model, as it identifies people; the report of a study has it.
+    site itself shows is not kept in a model, as it identifies people; the report of a study has it. Of a table its
+    columns are ranked; of several blocks each has a folder of its own.
 
     [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation --subject 0051456
     """
     cohort = source.load(require_label=False)
+    from brainroam.methods.blocks import parts_read
     from brainroam.methods.explanation_tables import KINDS, Explanation
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.report.brain.files import write_explanation
@@ -219,23 +223,38 @@ def explain(
     if subject is not None:
         typer.echo(f"wrote the page of {subject}: {write_person(method, header, cohort, subject, out)}")
         return
-    explanation = Explanation.of_model(method.model_, cohort, top)
-    if method.target_.is_classes:
-        called = "the class with a person's highest score" if explanation.kind == "scaffold" else "the last class"
-        typer.echo(f"of several classes, contributions are those to {called} ({', '.join(method.target_.classes)})")
-    for path in write_explanation(explanation, out):
-        typer.echo(f"wrote {path}")
-    if explanation.atlas.coords is None:
-        typer.echo(
-            f"no picture of a brain: {cohort.atlas.name} has no coordinates; give a table of name, x, y, z (--atlas), "
-            "which brainroam atlas makes of a label image"
-        )
-    if explanation.kind == "scaffold" and not len(explanation.site_contrasts):
-        typer.echo("contrasts by site are not kept in a model: they identify its training people; see a study's report")
-    if len(explanation.pathways):
-        typer.echo(f"{len(explanation.pathways)} pathways of {header['method']}, ranked by {KINDS[explanation.kind]}")
+    read = parts_read(method.model_, cohort)
+    for name, (part, people) in read.items():
+        explanation = Explanation.of_model(part, people, top)
+        if method.target_.is_classes:
+            called = "the class with a person's highest score" if explanation.kind == "scaffold" else "the last class"
+            typer.echo(f"of several classes, contributions are those to {called} ({', '.join(method.target_.classes)})")
+        for path in write_explanation(explanation, out / name):
+            typer.echo(f"wrote {path}")
+        columns = people.measure == "table"
+        if explanation.atlas.coords is None and not columns:
+            typer.echo(
+                f"no picture of a brain: {people.atlas.name} has no coordinates; give a table of name, x, y, z "
+                "(--atlas), which brainroam atlas makes of a label image"
+            )
+        if explanation.kind == "scaffold" and not len(explanation.site_contrasts):
+            typer.echo(
+                "contrasts by site are not kept in a model: they identify its training people; see a study's report"
+            )
+        if len(explanation.pathways):
+            whose = f"{header['method']} in {name}" if name else header["method"]
+            what = "columns of the table" if columns else "pathways"
+            typer.echo(f"{len(explanation.pathways)} {what} of {whose}, ranked by {KINDS[explanation.kind]}")
+        if columns and len(explanation.pathways):
+            first = explanation.pathways.head(SHOWN)
+            typer.echo("the largest: " + ", ".join(f"{n} ({v:+.3g})" for n, v in _ranked(first, explanation.measure)))
     if method.model_.decision:
         typer.echo(f"{header['method']}: {method.model_.decision}")
+
+
+def _ranked(pathways: "pd.DataFrame", measure: str) -> "list[tuple[str, float]]":
+    """Columns of a table with the value they are ranked by."""
+    return list(zip(pathways["region_1"], pathways[measure], strict=True))
 
 
 def _shares(told: str | None) -> dict[str, float] | None:

@@ -119,11 +119,14 @@ def _sites(sites: "pd.DataFrame") -> Table:
             *(str(n) for n in (row.n, row.cases, row.controls)),
             "-" if math.isnan(row.age_mean) else f"{row.age_mean:.1f} ± {row.age_std:.1f}",
             *(str(n) if row.male + row.female else "-" for n in (row.male, row.female)),
-            "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})),
+            "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})) if row.volumes_max else "-",
             "-".join(f"{tr:g}" for tr in sorted({*row.tr[:1], *row.tr[-1:]})) or "-",
             str(row.with_missing_rois),
         )
-    table.caption, table.caption_justify = "* people with constant or non-finite regions", "right"
+    table.caption, table.caption_justify = (
+        "* people with constant or non-finite regions",
+        "right",
+    )
     return table
 
 

@@ -129,6 +129,18 @@ def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
     return np.where(found > 0, found, 1.0)
 
 
+def parts_read(model: Method, cohort: Cohort) -> dict[str, tuple[Method, Cohort]]:
+    """The method of each block with the people who have it, by name; of one measurement the method itself, as ""."""
+    if not isinstance(model, BlockSum):
+        return {"": (model, cohort)}
+    have = {name: np.flatnonzero(cohort.has_block(name)) for name in model.members}
+    return {
+        name: (member.model_, cohort.block(name).subset(have[name]))
+        for name, member in model.members.items()
+        if len(have[name])
+    }
+
+
 def block_weights(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> np.ndarray:
     """Weights (k,) of the columns of out-of-site scores, see the module's formula.
 
