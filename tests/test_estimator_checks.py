@@ -229,5 +229,5 @@ def test_our_scorer_knows_which_word_is_the_condition(cohort):
 def test_edges_of_matrices_are_refused_by_every_entrance():
     matrices = np.stack([np.corrcoef(x.T) for x in np.random.default_rng(0).normal(size=(6, 30, 5))])
     for entrance in (pearson_edges, TangentEdges().fit):
-        with pytest.raises(DataError, match="person 0: a symmetric matrix of 5 x 5 is a connectivity matrix"):
+        with pytest.raises(DataError, match="connectivity matrix"):
             entrance(matrices)

@@ -79,7 +79,7 @@ def test_text_labels_and_numbers_become_numbers_and_ids_stay_text():
 
 def test_unknown_labels_are_kept_but_not_handed_out():
     cohort = make(label=[0, 1, None, 1, 0, None])
-    with pytest.raises(DataError, match="2 people have no label: 002, 005"):
+    with pytest.raises(DataError, match="no label: 002, 005"):
         _ = cohort.labels
 
 
@@ -115,7 +115,7 @@ def test_bad_series_are_refused_with_names():
         Cohort([], table.head(0))
     with pytest.raises(DataError, match=r"lacks the column\(s\) label; it has"):
         Cohort([x, x], table.drop(columns="label"))
-    with pytest.raises(DataError, match="'aal' has 116 regions but the series have 4 columns"):
+    with pytest.raises(DataError, match="116 regions"):
         Cohort([x, x], table, load_atlas("aal"))
 
 
@@ -202,7 +202,7 @@ def test_exclusions_are_recorded_and_add_up():
     further = left.exclude(np.array([True, False, False, False]), ["moved too much"])
     assert further.excluded["subject"].tolist() == ["002", "003", "000"]
     assert cohort.excluded.empty
-    with pytest.raises(DataError, match="everybody would be excluded: too young"):
+    with pytest.raises(DataError, match="excluded: too young"):
         further.exclude(np.ones(3, dtype=bool), ["too young"] * 3)
 
 
@@ -235,7 +235,7 @@ def test_concat_keeps_everybody_and_every_reason():
 
 
 def test_concat_refuses_the_same_ids_and_other_atlases():
-    with pytest.raises(DataError, match="more than once: 000, 001"):
+    with pytest.raises(DataError, match="once: 000, 001"):
         make().concat(make())
     with pytest.raises(DataError, match=r"different atlases .* \(4 regions\) and 'custom' \(5 regions"):
         make().concat(make(n_rois=5, subject=list("abcdef")))
@@ -308,13 +308,13 @@ def test_damaged_files_are_refused(tmp_path):
         Cohort.load(rewritten(path, header=np.array(json.dumps(header))))
 
     path.write_bytes(whole)
-    with pytest.raises(ReaderError, match="cohort schema 99; this version reads"):
+    with pytest.raises(ReaderError, match="schema 99"):
         Cohort.load(rewritten(path, header=np.array(json.dumps(header | {"schema": 99}))))
 
     path.write_bytes(whole)
-    with pytest.raises(ReaderError, match="not a readable brainroam cohort"):
+    with pytest.raises(ReaderError, match="readable brainroam cohort"):
         Cohort.load(rewritten(path, data=np.array([{"pickled": 1}], dtype=object)))
-    with pytest.raises(ReaderError, match="not a readable brainroam cohort"):
+    with pytest.raises(ReaderError, match="readable brainroam cohort"):
         Cohort.load(tmp_path / "absent.npz")
 
 

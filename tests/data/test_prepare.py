@@ -64,7 +64,7 @@ def test_who_moved_too_much_or_nobody_knows_is_left_out():
     still = Preparation(max_fd=0.2).apply(cohort())
     assert still.table["subject"].tolist() == ["01", "02"]
     assert still.excluded["reason"].tolist() == ["mean FD above 0.2 mm", "mean FD unknown, limit 0.2 mm"]
-    with pytest.raises(DataError, match="mean FD is not known for anybody"):
+    with pytest.raises(DataError, match="mean FD"):
         Preparation(max_fd=0.2).apply(cohort(mean_fd=(np.nan,) * 4))
 
 
@@ -75,7 +75,7 @@ def test_covariates_are_numbers_where_all_are_and_categories_where_told():
     assert used.table["scanner"].tolist()[:2] == ["1", "2"] and pd.isna(used.table["scanner"][2])
     with pytest.raises(UsageError, match="unknown covariate 'igq'; did you mean 'iq'"):
         with_covariates(cohort(), ["igq"])
-    with pytest.raises(UsageError, match="'site' cannot be a covariate"):
+    with pytest.raises(UsageError, match="'site' cannot"):
         with_covariates(cohort(), ["site"])
     assert used.subset([0, 1]).covariate_names == used.covariate_names
 
@@ -111,7 +111,7 @@ def test_as_typed_and_as_written_are_the_same(tmp_path):
         assert called.excluded["reason"].tolist() == reasons and called.covariate_names == ("age",)
         assert called.prepared == tuple(found["prepared"])
     assert set(load_cohort(tmp_path / "study.yaml", crop="80").table["n_timepoints"]) == {80}
-    with pytest.raises(UsageError, match="has an option of its own: --crop"):
+    with pytest.raises(UsageError, match="--crop"):
         Study(data=str(tmp_path / "c.npz"), options={"crop": 80}).load()
 
 

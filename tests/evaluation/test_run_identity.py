@@ -105,7 +105,7 @@ def test_an_interrupted_second_round_is_finished_by_the_same_command(cohort, tmp
         patch.setattr(runs_folder.RunsFolder, "keep", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             evaluate(cohort, ["majority"], out=tmp_path)
-    with pytest.raises(RunsError, match="3 of 3 runs are not finished"):
+    with pytest.raises(RunsError, match="3 of 3 runs"):
         load_runs(tmp_path)
     assert len(evaluate(cohort, ["majority"], out=tmp_path).scores) == 3
 

@@ -214,7 +214,7 @@ def test_a_damaged_run_is_reported_and_done_again(cohort, method, tmp_path, coun
     before = tables(tmp_path)
     victim = sorted((tmp_path / "runs").iterdir())[1]
     victim.write_bytes(damage(victim.read_bytes()))
-    with pytest.warns(UserWarning, match=words), pytest.raises(RunsError, match="not done yet: first at"):
+    with pytest.warns(UserWarning, match=words), pytest.raises(RunsError, match="not done yet: first"):
         load_runs(tmp_path)
     with pytest.warns(UserWarning, match=words):
         evaluate(cohort, ["first"], out=tmp_path)
@@ -237,11 +237,11 @@ def test_files_that_are_not_ours_do_no_harm(cohort, method, tmp_path):
 
 def test_the_folder_of_another_cohort(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
-    with pytest.raises(RunsError, match="another cohort: its people, labels, sites or series differ"):
+    with pytest.raises(RunsError, match="another cohort: its people"):
         evaluate(make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=1), ["first"], out=tmp_path)
     table = cohort.table
     table.loc[0, "age"] = 99
-    with pytest.raises(RunsError, match="another cohort: its covariates differ"):
+    with pytest.raises(RunsError, match="covariates differ"):
         evaluate(Cohort(cohort.series, table), ["first"], out=tmp_path)
     shuffled = cohort.subset(np.random.default_rng(0).permutation(len(cohort)))
     assert len(evaluate(shuffled, ["first"], out=tmp_path).scores) == 3
@@ -294,7 +294,7 @@ def test_a_file_with_a_right_checksum_and_wrong_content_is_refused(cohort, metho
         with pytest.warns(UserWarning, match="does not hold a whole run.*done again"):
             assert len(RunsFolder(tmp_path).runs) == 2
     write_checksummed(tmp_path / "study.json", {"manifest_hash": 3})
-    with pytest.raises(RunsError, match="does not hold the facts of a study"):
+    with pytest.raises(RunsError, match="facts of a study"):
         RunsFolder(tmp_path)
 
 

@@ -103,7 +103,7 @@ def test_a_damaged_file_is_never_read_as_something_else(tmp_path_factory, data):
 def test_a_foreign_file(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(RunsError, match="cut short, or not a file of brainroam"):
+    with pytest.raises(RunsError, match="cut short"):
         read_run_file(path)
 
 
@@ -111,7 +111,7 @@ def test_a_file_of_a_later_version(tmp_path):
     path = tmp_path / "x.json"
     write_checksummed(path, {"a": 1})
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 2}))
-    with pytest.raises(RunsError, match="has schema 2; this version of brainroam reads 1"):
+    with pytest.raises(RunsError, match="schema 2"):
         read_run_file(path)
 
 
@@ -123,7 +123,7 @@ def test_a_run_under_another_name_and_a_sealed_file_without_a_run(tmp_path):
     write_checksummed(tmp_path / "plan.json", {"command": "x"})
     with pytest.raises(RunsError, match="holds no run"):
         read_run(tmp_path / "plan.json")
-    with pytest.raises(RunsError, match="cannot be read: No such file"):
+    with pytest.raises(RunsError, match="No such file"):
         read_run(tmp_path / "none.json")
 
 

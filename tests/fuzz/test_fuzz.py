@@ -280,7 +280,7 @@ def test_a_store_packed_in_another_way_is_refused(tmp_path):
     content = json.loads(file.read_text())
     content["chunk_grid"]["configuration"]["chunk_shape"][0] = 10**9
     file.write_text(json.dumps(content))
-    with pytest.raises(ReaderError, match="not packed as brainroam packs them"):
+    with pytest.raises(ReaderError, match="not packed"):
         CohortStore(store)
 
 

@@ -190,9 +190,9 @@ def test_what_cannot_be_is_said(name):
     make = method_info(name).make
     with pytest.raises(UsageError, match="not fitted yet"):
         make().state()
-    with pytest.raises(DataError, match="fitted on 10 regions but these series have 12"):
+    with pytest.raises(DataError, match="10 regions"):
         once(name).score(make_cohort(n_sites=2, n_per_site=4, n_rois=12))
-    with pytest.raises(UsageError, match="epochs must be at least 1"):
+    with pytest.raises(UsageError, match="epochs"):
         make(epochs=0).fit(small())
     people = sites(small(), 0)
     with pytest.raises(DataError, match="same label"):
@@ -208,7 +208,7 @@ def test_readouts():
 
 def test_series_too_short_for_the_convolutions():
     short = Cohort([x[:30] for x in small().series], small().table)
-    with pytest.raises(DataError, match="at least 40 frames; the shortest has 30"):
+    with pytest.raises(DataError, match="40 frames"):
         method_info("xg-gnn").make().fit(short)
 
 

@@ -180,7 +180,7 @@ def test_the_audit_is_shown(hostile_runs, tmp_path):
     assert "Of other data" in text_of(parse(brainroam.write_report(runs, tmp_path / "r.html")), "audit")
     for broken in ("{", "[]", '{"checks": 3}'):
         (runs / "audit.json").write_text(broken)
-        with pytest.raises(RunsError, match="write it again with brainroam audit"):
+        with pytest.raises(RunsError, match="brainroam audit"):
             brainroam.write_report(runs, tmp_path / "r.html")
 
 
@@ -289,12 +289,12 @@ def test_a_study_of_one_held_out_site(tmp_path):
 
 
 def test_errors_say_what_to_do(hostile_runs, tmp_path):
-    with pytest.raises(RunsError, match="holds no runs: there is no study"):
+    with pytest.raises(RunsError, match="no runs"):
         brainroam.write_report(tmp_path)
     empty = tmp_path / "empty"
     empty.mkdir()
     shutil.copy(hostile_runs / "study.json", empty)
-    with pytest.raises(RunsError, match="holds no finished runs yet"):
+    with pytest.raises(RunsError, match="no finished runs"):
         brainroam.write_report(empty)
     with pytest.raises(UsageError, match="did you mean 'fc-ridge'"):
         brainroam.write_report(hostile_runs, tmp_path / "r.html", method="fc-rigde")

@@ -75,7 +75,7 @@ def test_columns_and_codes_by_name(tmp_path, write, signal):
 def test_without_labels_for_prediction(study):
     lines = [line.split("\t") for line in TABLE.splitlines()]
     (study / "participants.tsv").write_text("\n".join("\t".join([*cells[:2], *cells[3:]]) for cells in lines))
-    with pytest.raises(ReaderError, match=r"say which holds the label with label_col"):
+    with pytest.raises(ReaderError, match=r"label_col"):
         load_cohort(study)
     cohort = load_cohort(study, require_label=False)
     assert len(cohort) == 4 and cohort.table["label"].isna().all()
@@ -158,7 +158,7 @@ def test_one_transposed_array_and_one_that_only_looks_so(study, signal):
         for path in (study / "timeseries").glob(f"*{name}*"):
             path.unlink()
         np.save(study / "timeseries" / f"{name}.npy", signal(i, 116, 7))
-    with pytest.raises(DataError, match="116 rows x 7 columns looks transposed"):
+    with pytest.raises(DataError, match="transposed"):
         load_cohort(study)
     assert load_cohort(study, transpose=False).n_rois == 7
 
@@ -198,7 +198,7 @@ def test_which_atlas(study, signal, write):
     assert regions(3, atlas=mine) is mine
     table = write(study / "regions.csv", "name,x,y,z\nleft,1,2,3\nright,4,5,6\n")
     assert regions(2, atlas=table).labels == ("left", "right")
-    with pytest.raises(DataError, match="200 regions but the series have 40 columns"):
+    with pytest.raises(DataError, match="200 regions"):
         regions(40, atlas="cc200")
     with pytest.raises(UsageError, match="neither known"):
         regions(40, atlas="nowhere.csv")
@@ -218,7 +218,7 @@ def test_names_count_even_when_the_first_file_has_none(study, write_rows, signal
 
 def test_columns_in_another_order_are_an_error_not_a_surprise(study, write_rows, signal):
     write_rows(study / "timeseries" / "005.tsv", signal(5), "a\tb\td\tc\te")
-    with pytest.raises(ReaderError, match=r"subject 005: column 3 is named 'd' but 'c' for subject 001"):
+    with pytest.raises(ReaderError, match=r"subject 005: column 3"):
         load_cohort(study)
 
 
@@ -279,7 +279,7 @@ def test_ids_cannot_point_outside_the_folder(study, signal):
     cohort = load_cohort(study)
     assert "no series found" in dict(cohort.excluded.to_numpy())["../../x"]
     for template in ("../{participant_id}.npy", "/tmp/{participant_id}.npy", "series.npy"):
-        with pytest.raises(UsageError, match="path below the data folder"):
+        with pytest.raises(UsageError, match="below the data folder"):
             load_cohort(study, template=template)
 
 

@@ -57,7 +57,7 @@ def test_reading_equals_the_original(cohort, store):
 def test_people_without_label_are_left_out_as_from_any_layout(cohort, store):
     read = load_cohort(store, max_missing_rois=1)
     assert len(read) == len(cohort) - 1 and read.excluded["reason"].tolist() == ["no scan", "no label"]
-    with pytest.raises(UsageError, match="holds regions of 'custom', not of 'aal'"):
+    with pytest.raises(UsageError, match="regions of 'custom'"):
         load_cohort(store, atlas="aal")
     with pytest.raises(UsageError, match="did you mean 'S03'"):
         load_cohort(store, sites=["S33"])
@@ -69,7 +69,7 @@ def test_some_sites_are_read_without_the_rest(cohort, store):
         file.unlink()
     read = load_cohort(store, sites=["S03"])
     assert read.manifest_hash == cohort.select(["S03"]).manifest_hash
-    with pytest.raises(ReaderError, match=r"damaged: the series of subject S01_0001 is not what was written"):
+    with pytest.raises(ReaderError, match=r"series of subject S01_0001"):
         load_cohort(store, sites=["S01"])
 
 
@@ -112,7 +112,7 @@ def test_single_precision_stays_single_on_disk_and_exact(tmp_path):
     store = CohortStore(write_store(tmp_path / "c.zarr", table, series))
     assert store.dtype == np.float32
     assert all(np.array_equal(x, y) for x, y in zip(store.series(), series, strict=True))
-    with pytest.raises(DataError, match="subject b has values of type float64"):
+    with pytest.raises(DataError, match="subject b"):
         write_store(tmp_path / "d.zarr", table, [series[0], rng.normal(size=(20, 4)), series[2]])
     assert not (tmp_path / "d.zarr").exists()
 
@@ -171,7 +171,7 @@ def test_other_schemas_and_other_zarr(store, tmp_path):
     with pytest.raises(ReaderError, match="has schema 99"):
         load_cohort(store)
     write_checksummed(store / "cohort.json", {"kind": "something else"})
-    with pytest.raises(ReaderError, match="describes no brainroam cohort store"):
+    with pytest.raises(ReaderError, match="no brainroam cohort store"):
         load_cohort(store)
     (store / "cohort.json").unlink()
     with pytest.raises(ReaderError, match=r"cohort\.json cannot be read"):
@@ -183,10 +183,10 @@ def test_damaged_zarr_metadata(store):
     metadata = json.loads(path.read_text())
     metadata["shape"][0] += 1
     path.write_text(json.dumps(metadata))
-    with pytest.raises(ReaderError, match="is damaged: the series should be"):
+    with pytest.raises(ReaderError, match="damaged: the series"):
         load_cohort(store)
     path.write_text("{")
-    with pytest.raises(ReaderError, match="is damaged: its array of series cannot be opened"):
+    with pytest.raises(ReaderError, match="array of series"):
         load_cohort(store)
 
 

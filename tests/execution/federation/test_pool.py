@@ -84,7 +84,7 @@ def test_damaged_doubled_and_mismatched_files_are_refused_by_name(hospitals, don
     with pytest.raises(SummaryError, match=r"broken\.summary is damaged"):
         Pool(tmp_path / "pool").receive([broken])
     again = shutil.copy(first, tmp_path / "again.summary")
-    with pytest.raises(SummaryError, match="another file of this site and round"):
+    with pytest.raises(SummaryError, match="this site and round"):
         Pool(tmp_path / "pool").receive([first, again])
     renamed = tmp_path / "renamed.summary"
     Message(**{**vars(read_message(first, SUMMARY)), "site": "Elsewhere"}).write(renamed)
@@ -116,7 +116,7 @@ def test_labels_swapped_between_rounds_are_noticed(hospitals, done, tmp_path):
     second = read_message(done / f"{name}-2.summary", SUMMARY)
     wrong = answer(swapped).write(tmp_path / "wrong.summary")
     second.write(tmp_path / "second.summary")
-    with pytest.raises(SummaryError, match="other people, labels or settings"):
+    with pytest.raises(SummaryError, match="other people"):
         pool.receive([wrong, tmp_path / "second.summary"])
 
 

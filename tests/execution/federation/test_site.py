@@ -67,7 +67,7 @@ def test_bins_hold_the_minimum_count_or_more():
 def test_few_people_of_a_class_are_refused(hospitals):
     part = hospitals.select([hospitals.sites[0]])
     few = part.subset(np.r_[np.flatnonzero(part.labels == 0), np.flatnonzero(part.labels == 1)[:9]])
-    with pytest.raises(SummaryError, match="has 9 cases, fewer than the 10"):
+    with pytest.raises(SummaryError, match="9 cases"):
         answer(few)
     assert answer(few, min_per_class=9).arrays["counts"][1] == 9
 
@@ -83,7 +83,7 @@ def test_data_that_are_not_one_site_or_not_numbers_are_refused(hospitals, done):
     with pytest.raises(DataError, match="knows age of nobody"):
         answer(empty)
     request = read_message(done / "pool" / "request", REQUEST)
-    with pytest.raises(SummaryError, match="does not ask site Elsewhere"):
+    with pytest.raises(SummaryError, match="site Elsewhere"):
         answer(part, request, name="Elsewhere")
 
 
