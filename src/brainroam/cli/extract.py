@@ -32,20 +32,28 @@ def extract(
     gsr: Annotated[bool, flag("--gsr", help="Also regress out the global signal.", rich_help_panel=PANEL)] = False,
     high_pass: Annotated[
         float,
-        typer.Option(help="Lower end of the band in Hz; 0: fMRIPrep's cosines.", min=0, rich_help_panel=PANEL),
+        typer.Option(
+            help="Lower end of the band in Hz; 0: fMRIPrep's cosines.", min=0, metavar="HZ", rich_help_panel=PANEL
+        ),
     ] = 0.01,
     low_pass: Annotated[
-        float, typer.Option(help="Upper end of the band in Hz; 0: none.", min=0, rich_help_panel=PANEL)
+        float, typer.Option(help="Upper end of the band in Hz; 0: none.", min=0, metavar="HZ", rich_help_panel=PANEL)
     ] = 0.1,
     standardise: Annotated[bool, flag(help="Every region to mean 0 and variance 1.", rich_help_panel=PANEL)] = True,
     min_coverage: Annotated[
         float,
         typer.Option(
-            help="A region with less of it inside the brain mask is missing.", min=0, max=1, rich_help_panel=PANEL
+            help="A region with less of it inside the brain mask is missing.",
+            min=0,
+            max=1,
+            metavar="SHARE",
+            rich_help_panel=PANEL,
         ),
     ] = 0.5,
-    task: Annotated[str | None, typer.Option(help="Which task; rest where there are several.")] = None,
-    space: Annotated[str | None, typer.Option(help="Which space; MNI152NLin2009cAsym, or the only MNI space.")] = None,
+    task: Annotated[str | None, typer.Option(help="Which task; rest where there are several.", metavar="NAME")] = None,
+    space: Annotated[
+        str | None, typer.Option(help="Which space; MNI152NLin2009cAsym, or the only MNI space.", metavar="NAME")
+    ] = None,
     table: Annotated[
         Path | None, typer.Option(help="The table of people, where it is not above the folder.", metavar="FILE")
     ] = None,

@@ -133,7 +133,10 @@ def predict(
     by the threshold learned on held-out training sites, which treats both classes alike and ignores the prevalence;
     sets of classes that hold the truth for 80 and 90 % of people at a new site ("either": the model does not
     decide); which covariates were missing and replaced by the training mean; and how the person differs from those
-    trained on. The column protocol says what was used of the new site: nothing (strict), or as --controls or --adapt.
+    trained on.
+
+    The column protocol says what was used of the new site: nothing (strict), or as --controls or --adapt.
+
     Where diagnoses are known this is external validation: it prints AUC with its interval, balanced accuracy and
     calibration by site, and whether the AUC is as the training sites foretold.
 

@@ -18,7 +18,7 @@ def flag(*names: str, help: str, rich_help_panel: str | None = None) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=rich_help_panel, metavar="")
 
 
-READING, RESULTS, WHERE = "Reading the data", "Results", "Where to run"
+READING, RESULTS, WHERE = "Reading the data", "Output", "Where to run"
 
 Data = Annotated[
     str,
