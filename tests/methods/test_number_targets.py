@@ -11,8 +11,10 @@ from brainroam.core.numbers import correlations, order_gain, slopes
 from brainroam.core.scaffold import site_contrasts
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.target_column import with_target
-from brainroam.errors import UsageError
+from brainroam.errors import DataError, UsageError
+from brainroam.evaluation.external import foretold_number, number_agreement, validate_number
 from brainroam.methods import edge_ridge
+from brainroam.methods.predictions import number_predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 
@@ -151,3 +153,37 @@ def test_the_penalty_of_a_number_is_chosen_unless_it_is_given(cohort):
     chosen = TunedMethod(method_info("fc-ridge")).fit(cohort).configuration_["penalties"]
     assert chosen in edge_ridge.NUMBER_PENALTIES
     assert TunedMethod(method_info("fc-ridge"), penalties=(7.0,)).fit(cohort).configuration_["penalties"] == (7.0,)
+
+
+def test_a_few_people_with_a_known_number_mend_level_and_never_order(cohort):
+    """The last site is 100 higher than any model could know, and half as steep."""
+    train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
+    truth = 100 + 0.5 * new.table["label"]
+    fitted = TunedMethod(method_info("fc-ridge")).fit(train)
+    table = new.table
+    table["label"] = truth.where(np.arange(len(new)) < 12)
+    few = new.predicting(new.target, table)
+    strict, mended = (number_predictions(fitted, few, adapt) for adapt in ("strict", "labelled"))
+    assert mended["protocol"].unique().tolist() == ["labelled-12"] and len(mended) == len(new) - 12
+    assert mended["low_80"].isna().all() and "label" not in mended
+    before, after = strict["predicted"].to_numpy()[12:], mended["predicted"].to_numpy()
+    assert (np.argsort(before) == np.argsort(after)).all()
+    gone = truth.to_numpy()[12:]
+    assert np.abs(after.mean() - gone.mean()) < 0.5 * np.abs(before.mean() - gone.mean())
+    with pytest.raises(DataError, match="everybody"):
+        number_predictions(fitted, new.without_labels(), "labelled")
+
+
+def test_a_model_meets_known_numbers_as_its_training_sites_foretold(cohort):
+    train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
+    fitted = TunedMethod(method_info("fc-ridge")).fit(train)
+    table = number_predictions(fitted, new)
+    sites = validate_number(table, new.target, float(train.targets.mean()))
+    assert sites["r"][0] == pytest.approx(np.corrcoef(table["predicted"], new.targets)[0, 1])
+    assert sites["mae_constant"][0] == pytest.approx(np.abs(new.targets - fitted.calibration_.mean).mean())
+    inside, outside = (
+        {"n_sites": 5, "low": low, "high": 1.0, "level_low": -99, "level_high": 99} for low in (-1, 0.99)
+    )
+    assert "Inside" in next(number_agreement(sites, new.target, inside))
+    assert "Below" in next(number_agreement(sites, new.target, outside))
+    assert set(foretold_number(fitted.inner_sites_)) == set(inside)

@@ -111,7 +111,12 @@ def predict(
         typer.Option(help="A file with ids of known controls; they move their site's threshold.", metavar="FILE"),
     ] = None,
     adapt: Annotated[
-        str, typer.Option(help="strict, or unlabelled: all people of a site move its threshold.", metavar="NAME")
+        str,
+        typer.Option(
+            help="strict; unlabelled: all people of a site move its threshold; labelled: those whose number is known "
+            "mend the others' level and scale.",
+            metavar="NAME",
+        ),
     ] = "strict",
     level: Annotated[
         float | None,
@@ -138,7 +143,8 @@ def predict(
     The column protocol says what was used of the new site: nothing (strict), or as --controls or --adapt.
 
     Where diagnoses are known this is external validation: it prints AUC with its interval, balanced accuracy and
-    calibration by site, and whether the AUC is as the training sites foretold.
+    calibration by site, and whether the AUC is as the training sites foretold. Of a number: its value with intervals
+    for each person; where it is known, order, level and scale by site, and whether they are as foretold.
 
     [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --controls ours.txt --out predictions.csv
     """
@@ -146,7 +152,7 @@ def predict(
     from brainroam.cli.show import show_excluded
     from brainroam.data.groups import people_and_scans
     from brainroam.data.prepare import listed_people
-    from brainroam.methods.predictions import class_predictions, number_predictions, predictions
+    from brainroam.methods.predictions import class_predictions, number_predictions, predictions, with_target_of
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.methods.training_sketch import known_share
 
@@ -166,11 +172,14 @@ def predict(
     if level is not None:
         method.sets_.require(round(level / 100, 6))
     if method.target_.is_number:
-        if controls is not None or adapt != "strict" or prevalence is not None:
-            raise UsageError("--controls, --adapt and --prevalence are for two classes; this model predicts a number")
-        table = number_predictions(method, cohort)
+        if controls is not None or prevalence is not None:
+            raise UsageError("--controls and --prevalence are for two classes; this model predicts a number")
+        table = number_predictions(method, with_target_of(method, cohort), adapt)
         _discard_work(cohort, out)
-        typer.echo(f"{people_and_scans(table)}, {method.target_.name} predicted (strict): {_save(table, out)}")
+        show_excluded(cohort.excluded)
+        protocols = ", ".join(dict.fromkeys(table["protocol"]))
+        typer.echo(f"{people_and_scans(table)}, {method.target_.name} predicted ({protocols}): {_save(table, out)}")
+        _show_number_validation(table, method, external=share_known == 0)
         return
     if method.target_.is_classes:
         if controls is not None or adapt != "strict":
@@ -319,6 +328,22 @@ def _show_validation(table: "pd.DataFrame", method: "TunedMethod", external: boo
     typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known diagnosis")
     Console(highlight=False).print(validation_table(sites))
     for sentence in agreement(sites, foretold(method.inner_sites_)) if external else ():
+        typer.echo(sentence)
+
+
+def _show_number_validation(table: "pd.DataFrame", method: "TunedMethod", external: bool) -> None:
+    """The same of a number."""
+    from brainroam.cli.show_study import number_validation_table
+    from brainroam.evaluation.external import foretold_number, number_agreement, validate_number
+
+    target = method.target_
+    sites = validate_number(table, target, float(target.inverse(method.calibration_.mean)))
+    if sites.empty:
+        return
+    title = "External validation" if external else "No external validation, as people of the training are among them"
+    typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known {target.name}")
+    Console(highlight=False).print(number_validation_table(sites))
+    for sentence in number_agreement(sites, target, foretold_number(method.inner_sites_)) if external else ():
         typer.echo(sentence)
 
 

@@ -98,6 +98,24 @@ def validation_table(sites: "pd.DataFrame") -> Table:
     return table
 
 
+def number_validation_table(sites: "pd.DataFrame") -> Table:
+    """What predictions of a number are worth at each site where it is known, the order of people first."""
+    table = _table(
+        "site", "people", "r", "level\noff by", "scale", "mean\nerror", "of a\nconstant", "in 90 %\ninterval"
+    )
+
+    def shown(value: float, form: str) -> str:
+        return "-" if math.isnan(value) else format(value, form)
+
+    for row in sites.itertuples():
+        errors = shown(row.mae, ".3g"), shown(row.mae_constant, ".3g"), shown(row.covered_90, ".0%")
+        order = shown(row.r, ".2f"), shown(row.level, "+.2g"), shown(row.scale, ".2f")
+        table.add_row(Text(visible(row.site)), str(row.n), *order, *errors)
+    table.caption = "r within the site; scale: slope of truth on prediction, 1 is right, less is too extreme"
+    table.caption_justify = "left"
+    return table
+
+
 def _show_told(comparison: NumberComparison | ClassComparison, json: bool, compared: bool = True) -> None:
     """Print a table of the methods that predict a number or several classes, the verdict on each, and comparisons."""
     if json:

@@ -41,14 +41,17 @@ FAR = 50.0  # log odds beyond this are held there
 class NumberCalibration:
     """A number from a score: ``intercept + slope * score``, on the scale the target is learned on.
 
+    ``mean`` is that of the training people: what a constant would say.
+
     Examples
     --------
-    >>> NumberCalibration(10.0, 2.0)(np.array([1.0])).tolist()
+    >>> NumberCalibration(10.0, 2.0, 11.0)(np.array([1.0])).tolist()
     [12.0]
     """
 
     intercept: float
     slope: float
+    mean: float
 
     def __call__(self, score: np.ndarray) -> np.ndarray:
         """The number for each score."""
@@ -62,16 +65,16 @@ def calibrate_number(score: np.ndarray, t: np.ndarray) -> NumberCalibration:
     slope is never negative: the order of people is the score's.
 
     >>> calibrate_number(np.array([0.0, 1.0, np.nan]), np.array([5.0, 7.0, 0.0]))
-    NumberCalibration(intercept=5.0, slope=2.0)
+    NumberCalibration(intercept=5.0, slope=2.0, mean=4.0)
     """
     known = np.isfinite(score)
     if not known.any():
-        return NumberCalibration(float(np.mean(t)), 0.0)
+        return NumberCalibration(float(np.mean(t)), 0.0, float(np.mean(t)))
     x, y = score[known], t[known]
     centred = x - x.mean()
     size = float(centred @ centred)
     slope = max(float(centred @ y) / size, 0.0) if size > 1e-12 * max(1.0, float(x @ x)) else 0.0
-    return NumberCalibration(float(y.mean() - slope * x.mean()), slope)
+    return NumberCalibration(float(y.mean() - slope * x.mean()), slope, float(np.mean(t)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """External validation: what a model is worth at new sites whose diagnoses are known, and whether that was foretold.
 
 The inner held-out sites of a model say where its AUC at a next site is to be expected (`verdict`): the prediction
-interval is for the true AUC of that site. It is kept with the model, and compared with what is then found.
+interval is for the true AUC of that site. It is kept with the model, and compared with what is then found. Of a number
+it is the correlation within a site and its level (`brainroam.evaluation.stats.numbers`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,9 +11,12 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.groups import people_of
+from brainroam.data.target import Target
 from brainroam.errors import listed
 from brainroam.evaluation.adaptation import balanced_metrics
+from brainroam.evaluation.stats import numbers
 from brainroam.evaluation.stats.metrics import auc, calibration
+from brainroam.evaluation.stats.numbers import level_of_sites, order_of_sites
 from brainroam.evaluation.stats.verdict import site_intervals, verdict
 
 COLUMNS = (
@@ -128,3 +132,68 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
     told = "; ".join(f"{place}: {listed(known['site'][here], 40)}" for place, here in places.items() if here.any())
     n_sites = int(expected["n_sites"])
     yield f"The {n_sites} training sites foretold an AUC of {low:.2f} to {high:.2f} at a next site. {told}."
+
+
+def foretold_number(inner_sites: pd.DataFrame) -> dict[str, float]:
+    """What inner held-out sites say of order and level at a next site, in the target's units; nothing of too few.
+
+    >>> sites = pd.DataFrame({"n": 40, "r": [0.5, 0.6, 0.4, 0.5, 0.55], "level": [-2.0, 1, 0, 2, -1], "error_sd": 3.0})
+    >>> {name: round(value, 2) for name, value in foretold_number(sites).items()}
+    {'n_sites': 5, 'low': 0.27, 'high': 0.7, 'level_low': -6.31, 'level_high': 6.31}
+    """
+    n = inner_sites["n"].to_numpy(dtype=float)
+    order, level = order_of_sites(inner_sites), level_of_sites(inner_sites)
+    if np.isnan(order.next_low) or np.isnan(level.next_low):
+        return {}
+    low, high = np.tanh([order.next_low, order.next_high]).tolist()
+    ends = {"low": low, "high": high, "level_low": level.next_low, "level_high": level.next_high}
+    return {"n_sites": len(n), **ends}
+
+
+def validate_number(predictions: pd.DataFrame, target: Target, constant: float) -> pd.DataFrame:
+    """Measure predictions of people whose number is known, site by site (`numbers.site_metrics`).
+
+    ``constant`` is the mean of the training people. The table has ``site``, ``label`` (NaN where unknown),
+    ``predicted`` and, where there are intervals, ``low_80``, ``high_80``, ``low_90``, ``high_90``.
+    """
+    if "label" not in predictions:
+        return pd.DataFrame()
+    rows = []
+    for site, people in predictions.dropna(subset="label").groupby("site"):
+        truth = people["label"].to_numpy(dtype=float)
+        inside = {
+            f"covered_{level}": float(np.mean((people[f"low_{level}"] <= truth) & (truth <= people[f"high_{level}"])))
+            for level in (80, 90)
+            if f"low_{level}" in people and people[f"low_{level}"].notna().all()
+        }
+        found = numbers.site_metrics(truth, people["predicted"].to_numpy(dtype=float), constant, target, inside)
+        rows.append({"site": site, **found})
+    return pd.DataFrame(rows)
+
+
+def number_agreement(sites: pd.DataFrame, target: Target, expected: Mapping[str, float]) -> Iterator[str]:
+    """Sentences: the verdict over the sites of `validate_number`, and whether order and level are as foretold.
+
+    >>> sites = pd.DataFrame({"site": ["A"], "n": [40], "r": [0.1], "level": [4.0]})
+    >>> expected = {"n_sites": 5, "low": 0.3, "high": 0.7, "level_low": -5.0, "level_high": 5.0}
+    >>> list(number_agreement(sites, Target("age", "number", ()), expected))
+    ['The 5 training sites foretold a correlation within a next site of .30 to .70. Below: A.', \
+'They foretold a mean prediction that is off by -5 to 5 (age). Inside: A.']
+    """
+    known = sites.dropna(subset="r")
+    if len(known) > 1:
+        yield numbers.verdict(known).sentence(target)
+    if not expected:
+        yield "The model foretells nothing of a next site: that needs four inner held-out sites."
+        return
+    ends = numbers.two_digits(expected["low"]), numbers.two_digits(expected["high"])
+    order = f"The {int(expected['n_sites'])} training sites foretold a correlation within a next site of {ends[0]} to "
+    yield f"{order}{ends[1]}. {_places(known['site'], known['r'], expected['low'], expected['high'])}"
+    low, high = expected["level_low"], expected["level_high"]
+    level = f"They foretold a mean prediction that is off by {low:.2g} to {high:.2g} ({target.name})."
+    yield f"{level} {_places(sites['site'], sites['level'], low, high)}"
+
+
+def _places(site: pd.Series, value: pd.Series, low: float, high: float) -> str:
+    places = {"Inside": value.between(low, high), "Below": value < low, "Above": value > high}
+    return "; ".join(f"{place}: {listed(site[here], 40)}" for place, here in places.items() if here.any()) + "."

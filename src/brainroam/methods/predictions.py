@@ -8,10 +8,11 @@ import pandas as pd
 
 from brainroam.core.class_calibration import Shares, as_shares
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import ORDERED
+from brainroam.data.target import NUMBER, ORDERED, Target, TargetRequest
+from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.familiarity import Familiarity
-from brainroam.methods.site_shift import STRICT, UNLABELLED, protocol_name
+from brainroam.methods.site_shift import LABELLED, STRICT, UNLABELLED, protocol_name
 from brainroam.methods.tuning import TunedMethod
 
 OTHER_SHARE = 0.1  # a stated prevalence that differs more from that of training does not go with adapt=unlabelled
@@ -128,23 +129,41 @@ def class_predictions(method: TunedMethod, cohort: Cohort, prevalence: Shares | 
     return _with_remarks(table, method, cohort)
 
 
-def number_predictions(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
+def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT) -> pd.DataFrame:
     """The number for people of any site, in its own units, with the interval of each level that can be promised.
 
-    Returns ``subject``, ``site``, ``label`` where somebody's is known and the data name the same target, ``predicted``,
-    ``low_80``, ``high_80``, ..., ``imputed`` covariates and ``flags``; of an order also ``level``, the nearest step.
+    With ``adapt="labelled"`` people whose number is known mend level and scale of their site and get no row; intervals
+    are then empty, as they are promised for a site of which nothing is known.
+
+    Returns ``subject``, ``site``, ``label`` where somebody's number is known, ``protocol``, ``predicted``, ``low_80``,
+    ``high_80``, ..., ``imputed`` covariates and ``flags``; of an order also ``level``, the nearest step.
     """
+    if adapt not in (STRICT, LABELLED):
+        raise UsageError(f"for a number adapt is {STRICT} or {LABELLED}, not {adapt!r}")
     target, score = method.target_, method.score(cohort)
-    table = cohort.table[["subject", "site"]].copy()
-    if cohort.target.name == target.name and cohort.table["label"].notna().any():
-        table["label"] = cohort.table["label"]
-    table["predicted"] = method.predicted(score)
+    table, truth = cohort.table[["subject", "site"]].copy(), _known_numbers(cohort, target)
+    used = np.isfinite(truth) & (adapt == LABELLED)
+    if adapt == LABELLED and (used.all() or not used.any()):
+        who = "nobody" if used.any() else "everybody"
+        raise DataError(
+            f"adapt=labelled mends the predictions of people without a value of {target.name} by others of their site "
+            f"who have one; {who} is without"
+        )
+    if np.isfinite(truth[~used]).any():
+        table["label"] = truth
+    table["protocol"], predicted = STRICT, method.predicted(score)
+    for name in np.unique(table["site"][used]):
+        here = (table["site"] == name).to_numpy()
+        predicted[here] = method.mended(score[here], score[here & used], truth[here & used])
+        table.loc[here, "protocol"] = protocol_name(int((here & used).sum()), LABELLED)
+    table["predicted"] = predicted
     if target.kind == ORDERED:
-        table["level"] = np.array(target.classes)[np.rint(table["predicted"]).astype(int)]
+        table["level"] = np.array(target.classes)[np.rint(predicted).astype(int)]
+    strict = (table["protocol"] == STRICT).to_numpy()
     for level in method.sets_.limits:
-        low, high = method.interval(score, level)
-        table[f"low_{100 * level:g}"], table[f"high_{100 * level:g}"] = target.inverse(low), target.inverse(high)
-    return _with_remarks(table, method, cohort)
+        for end, values in zip(("low", "high"), method.interval(score, level), strict=True):
+            table[f"{end}_{100 * level:g}"] = np.where(strict, target.inverse(values), np.nan)
+    return _with_remarks(table, method, cohort)[~used].reset_index(drop=True)
 
 
 def _with_remarks(table: pd.DataFrame, method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
@@ -153,6 +172,20 @@ def _with_remarks(table: pd.DataFrame, method: TunedMethod, cohort: Cohort) -> p
     table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
     table["flags"] = "" if known is None else [text for part in cohort.batches() for text in known.flags(part)]
     return table
+
+
+def with_target_of(method: TunedMethod, cohort: Cohort) -> Cohort:
+    """The cohort with the target of a model, where it has that column and no target was named; else as it is."""
+    target = method.target_
+    if not cohort.target.is_two_classes or target.name not in cohort.table or target.kind != NUMBER:
+        return cohort
+    return with_target(cohort, TargetRequest(target.name, target.kind, target.transform), require_label=False)
+
+
+def _known_numbers(cohort: Cohort, target: Target) -> np.ndarray:
+    """The number of each person, NaN where it is unknown or the data name another target."""
+    same = cohort.target.name == target.name
+    return cohort.table["label"].to_numpy(dtype=float) if same else np.full(len(cohort), np.nan)
 
 
 def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> None:

@@ -8,6 +8,7 @@ whatever is predicted. `SiteClassifier` adds what classes need, `SiteRegressor` 
 
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
@@ -375,9 +376,12 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     >>> model = SiteRegressor("fc-ridge", transform="log").fit(cohort.series, people["age"], site=people["site"])
     >>> model.predict(cohort.series[:2]).shape, model.predict_interval(cohort.series[:2], level=0.8).shape
     ((2,), (2, 2))
+    >>> model.adapt(cohort.series[:5], people["age"][:5]).predict(cohort.series[5:7]).shape
+    (2,)
     """
 
     __metadata_request__decision_function: ClassVar = READ
+    _known: tuple[np.ndarray, np.ndarray] | None = None  # scores and numbers of people of the site it is adapted to
 
     def __init__(
         self,
@@ -410,6 +414,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         covariates : DataFrame or ndarray with n rows, optional
         tr : sequence of n repetition times in seconds, optional
         """
+        self._known = None
         if isinstance(X, Cohort):
             if not X.target.is_number:
                 raise DataError("the cohort has classes; read it with target=COLUMN, or use SiteClassifier")
@@ -424,8 +429,29 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         return self._fit(X, values, site, covariates, tr, (), Target("y", NUMBER, (), self.transform))
 
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
-        """The number of each person, in the units of y, for people of any site."""
-        return self.model_.predicted(self.decision_function(X, covariates, tr))
+        """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
+        score = self.decision_function(X, covariates, tr)
+        return self.model_.predicted(score) if self._known is None else self.model_.mended(score, *self._known)
+
+    def adapt(self, X: People, y: Sequence, covariates: Covariates = None, tr: Times = None) -> Self:
+        """A copy whose `predict` is for the site of these people, whose number is known: ``reg.adapt(X, y).predict``.
+
+        They mend level and scale there, shrunken by how many they are, never the order of people
+        (`brainroam.methods.site_shift`). Intervals are for a site of which nothing is known, so the copy has none, and
+        it cannot be saved.
+        """
+        adapted = copy(self)
+        adapted._known = self.decision_function(X, covariates, tr), np.asarray(y, dtype=float)
+        return adapted
+
+    def save(self, path: str | Path, atlas: Atlas | None = None) -> Path:
+        """As of every estimator here."""
+        self._require_strict("saved")
+        return super().save(path, atlas)
+
+    def _require_strict(self, what: str) -> None:
+        if self._known is not None:
+            raise UsageError(f"a model adapted to one site cannot be {what}; use the one it was made of")
 
     def predict_interval(
         self, X: People, covariates: Covariates = None, tr: Times = None, *, level: float = 0.9
@@ -435,6 +461,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         Conformal over inner held-out sites (`brainroam.methods.prediction_sets`): on average over sites like those of
         the training. A level that so few training sites cannot promise is refused.
         """
+        self._require_strict("asked for intervals")
         score = self.decision_function(X, covariates, tr)
         return np.column_stack([self.model_.target_.inverse(end) for end in self.model_.interval(score, level)])
 

@@ -11,8 +11,19 @@ site moves by the same shift: the threshold and the probabilities change, the or
 
 c and k are learned on scores of training people whose site was held out. Nothing of the new site reaches them.
 
+Of a number, a few people of the site whose number is known mend level and scale. With p their predictions and t the
+truth,
+
+    level  = n / (n + k) (mean (t - p) - c)
+    scale  = 1 + S / (S + k') (b - 1),    b the slope of t on p, S = sum (p - mean p)^2, k' = residual / between
+    mended = mean p + level + scale (p - mean p)
+
+with k' the variance of t about the line of a site over the variance of the sites' true slopes. Scale is never below
+`LEAST_SCALE`, so the order of people stays.
+
 Protocols: ``strict`` takes nothing from the new site, ``controls-20`` took twenty of its controls (who are not scored),
-``unlabelled`` took the scans of everybody who is scored. The last one assumes a share of cases like that of the
+``unlabelled`` took the scans of everybody who is scored, ``labelled-20`` the number of twenty of its people, who are
+not predicted. ``unlabelled`` assumes a share of cases like that of the
 training sites: where half of them are patients and the new site is a clinic, its shift is wrong.
 """
 
@@ -22,18 +33,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-STRICT, UNLABELLED, LABELLED = "strict", "unlabelled", "labelled"
+STRICT, UNLABELLED, LABELLED, SCALE = "strict", "unlabelled", "labelled", "scale"
+LEAST_SCALE = 0.1
 ADAPTATIONS = (STRICT, "controls", UNLABELLED)
 MIN_SITES = 3
 
 
-def protocol_name(n_controls: int) -> str:
-    """The protocol that takes so many controls of the new site.
+def protocol_name(n_used: int, who: str = "controls") -> str:
+    """The protocol that takes so many controls of the new site, or people with a known number.
 
-    >>> protocol_name(20), protocol_name(0)
-    ('controls-20', 'strict')
+    >>> protocol_name(20), protocol_name(0), protocol_name(5, LABELLED)
+    ('controls-20', 'strict', 'labelled-5')
     """
-    return f"controls-{n_controls}" if n_controls else STRICT
+    return f"{who}-{n_used}" if n_used else STRICT
 
 
 @dataclass(frozen=True)
@@ -126,3 +138,56 @@ def shift_of_moments(counts: np.ndarray, means: np.ndarray, squares: np.ndarray)
     within, scatter = float(sum(squares) / freedom), float(means.var(ddof=1))
     between = max(scatter - within * float((1 / counts).mean()), 0.0)
     return SiteShift(centre, between / within if within > 0 else 0.0, within, scatter / len(counts), len(counts))
+
+
+def learn_scale(prediction: np.ndarray, t: np.ndarray, site: np.ndarray) -> SiteShift:
+    """1 / k' as the ``ratio``, from predictions by fits without the person's site (NaN where there is none).
+
+    The variance between slopes is that of moments (DerSimonian and Laird), as in `brainroam.core.slopes`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> site, p = np.repeat(np.arange(400), 30), rng.normal(size=12000)
+    >>> t = (1 + 0.5 * rng.normal(size=400))[site] * p + rng.normal(size=12000)
+    >>> round(learn_scale(p, t, site).ratio, 1)  # 0.5 ** 2
+    0.2
+    """
+    known = np.isfinite(prediction)
+    parts = [(prediction[here], t[here]) for here in (known & (site == name) for name in np.unique(site[known]))]
+    lines = [_line(p, truth) for p, truth in parts if len(p) > MIN_SITES - 1 and np.ptp(p) > 0]
+    if len(lines) < MIN_SITES:
+        return SiteShift(1.0, 0.0)
+    slope, size, squares, freedom = np.array(lines).T
+    residual = squares.sum() / freedom.sum()
+    if residual <= 0:
+        return SiteShift(1.0, 0.0)
+    w = size / residual
+    mean = w @ slope / w.sum()
+    between = max((w @ (slope - mean) ** 2 - (len(w) - 1)) / (w.sum() - w @ w / w.sum()), 0.0)
+    return SiteShift(1.0, float(between / residual), float(residual), 0.0, len(w))
+
+
+def _line(p: np.ndarray, t: np.ndarray) -> tuple[float, float, float, int]:
+    """Slope of t on p, sum of squares of p, of what is left of t, and its degrees of freedom."""
+    x, y = p - p.mean(), t - t.mean()
+    size = float(x @ x)
+    slope = float(x @ y) / size
+    return slope, size, float(np.square(y - slope * x).sum()), len(p) - 2
+
+
+def mended(
+    prediction: np.ndarray, known: np.ndarray, truth: np.ndarray, level: SiteShift, scale: SiteShift
+) -> np.ndarray:
+    """Predictions of people of a site, mended by those of others there (``known``) and what is true of these.
+
+    >>> sure = SiteShift(0.0, 1e9), SiteShift(1.0, 1e9)
+    >>> mended(np.array([0.0, 3.0]), np.arange(5.0), 10 + 2 * np.arange(5.0), *sure).round(3).tolist()
+    [10.0, 16.0]
+    """
+    if not len(known):
+        return prediction
+    middle, steep = float(known.mean()), 1.0
+    if len(known) > MIN_SITES - 1 and np.ptp(known) > 0:
+        slope, size, _, _ = _line(known, truth)
+        trust = size * scale.ratio
+        steep = max(1 + trust / (1 + trust) * (slope - 1), LEAST_SCALE)
+    return middle + level(truth - known) + steep * (prediction - middle)

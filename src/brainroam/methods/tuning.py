@@ -64,13 +64,13 @@ from brainroam.methods.prediction_sets import (
     calibrate_sets,
 )
 from brainroam.methods.site_measures import inner_sites
-from brainroam.methods.site_shift import LABELLED, UNLABELLED, SiteShift, learn_shift
+from brainroam.methods.site_shift import LABELLED, SCALE, UNLABELLED, SiteShift, learn_scale, learn_shift, mended
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import settings_of
 from brainroam.utils.threads import one_thread
 
 RULE = "inner-loso-auc"
-INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var")
+INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var", "off", "off_sd")  # off: the level in units
 INNER_SITES_OF_CLASSES = ("site", "n", "auc")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
@@ -175,12 +175,16 @@ class TunedMethod(Method):
         score = self.inner_scores_
         self.calibration_ = calibrate_number(score, t)
         self.sets_ = calibrate_intervals(score, t, site)
-        errors = t - self.calibration_(score)
-        self.shifts_ = {LABELLED: learn_shift(errors, site, np.ones(len(t), dtype=bool))}
+        prediction = self.calibration_(score)
+        errors = t - prediction
+        level = learn_shift(errors, site, np.ones(len(t), dtype=bool))
+        self.shifts_ = {LABELLED: level, SCALE: learn_scale(prediction, t, site)}
+        off = self.predicted(score) - self.target_.inverse(t)
         rows = [
             (
                 *(str(site[here[0]]), len(here), float(correlations(t[here], score[here]))),
                 *(float(-errors[here].mean()), float(errors[here].var(ddof=1) / len(here))),
+                *(float(off[here].mean()), float(off[here].std())),
             )
             for here in sites_with_numbers(t, site, score)
         ]
@@ -214,6 +218,12 @@ class TunedMethod(Method):
         """The number for each score, in the target's own units."""
         return self.target_.inverse(self.calibration_(score))
 
+    def mended(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        """As `predicted`, with the level and scale of a site mended by others there: their scores and true numbers."""
+        line, target = self.calibration_, self.target_
+        prediction = mended(line(score), line(known), target.forward(truth), *self.shifts_.values())
+        return target.inverse(prediction)
+
     def interval(self, score: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the interval of a number for each score, on the scale it was learned on."""
         return self.sets_(self.calibration_(score), level)
@@ -244,7 +254,7 @@ class TunedMethod(Method):
             self.calibration_, names, kind = ClassCalibration(*state["calibration"]), (), ClassSets
         elif self.target_.is_number:
             self.calibration_ = NumberCalibration(*map(float, state["calibration"]))
-            names, kind = (LABELLED,), PredictionIntervals
+            names, kind = (LABELLED, SCALE), PredictionIntervals
         else:
             self.calibration_, names = Calibration(*map(float, state["calibration"])), ("controls", UNLABELLED)
         self.shifts_ = {name: SiteShift.of_row(row) for name, row in zip(names, state["shifts"], strict=True)}

@@ -33,7 +33,7 @@ from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
 from brainroam.evaluation.stats.paired import compare_pairs
-from brainroam.evaluation.stats.verdict import next_site
+from brainroam.evaluation.stats.verdict import Verdict, next_site
 from brainroam.utils.html import html_summary
 
 METRICS = (
@@ -176,14 +176,24 @@ def fisher_z(r: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(n > 3, np.arctanh(np.clip(r, -EDGE, EDGE)), np.nan), variance
 
 
+def order_of_sites(sites: pd.DataFrame) -> Verdict:
+    """The mean of Fisher's z over sites (``n``, ``r``) and what to expect at the next; tanh gives correlations."""
+    n, r = sites["n"].to_numpy(dtype=float), sites["r"].to_numpy(dtype=float)
+    return next_site(*fisher_z(r, n))
+
+
+def level_of_sites(sites: pd.DataFrame) -> Verdict:
+    """The mean error of level over sites (``n``, ``level``, ``error_sd``) and what to expect at the next, in units."""
+    n, level = sites["n"].to_numpy(dtype=float), sites["level"].to_numpy(dtype=float)
+    errors = np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1)
+    return next_site(level, np.maximum(errors, 1e-12 * max(float(np.square(level).max(initial=0)), 1e-12)))
+
+
 def verdict(sites: pd.DataFrame) -> NumberVerdict:
     """Judge one method by its metrics at held-out sites, one row each, seeds averaged."""
     n, r = sites["n"].to_numpy(dtype=float), sites["r"].to_numpy(dtype=float)
-    z, variance = fisher_z(r, n)
-    found = next_site(z, variance)
-    level = sites["level"].to_numpy(dtype=float)
-    errors = np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1)
-    levels = next_site(level, np.maximum(errors, 1e-12 * max(float(np.square(level).max(initial=0)), 1e-12)))
+    found, levels = order_of_sites(sites), level_of_sites(sites)
+    judged = np.isfinite(r) & (n > 3)
     weight = weights_of(n)
     tau = 0.0 if np.isnan(levels.tau) else levels.tau
     constant = sites["mae_constant"].to_numpy(dtype=float)
@@ -206,7 +216,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         mae_constant=mean_over_sites(constant, weight),
         r2=mean_over_sites(sites["r2"].to_numpy(), weight),
         r2_constant=mean_over_sites(sites["r2_constant"].to_numpy(), weight),
-        better=int((sites["mae"].to_numpy() < constant)[np.isfinite(z) & np.isfinite(variance)].sum()),
+        better=int((sites["mae"].to_numpy() < constant)[judged].sum()),
         spread=mean_over_sites(sites["sd"].to_numpy(), weight),
         reason=nothing or found.reason,
     )
