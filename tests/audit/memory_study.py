@@ -12,7 +12,7 @@ from tests.audit import planted
 from brainroam.audit.candidates import candidate
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shuffle import mean_auc
+from brainroam.audit.shuffle import mean_order
 from brainroam.data.synthetic import make_cohort
 
 KEEPING = [method for method in planted.LEAKS if isinstance(method, type) and issubclass(method, planted.Keeping)]
@@ -28,7 +28,7 @@ def main() -> None:
     with FreshProcesses() as processes:
         for method in (*KEEPING, "fc-ridge"):
             item = candidate(method)
-            aucs = [processes.of(item)(mean_auc, cohort) for cohort in cohorts]
+            aucs = [processes.of(item)(mean_order, cohort) for cohort in cohorts]
             checks = [check for k, people in enumerate(cohorts) for check in leak_checks(item, people, processes, k)]
             caught = sum(check.passed is False for check in checks if check.name == "memory")
             print(

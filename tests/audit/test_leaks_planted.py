@@ -21,7 +21,7 @@ from brainroam.audit import CANNOT_SEE, audit
 from brainroam.audit.candidates import candidate
 from brainroam.audit.fresh import FORKS, FreshProcesses
 from brainroam.audit.leaks import after, in_turn, leak_checks
-from brainroam.audit.shuffle import mean_auc, permuted_within_site, shuffle_checks
+from brainroam.audit.shuffle import mean_order, permuted_within_site, shuffle_checks
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, without_regions
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
@@ -193,8 +193,8 @@ def test_memory_across_folds_makes_meaningless_labels_predictable_in_every_permu
     """No run finds what the one before kept in memory or on disk, so each permutation shows its own leak."""
     people = make_cohort(n_sites=4, n_per_site=12, n_rois=8, effect=0.0, seed=5)
     run = processes.of(candidate(method))
-    assert run(mean_auc, people, 0) > 0.65
-    assert run(mean_auc, permuted_within_site(people, 1), 0) > 0.65
+    assert run(mean_order, people, 0) > 0.65
+    assert run(mean_order, permuted_within_site(people, 1), 0) > 0.65
 
 
 def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
@@ -207,7 +207,7 @@ def test_files_that_a_run_makes_go_and_files_that_were_there_stay(processes):
         old.write_text("changed")
         return planted.honest(cohort, train, test, seed)
 
-    processes.of(candidate(writing))(mean_auc, cohort(), 0)
+    processes.of(candidate(writing))(mean_order, cohort(), 0)
     assert old.exists() and not new.parent.exists()
 
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import brainroam
@@ -12,6 +13,7 @@ from brainroam.data.condition_columns import within_sites
 from brainroam.data.loading import load_cohort
 from brainroam.data.prepare import with_covariates
 from brainroam.data.synthetic import make_cohort
+from brainroam.data.target_column import with_target
 
 
 @pytest.fixture(scope="module")
@@ -423,3 +425,20 @@ def test_scan_length_that_tells_cases_from_controls_is_named(noise):
     findings = check_cohort(Cohort(series, table)).findings
     (found,) = [f for f in findings if f.code == "label-by-n_timepoints" and f.site == "S02"]
     assert "shorter than of controls" in found.message and "cut all scans alike" in found.remedy
+
+
+def test_what_is_doubtful_about_a_number_is_told():
+    """One site on another scale, a typing error, a code among the values."""
+    made = make_cohort(n_sites=5, n_per_site=20, n_rois=8)
+    rng = np.random.default_rng(0)
+    iq = rng.normal(100, 12, 100).round(1)
+    clean = with_target(made.with_columns(pd.DataFrame({"iq": iq})), "iq")
+    codes = {"other-definition", "target-by-site", "target-outlier", "target-ceiling", "target-code"}
+    assert not codes & {finding.code for finding in check_cohort(clean).findings}
+    iq[:20] = rng.normal(10, 2, 20)
+    iq[50:52] = [990, 999]
+    strange = with_target(made.with_columns(pd.DataFrame({"iq": iq})), "iq")
+    findings = check_cohort(strange).findings
+    told = {"other-definition", "target-outlier", "target-code"}
+    assert told <= {finding.code for finding in findings}
+    assert [finding.site for finding in findings if finding.code == "other-definition"] == ["S01"]

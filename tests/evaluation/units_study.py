@@ -16,7 +16,7 @@ from coverage_study import CHUNK, _measured, _print
 from scipy.special import ndtr, ndtri
 
 from brainroam.audit.candidates import ProcedureCandidate
-from brainroam.audit.shuffle import mean_auc, permuted_within_site
+from brainroam.audit.shuffle import mean_order, permuted_within_site
 from brainroam.core.connectivity import pearson_edges
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
@@ -50,8 +50,8 @@ def class_difference(cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: 
 def null_p(n_scans: int, seed: int) -> float:
     """The permutation p of one cohort with meaningless labels."""
     cohort, method = scanned(np.random.default_rng([n_scans, seed]), n_scans), ProcedureCandidate(class_difference)
-    real = mean_auc(method, cohort)
-    shuffled = [mean_auc(method, permuted_within_site(cohort, k)) for k in range(PERMUTATIONS)]
+    real = mean_order(method, cohort)
+    shuffled = [mean_order(method, permuted_within_site(cohort, k)) for k in range(PERMUTATIONS)]
     return (1 + sum(value >= real for value in shuffled)) / (PERMUTATIONS + 1)
 
 

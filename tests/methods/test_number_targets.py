@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 import brainroam
+from brainroam.audit import audit
+from brainroam.audit.candidates import candidate
+from brainroam.audit.shuffle import mean_order, permuted_within_site
 from brainroam.core.connectivity import EdgeKind, edges
 from brainroam.core.covariates import nuisance_variables
 from brainroam.core.numbers import correlations, order_gain, slopes
@@ -187,3 +190,36 @@ def test_a_model_meets_known_numbers_as_its_training_sites_foretold(cohort):
     assert "Inside" in next(number_agreement(sites, new.target, inside))
     assert "Below" in next(number_agreement(sites, new.target, outside))
     assert set(foretold_number(fitted.inner_sites_)) == set(inside)
+
+
+def test_a_network_learns_a_number_by_squared_error_and_classes_against_the_rest(cohort):
+    torch = pytest.importorskip("torch")
+    from brainroam.methods.deep.base import People
+
+    output, y = torch.tensor([0.0, 2.0]), torch.tensor([1.0, 2.0])
+    assert People((), y, y, number=True).error(output).item() == pytest.approx(0.5)
+    fitted = TunedMethod(method_info("mean-mlp"), "fast", epochs=3).fit(cohort)
+    again = TunedMethod(method_info("mean-mlp"), "fast", epochs=3)
+    again.configuration_ = fitted.configuration_
+    np.testing.assert_array_equal(again.load_state(fitted.state()).score(cohort), fitted.score(cohort))
+    with pytest.raises(UsageError, match="irm"):
+        TunedMethod(method_info("irm"), epochs=3).fit(cohort)
+    three = cohort.with_columns(pd.DataFrame({"dx": ["HC", "MDD", "SCZ"] * (len(cohort) // 3)}))
+    three = with_target(three, "dx")
+    assert TunedMethod(method_info("mean-mlp"), "fast", epochs=2).fit(three).score(three).shape == (len(three), 3)
+
+
+def test_the_audit_of_a_number_finds_the_reader_of_held_out_numbers(cohort):
+    def looks(cohort, train, test, seed):
+        return cohort.targets[test] + 0.1 * edges([cohort.series[k] for k in test])[:, 0]
+
+    found = audit(cohort.select(cohort.sites[:4]), ["fc-ridge", looks], permutations=0)
+    failed = {check.method for check in found.checks if check.passed is False}
+    assert failed == {"looks"}
+    assert "test-labels" in {check.name for check in found.checks if check.passed is False}
+
+
+def test_permuted_numbers_leave_no_order(cohort):
+    method = candidate("fc-ridge")
+    assert mean_order(method, cohort) > 0.4
+    assert abs(np.mean([mean_order(method, permuted_within_site(cohort, k)) for k in range(4)])) < 0.2

@@ -13,7 +13,7 @@ from brainroam.audit.data import confounds_only, duplicates, site_decodability
 from brainroam.audit.finding import Audit, Check
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shuffle import FEWEST, mean_auc, permuted_within_site, shuffle_checks
+from brainroam.audit.shuffle import FEWEST, mean_order, permuted_within_site, shuffle_checks
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.execution.progress import show_progress
@@ -74,7 +74,7 @@ def audit(
     """
     if permutations < 0 or permutations == 1:
         raise UsageError(f"permutations must be 0 (none) or at least 2, got {permutations}")
-    cohort.labels  # noqa: B018  who has none is named before anything is computed
+    cohort.targets if cohort.target.is_number else cohort.labels  # noqa: B018  who has none is named before anything is computed
     candidates = [candidate(method) for method in ([methods] if isinstance(methods, str) else methods)]
     of_data: list[tuple[str, Callable[[], Check]]] = [
         ("duplicates", partial(duplicates, cohort)),
@@ -107,10 +107,11 @@ def _shuffled(
         return
     run = processes.of(item)
     with nullcontext() if cohort.on_disk else cohort.features.kept_in(processes.folder / "features"):
-        real = run(mean_auc, cohort, seed)
-        advance(f"{item.name}: AUC {real:.3f}")
+        measure, chance = ("correlation", 0.0) if cohort.target.is_number else ("AUC", 0.5)
+        real = run(mean_order, cohort, seed)
+        advance(f"{item.name}: {measure} {real:.3f}")
         shuffled = []
         for k in range(permutations):
-            shuffled.append(run(mean_auc, permuted_within_site(cohort, seed + k), seed))
-            advance(f"{item.name}: AUC {shuffled[-1]:.3f} with permuted labels")
-    yield from shuffle_checks(item.name, real, shuffled)
+            shuffled.append(run(mean_order, permuted_within_site(cohort, seed + k), seed))
+            advance(f"{item.name}: {measure} {shuffled[-1]:.3f} with permuted labels")
+    yield from shuffle_checks(item.name, real, shuffled, measure, chance)

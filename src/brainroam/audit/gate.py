@@ -145,8 +145,12 @@ def few(cohort: Cohort) -> Cohort:
     sites = usable_sites(cohort)[:MOST_SITES]
     if len(sites) < 2:
         return cohort
-    groups = cohort.table[cohort.table["site"].isin(sites)].groupby(["site", "label"])
-    return cohort.subset(np.sort(groups.head(MOST_OF_A_CLASS).index.to_numpy()))
+    people = cohort.table[cohort.table["site"].isin(sites)]
+    if cohort.target.is_number:
+        some = people.groupby("site").head(2 * MOST_OF_A_CLASS)
+    else:
+        some = people.groupby(["site", "label"]).head(MOST_OF_A_CLASS)
+    return cohort.subset(np.sort(some.index.to_numpy()))
 
 
 def _write(file: Path | None, known: Mapping[str, Any]) -> None:

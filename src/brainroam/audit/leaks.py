@@ -35,6 +35,7 @@ from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
 from brainroam.audit.finding import Check
 from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, with_flipped_labels, without_regions
+from brainroam.core.numbers import sites_with_numbers
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError
@@ -221,7 +222,7 @@ class _Leaks:
         training = self.cohort.subset(self.train)
         site = training.table["site"].to_numpy()
         fold = hold_out(site, site[:1])
-        if len(set(training.labels[fold.train])) < 2:
+        if len(set(training.targets[fold.train])) < 2:
             return
         whose = fold.test[:0], fold.test[len(fold.test) > 3 :]  # nobody's, then theirs but for one
         honest, turned = (
@@ -270,14 +271,19 @@ def held_out(cohort: Cohort, seed: int) -> Fold:
     """The fold of a site with both classes, drawn by the seed."""
     usable = usable_sites(cohort)
     if not usable:
-        raise DataError("no site can be held out with both classes in it and both classes elsewhere")
+        who = "people who differ in it" if cohort.target.is_number else "both classes in it and both classes elsewhere"
+        raise DataError(f"no site can be held out with {who}")
     name = usable[np.random.default_rng(seed).integers(len(usable))]
     return hold_out(cohort.table["site"].to_numpy(), [name])
 
 
 def usable_sites(cohort: Cohort) -> list[str]:
-    """The sites with both classes in them and both classes elsewhere."""
-    return judgeable_sites(cohort.table["site"].to_numpy(), cohort.labels)
+    """The sites with both classes in them and both classes elsewhere; of a number, with people who differ in it."""
+    site = cohort.table["site"].to_numpy()
+    if cohort.target.is_number:
+        several = {str(site[here[0]]) for here in sites_with_numbers(cohort.targets, site)}
+        return [name for name in cohort.sites if name in several and np.ptp(cohort.targets[site != name]) > 0]
+    return judgeable_sites(site, cohort.labels)
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:

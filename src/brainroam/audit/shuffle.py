@@ -8,13 +8,14 @@ from scipy.stats import t
 
 from brainroam.audit.candidates import Candidate
 from brainroam.audit.finding import Check
+from brainroam.core.numbers import LEAST, correlations
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
 from brainroam.errors import EmptyScaffoldError
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.metrics import auc
 
-LEVEL = 0.99  # of the interval that must hold 0.5: an honest method is accused once in two hundred audits
+LEVEL = 0.99  # of the interval that must hold chance: an honest method is accused once in two hundred audits
 NOTABLE = 0.05
 FEWEST = 19  # permutations with which p can reach it
 
@@ -45,7 +46,7 @@ def held_out_scores(
 
     A method that finds no scaffold says that there is nothing to find: everybody scores alike.
     """
-    label = cohort.labels
+    label = cohort.targets if cohort.target.is_number else cohort.labels
     for fold in folds(cohort.table, "loso"):
         if len(set(label[fold.test])) < 2 or len(set(label[fold.train])) < 2:
             continue
@@ -56,19 +57,27 @@ def held_out_scores(
         yield fold.name, fold.test, scores
 
 
-def mean_auc(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
-    """Mean over held-out sites of their AUC; a person counts once, with the mean score of the scans."""
+def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
+    """Mean over held-out sites of their AUC, or of the correlation with a number (sites of four people or more).
+
+    A person counts once, with the mean score of the scans.
+    """
     names = [name for name in ("subject", "person", "site", "label") if name in cohort.table]
     table = cohort.table[names].assign(score=np.nan)
     for _, test, scores in held_out_scores(candidate, cohort, seed):
         table.loc[test, "score"] = scores
     people = people_of(table.dropna(subset="score"))
-    sites = people.groupby("site")
-    return float(np.mean([auc(here["label"].to_numpy(), here["score"].to_numpy()) for _, here in sites]))
+    sites = [(here["label"].to_numpy(), here["score"].to_numpy()) for _, here in people.groupby("site")]
+    if cohort.target.is_number:
+        known = [(cohort.target.forward(label), score) for label, score in sites if len(label) >= LEAST]
+        return float(np.mean([correlations(t, score) for t, score in known if np.ptp(t) > 0]))
+    return float(np.mean([auc(label, score) for label, score in sites]))
 
 
-def shuffle_checks(name: str, real: float, shuffled: Sequence[float]) -> Iterator[Check]:
-    """Judge the AUCs under permuted labels, and the real one against them.
+def shuffle_checks(
+    name: str, real: float, shuffled: Sequence[float], measure: str = "AUC", chance: float = 0.5
+) -> Iterator[Check]:
+    """Judge the AUCs, or correlations, under permuted labels, and the real one against them.
 
     >>> shuffled = [0.47, 0.52, 0.5, 0.49, 0.53, 0.46, 0.51, 0.5, 0.48]
     >>> [(check.name, check.passed, check.value) for check in shuffle_checks("fc-ridge", 0.7, shuffled)]
@@ -76,14 +85,13 @@ def shuffle_checks(name: str, real: float, shuffled: Sequence[float]) -> Iterato
     """
     n, mean = len(shuffled), float(np.mean(shuffled))
     half = float(t.ppf((1 + LEVEL) / 2, n - 1) * np.std(shuffled, ddof=1) / np.sqrt(n))
-    honest = mean - half <= 0.5
-    text = (
-        f"{n} permutations of all labels within site: mean AUC {mean:.3f}, {LEVEL:.0%} interval {mean - half:.3f} to "
-    )
-    text += f"{mean + half:.3f}, " + ("as it must be" if honest else "above 0.5: labels reach the scores they judge")
-    yield Check("label-shuffle", name, honest, mean, 0.5 + half, text)
+    honest = mean - half <= chance
+    text = f"{n} permutations of all labels within site: mean {measure} {mean:.3f}, {LEVEL:.0%} interval "
+    text += f"{mean - half:.3f} to {mean + half:.3f}, "
+    text += "as it must be" if honest else f"above {chance:g}: labels reach the scores they judge"
+    yield Check("label-shuffle", name, honest, mean, chance + half, text)
     smallest, p = 1 / (n + 1), (1 + sum(value >= real for value in shuffled)) / (n + 1)
-    text = f"mean AUC over held-out sites {real:.3f}, by default settings; p = {p:.2g} against {n} permutations "
+    text = f"mean {measure} over held-out sites {real:.3f}, by default settings; p = {p:.2g} against {n} permutations "
     text += f"(the smallest they can give is {smallest:.2g})"
     if p > NOTABLE:
         few = p == smallest  # no permutation did as well

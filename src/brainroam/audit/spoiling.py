@@ -31,10 +31,14 @@ def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
 
 
 def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
-    """These people have the other label; a number or class is mirrored between the smallest and the largest."""
-    table = cohort.table
-    label = table["label"]
-    table.loc[people, "label"] = label.min() + label.max() - label[people]
+    """These people have the other label; a number or class is mirrored between the smallest and the largest.
+
+    A number is mirrored on the scale it is learned on, so that what is linear in it turns round.
+    """
+    table, target = cohort.table, cohort.target
+    label = pd.Series(target.forward(table["label"]), table.index) if target.is_number else table["label"]
+    turned = label.min() + label.max() - label[people]
+    table.loc[people, "label"] = target.inverse(turned) if target.is_number else turned
     return cohort.made_of(cohort.series, table)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.check import groups, labels, measures, series, shifted, site_pattern, time_course
+from brainroam.data.check import groups, labels, measures, numbers, series, shifted, site_pattern, time_course
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
 from brainroam.data.cohort import Cohort
@@ -67,6 +67,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
             if cohort.target.is_two_classes
             else ()
         ),
+        numbers.of_a_number(cohort) if cohort.target.is_number else (),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names),
         labels.unknown_tr(table) if timed else (),

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import MethodInfo
-from brainroam.methods.deep.base import DeepMethod, People, Shape, cross_entropy
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
+from brainroam.methods.deep.base import DeepMethod, People, Shape
 from brainroam.methods.deep.graphs import adjacency_matrices, standardised_series
 from brainroam.methods.deep.layers import Head, Network, NodeNorm, propagation, straight_through
 from brainroam.methods.registry import register
@@ -176,7 +176,7 @@ class AGMGCProxy(DeepMethod):
         logit, learned, h = network.learn(*batch.inputs)
         n_rois = h.shape[1]
         sparse = learned.sum((1, 2)).mean() / n_rois
-        return cross_entropy(logit, batch.y) + self.sparsity * sparse + self.smoothness * roughness(h, learned)
+        return batch.error(logit) + self.sparsity * sparse + self.smoothness * roughness(h, learned)
 
 
 def hat_basis(graph: Tensor) -> Tensor:
@@ -203,5 +203,7 @@ register(
         summary="proxy, reconstructed from an abstract: graph learned from series, spline and multi-graph layers",
         citation="inferred from the abstract; stands in for Noman, Phan, Ombao & Ting (2025) AGMGC. MICCAI",
         grid={"neighbours": (12, 24)},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

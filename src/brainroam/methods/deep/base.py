@@ -4,6 +4,8 @@ A method names its inputs, builds its network and, where it is not plain cross-e
 stands here once:
 
 * A network returns one logit per person, positive for the condition: two logits matter only through their difference.
+  Of a number it returns the number itself, without its mean and over its standard deviation in training, and squared
+  error stands for cross-entropy (`People.error`). Several classes are read by one network each, against the rest.
 * Everything random (weights, batches, dropout, sampled masks) follows from the seed of `DeepMethod.fit`; the state of
   torch's global generator is left as it was.
 * No schedule depends on ``epochs``: the first k epochs of a long fit are those of a short one, so the epoch chosen on
@@ -25,6 +27,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
+from brainroam.core.numbers import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.base import Method
@@ -37,15 +40,22 @@ CHUNK = 32  # people scored at once: bounds memory, changes no score
 
 
 class People(NamedTuple):
-    """People to learn from: the tensors a network takes, their labels (0. or 1.) and numbered sites."""
+    """People to learn from: the tensors a network takes, their labels (0. or 1.) or numbers, and numbered sites."""
 
     inputs: tuple[Tensor, ...]
     y: Tensor
     site: Tensor
+    number: bool = False
 
     def take(self, index: Tensor) -> "People":
         """The people at these positions."""
-        return People(tuple(tensor[index] for tensor in self.inputs), self.y[index], self.site[index])
+        return People(tuple(tensor[index] for tensor in self.inputs), self.y[index], self.site[index], self.number)
+
+    def error(self, output: Tensor, reduction: str = "mean") -> Tensor:
+        """What a network's output costs: cross-entropy of logits, or squared error of numbers."""
+        if self.number:
+            return F.mse_loss(output, self.y, reduction=reduction)
+        return cross_entropy(output, self.y, reduction)
 
 
 @dataclass(frozen=True)
@@ -97,8 +107,8 @@ class DeepMethod(Method):
         return torch.optim.Adam(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
-        """The objective on a mini-batch; cross-entropy unless a method says otherwise."""
-        return cross_entropy(network(*batch.inputs), batch.y)
+        """The objective on a mini-batch; cross-entropy or squared error unless a method says otherwise."""
+        return batch.error(network(*batch.inputs))
 
     def batches(self, people: People) -> Iterator[Tensor]:
         """Positions of the people in each mini-batch of an epoch."""
@@ -119,7 +129,7 @@ class DeepMethod(Method):
         if self.epochs < 1:
             raise UsageError(f"epochs must be at least 1, got {self.epochs}")
         require_device(self.device)
-        if len(set(cohort.labels)) < 2:
+        if len(set(cohort.targets)) < 2:
             raise DataError("all training people have the same label; give people with and without the condition")
         self.shape_ = Shape.of(cohort)
         held_out = None if validation is None else self._checked_inputs(validation)
@@ -139,7 +149,7 @@ class DeepMethod(Method):
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
-        """Log-odds of the condition as the network sees them."""
+        """Log-odds of the condition, or the standardised number, as the network sees them."""
         return _evaluate(self._fitted(), _scores, self._checked_inputs(cohort))["score"]
 
     def explain(self, cohort: Cohort) -> dict[str, np.ndarray]:
@@ -170,9 +180,10 @@ class DeepMethod(Method):
 
     def _people(self, cohort: Cohort) -> People:
         site = np.unique(cohort.table["site"].to_numpy(dtype=str), return_inverse=True)[1]
-        y = torch.tensor(cohort.labels, dtype=torch.float32, device=self.device)
+        number = cohort.target.is_number
+        y = torch.tensor(learned_target(cohort) if number else cohort.labels, dtype=torch.float32, device=self.device)
         inputs = tuple(tensor.to(self.device) for tensor in self._checked_inputs(cohort))
-        return People(inputs, y, torch.from_numpy(site).to(self.device))
+        return People(inputs, y, torch.from_numpy(site).to(self.device), number)
 
     def _checked_inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         if cohort.n_rois != self.shape_.rois:
@@ -197,7 +208,7 @@ def mixed_up(batch: People) -> People:
     """Everybody mixed with somebody else of the batch, inputs and labels alike: share a ~ Beta(1, 1) = uniform."""
     share, other = torch.rand(()).item(), batch.take(torch.randperm(len(batch.y)))
     inputs = tuple(share * one + (1 - share) * two for one, two in zip(batch.inputs, other.inputs, strict=True))
-    return People(inputs, share * batch.y + (1 - share) * other.y, batch.site)
+    return People(inputs, share * batch.y + (1 - share) * other.y, batch.site, batch.number)
 
 
 def shuffled_batches(n_people: int, batch_size: int) -> Iterator[Tensor]:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.base import DeepMethod, People, Shape, mixed_up
 from brainroam.methods.deep.graphs import connectivity_matrices
 from brainroam.methods.deep.layers import Head, Network, SelfAttention
@@ -165,5 +165,7 @@ register(
         summary="Transformer over regions with an orthonormal clustering readout",
         citation="Kan et al. (2022) Brain network transformer. NeurIPS",
         grid={"learning_rate": (3e-4, 1e-4)},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

@@ -26,8 +26,8 @@ from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import MethodInfo
-from brainroam.methods.deep.base import People, Shape, cross_entropy
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
+from brainroam.methods.deep.base import People, Shape
 from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.gsat import GSAT, AttentionNetwork, information
 from brainroam.methods.deep.layers import GINConv, concrete, straight_through
@@ -100,7 +100,7 @@ class BrainOOD(GSAT):
         samples = [straight_through(torch.bernoulli(attention.detach()), attention) for _ in range(self.draws)]
         logit = torch.stack([network.classify(x, ends, present * sample) for sample in samples]).mean(0)
         return (
-            cross_entropy(logit, batch.y)
+            batch.error(logit)
             + self.information * information(attention, self.prior_at(epoch), present)
             + self.alignment * misalignment(edge_matrix(edge_logit * present, ends, x.shape[1]), adjacency)
             + self.reconstruction * (network.reconstruct(h, adjacency) * mask - x).square().mean()
@@ -130,5 +130,7 @@ register(
         summary="feature mask and sampled edges with reconstruction and alignment",
         citation="Xu et al. (2025) BrainOOD: out-of-distribution generalizable brain network analysis. ICLR",
         grid={"reconstruction": (0.5, 10.0)},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

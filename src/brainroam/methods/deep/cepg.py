@@ -23,7 +23,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import People, Shape, cross_entropy
 from brainroam.methods.deep.graph_baselines import EdgeMethod, SiteBalanced, site_risks
 from brainroam.methods.deep.gsat import AttentionNetwork
@@ -85,5 +85,7 @@ register(
         citation="inferred; stands in for CEPG (Wang 2026, as cited by CORE), whose text was not found",
         grid={"adversary": (0.1, 1.0)},
         needs=("site",),
+        targets=CLASSES_TOO,
+        one_against_rest=True,
     )
 )

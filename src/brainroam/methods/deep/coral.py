@@ -19,7 +19,7 @@ import torch
 from pydantic import NonNegativeFloat
 from torch import Tensor
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.base import People
 from brainroam.methods.deep.gin import GIN
 from brainroam.methods.deep.graph_baselines import SiteBalanced, by_site, site_risks
@@ -63,5 +63,7 @@ register(
         citation="Sun & Saenko (2016) Deep CORAL: correlation alignment for deep domain adaptation. ECCV workshops",
         grid={"penalty": (1.0, 0.1, 10.0)},
         needs=("site",),
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import DeepMethod, People, Shape
 from brainroam.methods.deep.graphs import standardised_series
 from brainroam.methods.deep.layers import Head, Network
@@ -139,5 +139,7 @@ register(
         summary="drift and cycle components of each region's series alone",
         citation="Yu et al. (2026) Moving beyond functional connectivity. IEEE TMI, arXiv:2602.08262",
         grid={"n_blocks": (1, 2)},
+        targets=CLASSES_TOO,
+        one_against_rest=True,
     )
 )

@@ -23,7 +23,7 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import People, Shape, cross_entropy
 from brainroam.methods.deep.graph_baselines import EdgeMethod
 from brainroam.methods.deep.graphs import edge_matrix
@@ -148,5 +148,7 @@ register(
         summary="causal and bias subgraphs, disentangled and swapped between people",
         citation="Fan et al. (2022) Debiasing GNNs via learning disentangled causal substructure. NeurIPS",
         grid={"swap_weight": (10.0, 1.0)},
+        targets=CLASSES_TOO,
+        one_against_rest=True,
     )
 )

@@ -30,7 +30,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import People, Shape
 from brainroam.methods.deep.graph_baselines import EdgeMethod
 from brainroam.methods.deep.graphs import edge_matrix
@@ -213,5 +213,7 @@ register(
         summary="sparse mixture of experts over causal subgraphs",
         citation="Sun et al. (2026) Diverse and sparse mixture-of-experts for causal subgraph-based OOD. ICLR",
         grid={"keep": (0.75, 0.85)},
+        targets=CLASSES_TOO,
+        one_against_rest=True,
     )
 )

@@ -37,7 +37,7 @@ from torch.nn import functional as F
 
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import CHUNK, DeepMethod, People, Shape
 from brainroam.methods.deep.graphs import connectivity_matrices
 from brainroam.methods.deep.layers import GCNConv, Head, Network
@@ -233,5 +233,7 @@ register(
         needs=("covariates",),
         covariate_use="linked",
         keeps_people=True,
+        targets=CLASSES_TOO,
+        one_against_rest=True,
     )
 )

@@ -15,7 +15,7 @@ import torch
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
 from brainroam.methods.deep.layers import GATConv, GraphClassifier, GraphEncoder
 from brainroam.methods.registry import register
@@ -65,5 +65,7 @@ register(
         summary="attention over each person's strongest edges",
         citation="Velickovic et al. (2018) Graph attention networks. ICLR",
         grid={"readout": READOUTS},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

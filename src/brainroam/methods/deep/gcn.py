@@ -13,7 +13,7 @@ predictions.
 
 from dataclasses import dataclass
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
 from brainroam.methods.deep.layers import GCNConv, GraphEncoder, stacked
 from brainroam.methods.registry import register
@@ -35,5 +35,7 @@ register(
         summary="graph convolutions on each person's strongest edges",
         citation="Kipf & Welling (2017) Semi-supervised classification with graph convolutional networks. ICLR",
         grid={"readout": READOUTS},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

@@ -11,7 +11,7 @@ The benchmark's variants are not reproduced: its residual connection needs as ma
 
 from dataclasses import dataclass
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
 from brainroam.methods.deep.layers import GINConv, GraphEncoder, stacked
 from brainroam.methods.registry import register
@@ -33,5 +33,7 @@ register(
         summary="sums over neighbours and MLPs on each person's strongest edges",
         citation="Xu et al. (2019) How powerful are graph neural networks? ICLR",
         grid={"readout": READOUTS},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

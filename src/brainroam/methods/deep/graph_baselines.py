@@ -14,7 +14,7 @@ from torch import Tensor
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
-from brainroam.methods.deep.base import DeepMethod, People, Shape, cross_entropy, site_balanced_batches
+from brainroam.methods.deep.base import DeepMethod, People, Shape, site_balanced_batches
 from brainroam.methods.deep.graphs import adjacency_matrices, connectivity_matrices, strongest_edges
 from brainroam.methods.deep.layers import (
     EdgeScorer,
@@ -122,6 +122,6 @@ def by_site(values: Tensor, site: Tensor) -> list[Tensor]:
 
 
 def site_risks(logit: Tensor, batch: People) -> Tensor:
-    """The cross-entropy R_e at each site present."""
-    loss = cross_entropy(logit, batch.y, reduction="none")
+    """The error R_e at each site present."""
+    loss = batch.error(logit, reduction="none")
     return torch.stack([here.mean() for here in by_site(loss, batch.site)])

@@ -19,8 +19,8 @@ from typing import Any
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from brainroam.methods.base import MethodInfo
-from brainroam.methods.deep.base import People, Shape, cross_entropy
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
+from brainroam.methods.deep.base import People, Shape
 from brainroam.methods.deep.graph_baselines import EdgeMethod
 from brainroam.methods.deep.graphs import edge_matrix
 from brainroam.methods.deep.layers import Head, Network, concrete
@@ -85,7 +85,7 @@ class GSAT(EdgeMethod):
         x, ends, present = batch.inputs
         sample = concrete(network.edge_logits(x, ends, present), training=True)
         logit = network.classify(x, ends, present * sample)
-        return cross_entropy(logit, batch.y) + self.information * information(sample, self.prior_at(epoch), present)
+        return batch.error(logit) + self.information * information(sample, self.prior_at(epoch), present)
 
     def prior_at(self, epoch: int) -> float:
         """r."""
@@ -106,5 +106,7 @@ register(
         summary="GIN on edges kept at random with learned probabilities",
         citation="Miao, Liu & Li (2022) Interpretable and generalizable graph learning via stochastic attention. ICML",
         grid={"prior": (0.5, 0.7)},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

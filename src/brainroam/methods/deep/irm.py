@@ -19,7 +19,7 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import People
 from brainroam.methods.deep.gin import GIN
 from brainroam.methods.deep.graph_baselines import SiteBalanced, by_site, site_risks
@@ -66,5 +66,7 @@ register(
         citation="Arjovsky et al. (2019) Invariant risk minimization. arXiv:1907.02893",
         grid={"penalty": (1.0, 0.01, 10.0, 100.0)},
         needs=("site",),
+        targets=CLASSES_TOO,
+        one_against_rest=True,
     )
 )

@@ -12,7 +12,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.base import DeepMethod, Shape
 from brainroam.methods.deep.graphs import whole_series
 from brainroam.methods.deep.layers import Head, Network
@@ -65,5 +65,7 @@ register(
         summary="an MLP on every frame, averaged over time",
         citation="Popov et al. (2024) A simple but tough-to-beat baseline for fMRI time-series. NeuroImage",
         grid={"learning_rate": (5e-3, 1e-3)},
+        targets=EVERY_TARGET,
+        one_against_rest=True,
     )
 )

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import DeepMethod, People, Shape, mixed_up
 from brainroam.methods.deep.graph_baselines import by_site, site_risks
 from brainroam.methods.deep.graphs import connectivity_matrices, standardised_series
@@ -241,5 +241,7 @@ register(
         citation="Qiu et al. (2024) Towards GNNs with domain-generalizable explainability. MICCAI",
         grid={"consistency": (0.01, 0.1)},
         needs=("site",),
+        targets=CLASSES_TOO,
+        one_against_rest=True,
     )
 )
