@@ -215,8 +215,10 @@ class EdgeRidge(Method):
         return slice(edges.n_edges, edges.n_edges + len(sites)), here.astype(np.float32)
 
     def _target(self, cohort: Cohort) -> np.ndarray:
+        if cohort.target.is_number:
+            return cohort.targets  # as it is: its mean and spread would be those of held-out people, too
         target = learned_target(cohort)
-        if self.centred and not cohort.target.is_number:
+        if self.centred:
             site = cohort.table["site"].to_numpy()
             for name in np.unique(site):
                 target[site == name] -= target[site == name].mean()
