@@ -137,17 +137,17 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
 def foretold_number(inner_sites: pd.DataFrame) -> dict[str, float]:
     """What inner held-out sites say of order and level at a next site, in the target's units; nothing of too few.
 
-    >>> sites = pd.DataFrame({"n": 40, "r": [0.5, 0.6, 0.4, 0.5, 0.55], "level": [-2.0, 1, 0, 2, -1], "error_sd": 3.0})
+    >>> sites = pd.DataFrame({"n": 40, "r": [0.5, 0.6, 0.4, 0.5, 0.55], "off": [-2.0, 1, 0, 2, -1], "off_sd": 3.0})
     >>> {name: round(value, 2) for name, value in foretold_number(sites).items()}
     {'n_sites': 5, 'low': 0.27, 'high': 0.7, 'level_low': -6.31, 'level_high': 6.31}
     """
-    n = inner_sites["n"].to_numpy(dtype=float)
-    order, level = order_of_sites(inner_sites), level_of_sites(inner_sites)
+    in_units = inner_sites[["n", "off", "off_sd"]].set_axis(["n", "level", "error_sd"], axis=1)
+    order, level = order_of_sites(inner_sites), level_of_sites(in_units)
     if np.isnan(order.next_low) or np.isnan(level.next_low):
         return {}
     low, high = np.tanh([order.next_low, order.next_high]).tolist()
     ends = {"low": low, "high": high, "level_low": level.next_low, "level_high": level.next_high}
-    return {"n_sites": len(n), **ends}
+    return {"n_sites": len(inner_sites), **ends}
 
 
 def validate_number(predictions: pd.DataFrame, target: Target, constant: float) -> pd.DataFrame:
