@@ -188,8 +188,7 @@ class ReportData:
 
     def sentence_on(self, name: str) -> str:
         """The comparison with another method in words."""
-        methods = self.comparison.paired["method"]
-        return dict(zip(methods, self.comparison.sentences, strict=True))[self.beside(name)]
+        return self.comparison.against[self.beside(name)]
 
     @property
     def references(self) -> dict[str, float]:

@@ -383,7 +383,9 @@ def test_what_a_block_adds_is_said_with_its_interval():
         [(*key, roc_auc_score(run["label"], run["score"])) for key, run in runs],
         columns=["method", "protocol", "site", "seed", "auc"],
     )
-    anatomy, rest, *_ = compare_methods(scores, predictions).sentences
+    compared = compare_methods(scores, predictions)
+    anatomy, rest = compared.added
+    assert set(compared.against) == {"ensemble[blocks=rest]", "ensemble[blocks=anatomy]"}  # what the report asks for
     aucs = scores.pivot(index="site", columns="method", values="auc")
     gain = 100 * (aucs["ensemble"] - aucs["ensemble[blocks=rest]"]).mean()
     assert anatomy.startswith(f"anatomy adds {gain:.1f} AUC points to rest") and rest.startswith("rest adds")

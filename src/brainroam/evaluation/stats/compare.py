@@ -102,6 +102,16 @@ class Comparison:
     confounding: pd.DataFrame = field(default_factory=pd.DataFrame)
     caveats: list[str] = field(default_factory=list)
 
+    @property
+    def added(self) -> list[str]:
+        """What each block adds to the others; these sentences stand before those on pairs of methods."""
+        return self.sentences[: len(self.sentences) - len(self.paired)]
+
+    @property
+    def against(self) -> dict[str, str]:
+        """The sentence on each pair, by the method that is compared."""
+        return dict(zip(self.paired["method"], self.sentences[len(self.added) :], strict=True))
+
     def __str__(self) -> str:
         shown = self.table[[*LEADING]].round(3).to_string(index=False)
         return "\n".join([*self.caveats, shown, *self.sentences, *self.notes, f"auc and differences: {RULE}"])
@@ -349,9 +359,10 @@ def _what_blocks_add(item: SiteScores) -> Iterator[str]:
                 continue
             gap, tested = item.differences(whole, without), item.paired(whole, without)
             others, n = " and ".join(sorted(every - {block})), int(np.isfinite(gap).sum())
+            limits = f"95 % interval {100 * tested.low:.1f} to {100 * tested.high:.1f}; "
             yield (
                 f"{block} adds {100 * tested.mean:.1f} AUC points to {others} at the next {item.unit} "
-                f"({whole}; 95 % interval {100 * tested.low:.1f} to {100 * tested.high:.1f}; "
+                f"({whole}; {limits if np.isfinite(tested.low) else ''}"
                 f"better at {int((gap > 0).sum())} of {n} {item.unit}s)"
             )
 

@@ -14,7 +14,7 @@ CONTROL_MEANING = {
 
 def controls_section(data: ReportData) -> Section:
     """Each control that was run, against the method of the report."""
-    sentences = dict(zip(data.comparison.paired["method"], data.comparison.sentences, strict=True))
+    sentences = data.comparison.against
     if "site-only" in data.names_under("cv"):
         scores = data.results.scores
         cv = scores[(scores["protocol"] == "cv") & (scores["method"] == "site-only")]
