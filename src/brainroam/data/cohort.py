@@ -5,7 +5,6 @@ What is computed from the measurements, and where that is kept, is another objec
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from brainroam.data.atlas import Atlas, matching_atlas
 from brainroam.data.cohort_file import load_cohort, manifest_hash, save_cohort
 from brainroam.data.features import Block, Features
 from brainroam.data.groups import people_by_site
-from brainroam.data.measurements import MEASURES, checked_arrays, largest_edge, missing_rois, series_digest
+from brainroam.data.measurements import MEASURES, MISSING, checked_arrays, largest_edge, missing_rois, series_digest
 from brainroam.data.people import COVARIATES, People, validated_table
 from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, unknown
@@ -96,9 +95,7 @@ class Cohort(People):
     @property
     def extent(self) -> str:
         """What was measured, in words: "116 regions of 'aal'", or "200 columns of a table"."""
-        if self.measure == "table":
-            return f"{self.n_rois} columns of {self.atlas.name!r}"
-        return f"{'matrices of ' if self.measure == 'matrices' else ''}{self.n_rois} regions of {self.atlas.name!r}"
+        return self._own.extent
 
     def _repr_html_(self) -> str:
         """For notebooks: people per site."""
@@ -206,10 +203,7 @@ class Cohort(People):
     @property
     def feature_names(self) -> list[str]:
         """The columns of a table, or the two regions of each edge."""
-        names = self.atlas.labels
-        if self.measure == "table":
-            return list(names)
-        return [f"{names[u]} - {names[v]}" for u, v in self.feature_pairs]
+        return self.atlas.feature_names
 
     @property
     def truth(self) -> Any:
@@ -309,11 +303,7 @@ class Cohort(People):
         over = count > max_missing_rois * self.n_rois
         if not over.any():
             return self
-        text = {
-            "series": "{} of {} regions are constant or not finite (limit {:.0%})",
-            "matrices": "{} of {} regions have no edges (limit {:.0%})",
-            "table": "{} of {} columns are missing (limit {:.0%})",
-        }[self.measure]
+        text = MISSING[self.measure] + " (limit {:.0%})"
         return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
 
     def _with_some_block(self, max_missing: float) -> "Cohort":
@@ -326,7 +316,7 @@ class Cohort(People):
         if not any(mask.any() for mask in over.values()):
             return kept
         whole = kept._apart()
-        return whole._changed(_blocks={name: _without(block, over[name]) for name, block in whole._blocks.items()})
+        return whole._changed(_blocks={name: block.without(over[name]) for name, block in whole._blocks.items()})
 
     def using(self, covariates: Iterable[str]) -> "Cohort":
         """The same people, with these columns as the covariates of every method that uses any."""
@@ -459,12 +449,6 @@ class Cohort(People):
     def load(cls, path: str | Path) -> "Cohort":
         """Read what `save` wrote, checking its manifest hash."""
         return load_cohort(cls, path)
-
-
-def _without(block: Block, mask: np.ndarray) -> Block:
-    """A block that these people lack."""
-    arrays = [np.full_like(x, np.nan) if gone else x for x, gone in zip(block.features.arrays, mask, strict=True)]
-    return replace(block, features=Features(arrays)) if mask.any() else block
 
 
 def _exclusions(rows: Iterable[Sequence[str]]) -> pd.DataFrame:

@@ -142,6 +142,18 @@ class Block:
         """That of some people."""
         return Block(self.measure, self.atlas, self.features.at(rows))
 
+    def without(self, mask: np.ndarray) -> "Block":
+        """The same where these people lack it."""
+        people = zip(self.features.arrays, mask, strict=True)
+        arrays = [np.full_like(x, np.nan) if gone else x for x, gone in people]
+        return Block(self.measure, self.atlas, Features(arrays)) if mask.any() else self
+
+    @property
+    def extent(self) -> str:
+        """What was measured, in words."""
+        what = {"series": "regions", "matrices": "regions", "table": "columns"}[self.measure]
+        return f"{'matrices of ' if self.measure == 'matrices' else ''}{len(self.atlas)} {what} of {self.atlas.name!r}"
+
     def volumes(self, rows: np.ndarray) -> list[float]:
         """How long the series of some people are; NaN for what has no time."""
         return [len(x) for x in self.features.of(rows)] if self.measure == "series" else [np.nan] * len(rows)

@@ -14,6 +14,11 @@ from brainroam.data.people import LARGEST
 from brainroam.errors import DataError, counted, listed
 
 MEASURES = ("series", "matrices", "table")  # what the arrays of a cohort can be
+MISSING = {
+    "series": "{} of {} regions are constant or not finite",
+    "matrices": "{} of {} regions have no edges",
+    "table": "{} of {} columns are missing",
+}
 MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
 MOST_Z = 6.0  # atanh(0.99999): no correlation of two scanned regions has a larger Fisher z

@@ -68,6 +68,13 @@ class Atlas:
             return np.repeat(np.arange(len(self))[:, None], 2, axis=1)
         return np.stack(np.triu_indices(len(self), 1), axis=1)
 
+    @property
+    def feature_names(self) -> list[str]:
+        """The columns of a table, or the two regions of each edge."""
+        if self.columns:
+            return list(self.labels)
+        return [f"{self.labels[u]} - {self.labels[v]}" for u, v in self.pairs]
+
     def __len__(self) -> int:
         return len(self.labels)
 
