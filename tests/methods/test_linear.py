@@ -133,7 +133,7 @@ def test_selection_takes_the_grid_point_with_the_best_mean_inner_auc(cohort):
 
 def test_fast_tuning_holds_out_one_site_and_keeps_the_default(cohort):
     folds = list(inner_folds(cohort, "fast", seed=5))
-    assert len(folds) == 1 and len(set(cohort.table["site"].to_numpy()[folds[0][1]])) == 1
+    assert len(folds) == 1 and len(set(cohort.table["site"].to_numpy()[folds[0].test])) == 1
     assert TunedMethod(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"penalties": (3.0,)}
 
 

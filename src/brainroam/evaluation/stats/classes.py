@@ -37,7 +37,7 @@ from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites, site_weights
-from brainroam.evaluation.stats.paired import compare_pairs
+from brainroam.evaluation.stats.paired import compare_pairs, p_in_words
 from brainroam.evaluation.stats.verdict import Verdict
 from brainroam.evaluation.stats.verdict import verdict as judge
 from brainroam.utils.html import html_summary
@@ -329,8 +329,7 @@ def _compared(row: Any, unit: str) -> str:
     ahead, behind, won = row.method, row.against, row.won
     if row.difference < 0:
         ahead, behind, won = row.against, row.method, row.lost
-    p = "p < 0.001" if row.p < 0.001 else f"p = {row.p:.2g}"
-    p += f", {row.p_holm:.2g} after Holm" if row.p_holm > row.p else ""
+    p = p_in_words(row.p, row.p_holm)
     facts = (
         f"({100 * abs(row.difference):+.1f} points of AUC over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
     )

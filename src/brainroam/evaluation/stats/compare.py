@@ -25,7 +25,7 @@ from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import site_scores
 from brainroam.evaluation.stats.families import Family, families
 from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judged, over_sites
-from brainroam.evaluation.stats.paired import holm, nadeau_bengio
+from brainroam.evaluation.stats.paired import holm, nadeau_bengio, p_in_words
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
 from brainroam.methods.blocks import names_of
@@ -319,10 +319,6 @@ def _pairs(item: SiteScores, family: Family) -> pd.DataFrame:
     return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))[list(PAIRED)]
 
 
-def _p_text(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.2g}"
-
-
 def _sentence(row, unit: str) -> str:
     """Say one comparison in words: the method that is ahead comes first, differences are in AUC points (hundredths)."""
     if np.isnan(row.p):
@@ -330,8 +326,7 @@ def _sentence(row, unit: str) -> str:
     ahead, behind, won, low, high = row.method, row.against, row.won, row.low, row.high
     if row.difference < 0:
         ahead, behind, won, low, high = row.against, row.method, row.lost, -row.high, -row.low
-    p = f"p = {_p_text(row.p)}".replace("= <", "<")
-    p += f", {_p_text(row.p_holm)} after Holm" if row.p_holm > row.p else ""
+    p = p_in_words(row.p, row.p_holm)
     spread = "" if np.isnan(low) else f"95 % interval {100 * low:.1f} to {100 * high:.1f}; "
     facts = f"on average over {row.n_sites} {unit}{'s' * (row.n_sites != 1)} ({spread}won {won} of {row.n_sites}; {p})"
     points = f"{100 * abs(row.difference):.1f} AUC points"

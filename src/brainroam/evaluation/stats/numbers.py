@@ -32,7 +32,7 @@ from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
-from brainroam.evaluation.stats.paired import compare_pairs
+from brainroam.evaluation.stats.paired import compare_pairs, p_in_words
 from brainroam.evaluation.stats.verdict import Verdict, next_site
 from brainroam.utils.html import html_summary
 
@@ -322,8 +322,7 @@ def _sentence(row, unit: str) -> str:
     ahead, behind, won, r, other = row.method, row.against, row.won, row.r, row.r_against
     if row.difference < 0:
         ahead, behind, won, r, other = row.against, row.method, row.lost, row.r_against, row.r
-    p = "p < 0.001" if row.p < 0.001 else f"p = {row.p:.2g}"
-    p += f", {row.p_holm:.2g} after Holm" if row.p_holm > row.p else ""
+    p = p_in_words(row.p, row.p_holm)
     facts = (
         f"(r {two_digits(r)} against {two_digits(other)} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
     )

@@ -147,6 +147,16 @@ def compare_pairs(values: pd.DataFrame, weights: pd.Series, pairs: Sequence[tupl
     return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))
 
 
+def p_in_words(p: float, p_holm: float) -> str:
+    """A p value, and what is left of it after Holm's correction.
+
+    >>> p_in_words(0.0123, 0.0246), p_in_words(1e-9, 2e-9)
+    ('p = 0.012, 0.025 after Holm', 'p < 0.001, < 0.001 after Holm')
+    """
+    alone, corrected = ("< 0.001" if value < 0.001 else f"= {value:.2g}" for value in (p, p_holm))
+    return f"p {alone}" + (f", {corrected.removeprefix('= ')} after Holm" if p_holm > p else "")
+
+
 def holm(p: np.ndarray) -> np.ndarray:
     """Holm's step-down correction: the j-th smallest of k p-values times (k - j + 1), made monotone, at most 1.
 
