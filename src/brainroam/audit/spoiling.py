@@ -43,7 +43,15 @@ def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
 
 
 def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
-    """These people have series of noise, the other label, and strange values in every column, the site included."""
+    """These people have series of noise, the other label, and strange values in every column, the site included.
+
+    Of several blocks all are noise: a score may come from any of them.
+    """
+    if cohort.blocks:
+        spoilt, *others = (corrupted(block, people, seed + k) for k, block in enumerate(cohort.blocks.values()))
+        for name, other in zip(list(cohort.blocks)[1:], others, strict=True):
+            spoilt = spoilt.with_block(name, other)
+        return spoilt
     rng = np.random.default_rng([seed, 2])
     series, table = cohort.series, with_flipped_labels(cohort, people).table
     for i in people:
