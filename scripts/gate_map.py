@@ -1,6 +1,6 @@
 """Where the gated network pays, and whether `core` finds out.
 
-    python scripts/gate_map.py [--seeds 401,402,403] [--sites 4,8,16] [--people 20,60] [--out gate_map.csv]
+    python scripts/gate_map.py [--seeds 601,602,603] [--sites 4,8,16] [--people 20,60] [--out gate_map.csv]
 
 Two generators. `make_cohort(subtypes=K)` gives a case the effect on the pathways of one of K subtypes only;
 `make_cohort(trait=1)` gives it to two sets of pathways, (1 - t) and t of it, where t is a trait of the person. A linear
@@ -55,7 +55,7 @@ def main() -> None:
     """Print one line per design, averaged over seeds, and keep every cohort's figures."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("seeds", "401,402,403"), ("sites", "4,8,16"), ("people", "20,60")):
+    for name, usual in (("seeds", "601,602,603"), ("sites", "4,8,16"), ("people", "20,60")):
         parser.add_argument(f"--{name}", type=lambda text: [int(word) for word in text.split(",")], default=usual)
     parser.add_argument("--out", type=Path, default=Path("gate_map.csv"))
     given = parser.parse_args()

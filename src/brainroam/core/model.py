@@ -238,12 +238,12 @@ class CoreModel:
         return folds
 
     def _episodes(self, folds: SiteFolds, left_out: LeftOut) -> list[AnyEpisode]:
-        episodes = folds.training(left_out) if self.recipe.train == "episodic" else []
-        if not episodes:
-            if self.recipe.train == "episodic" and left_out == NOBODY:
-                self.notes_.append("too few sites for episodic training: trained jointly")
-            episodes = folds.joint(left_out)
-        return episodes
+        if self.recipe.train == "joint":
+            return folds.joint(left_out)
+        episodes = folds.training(left_out)
+        if not episodes and left_out == NOBODY:
+            self.notes_.append("too few sites for episodic training: trained jointly")
+        return episodes + folds.joint(left_out) if self.recipe.train == "both" or not episodes else episodes
 
     def _trains(self) -> bool:
         """Whether a network is trained at all, which needs torch."""

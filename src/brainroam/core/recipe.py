@@ -56,8 +56,9 @@ class Recipe:
         in which pathways stronger and weaker in patients cancel.
     skip : {"ridge", "sum", "none"}
         The linear reading that stands beside the network; ``"none"`` is the network alone.
-    train : {"episodic", "joint"}
-        Each site read on the pathways of the others, or everybody on the pathways they gave.
+    train : {"both", "episodic", "joint"}
+        Each group of sites read on the pathways of the others (episodic), everybody on the pathways they gave (joint),
+        or one after the other in every epoch.
     train_residual : {"agnostic", "site"}
         Train on residuals of the frozen average deconfounder, as at inference, or of each site's own fit.
     deconfounding : {"site", "pooled"}
@@ -121,7 +122,7 @@ class Recipe:
     layers: PositiveInt = 2
     orient: bool = True
     skip: str = "ridge"
-    train: Literal["episodic", "joint"] = "episodic"
+    train: Literal["both", "episodic", "joint"] = "both"
     train_residual: Literal["agnostic", "site"] = "agnostic"
     deconfounding: Literal["site", "pooled"] = "site"
     slopes: Slopes = "shrunken"
@@ -170,7 +171,16 @@ class Recipe:
 
 OURS = Recipe()
 #: The paper's network, edges and optimiser, oriented and trained by site folds as ours is.
-NETWORK = replace(OURS, kind="pearson", robust=False, skip="none", profiles=True, updates=None, learning_rate=1e-3)
+NETWORK = replace(
+    OURS,
+    kind="pearson",
+    robust=False,
+    skip="none",
+    profiles=True,
+    train="episodic",
+    updates=None,
+    learning_rate=1e-3,
+)
 #: The literal reading of the paper.
 PAPER = replace(
     NETWORK,
