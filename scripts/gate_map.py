@@ -1,6 +1,6 @@
 """Where the gated network pays, and whether `core` finds out.
 
-    python scripts/gate_map.py [--seeds 601,602,603] [--sites 4,8,16] [--people 20,60] [--out gate_map.csv]
+    python scripts/gate_map.py [--seeds 701,702,703] [--sites 4,8,16] [--people 20,60] [--out gate_map.csv]
 
 Two generators. `make_cohort(subtypes=K)` gives a case the effect on the pathways of one of K subtypes only;
 `make_cohort(trait=1)` gives it to two sets of pathways, (1 - t) and t of it, where t is a trait of the person. A linear
@@ -55,7 +55,7 @@ def main() -> None:
     """Print one line per design, averaged over seeds, and keep every cohort's figures."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("seeds", "601,602,603"), ("sites", "4,8,16"), ("people", "20,60")):
+    for name, usual in (("seeds", "701,702,703"), ("sites", "4,8,16"), ("people", "20,60")):
         parser.add_argument(f"--{name}", type=lambda text: [int(word) for word in text.split(",")], default=usual)
     parser.add_argument("--out", type=Path, default=Path("gate_map.csv"))
     given = parser.parse_args()
@@ -92,14 +92,17 @@ def cell(cases: str, effect: float, sites: int, people: int, seed: int) -> dict[
     first = (cohort.table.groupby("site").cumcount() < people).to_numpy()
     train, test = cohort.subset(~unseen & first), cohort.subset(unseen)
     clf = Both(seed=seed).fit(train, train.covariates())
-    nodes, site = clf.nodes(test, test.covariates()), test.table["site"].to_numpy()
+    nodes = clf.nodes(test, test.covariates())
     choices = {"linear": Choice(0.0), "network": Choice(1.0), "core": clf.decided_}
     scores = {name: replace(clf.reading_, choice=choice).logits(nodes) for name, choice in choices.items()}
-    aucs = {
-        name: float(np.mean([auc(test.labels[site == one], score[site == one]) for one in test.sites]))
-        for name, score in scores.items()
-    }
+    aucs = {name: mean_auc(test, score) for name, score in scores.items()}
     return {**aucs, "share": clf.decided_.share, "gain": clf.decided_.gain, "gain_error": clf.decided_.error}
+
+
+def mean_auc(test: brainroam.Cohort, score: np.ndarray) -> float:
+    """Mean over sites."""
+    site = test.table["site"].to_numpy()
+    return float(np.mean([auc(test.labels[site == one], score[site == one]) for one in test.sites]))
 
 
 if __name__ == "__main__":

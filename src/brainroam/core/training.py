@@ -8,8 +8,8 @@ classes CE is that over their logits.
 per group of training sites: its people, read on the pathways that the other sites gave, exactly as an unseen site will
 be read. Where sites and people are few, the pathways of the others hardly hold for the people of a group, and a network
 may learn from them that strong pathways speak for controls; so ours has both: the joint episode, in which every pathway
-points to cases, keeps the sign, and the others say how far to trust it. Over a number of updates U that is set before, the rate warms up linearly during the first tenth and then falls
-to zero,
+points to cases, keeps the sign, and the others say how far to trust it. Over a number of updates U that is set before,
+the rate warms up linearly during the first tenth and then falls to zero,
 
     rate_u = rate min(1, u / (U / 10)) (1 + cos(pi u / U)) / 2
 
