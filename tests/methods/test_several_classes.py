@@ -125,3 +125,11 @@ def test_what_is_no_class_is_asked_about(cohort):
         as_shares([0.5, 0.5], CLASSES)
     with pytest.raises(UsageError, match="share"):
         as_shares({"HC": 1.0}, CLASSES)
+
+
+def test_anybodys_estimator_is_searched_for_leaks_and_read_once_for_each_class(cohort, capsys):
+    from sklearn.linear_model import RidgeClassifier
+
+    results = brainroam.evaluate(cohort.select(cohort.sites[:3]), {"mine": RidgeClassifier(alpha=10.0)})
+    assert "no leak found" in capsys.readouterr().err
+    assert {f"score_{name}" for name in CLASSES} <= set(results.predictions)

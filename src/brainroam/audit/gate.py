@@ -65,7 +65,12 @@ def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandi
 
 
 def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
-    """Print what the leak checks say of each, unless they have said it in this study before."""
+    """Print what the leak checks say of each, unless they have said it in this study before.
+
+    Of several classes the last against the rest is searched: a leak shows itself in any of them.
+    """
+    if cohort.target.is_classes:
+        cohort = cohort.one_against_rest(len(cohort.target.classes) - 1)
     file = None if out is None else Path(out) / KEPT
     known = _audits if file is None else _read(file)
     new = {key: item for item in candidates if (key := _key(item, cohort)) not in known}
@@ -83,7 +88,7 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
 
 def look_back(results: runner.Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
     """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
-    if results.target.is_number:
+    if not results.target.is_two_classes:
         return
     file = None if results.path is None else results.path / KEPT
     known = _audits if file is None else _read(file)
