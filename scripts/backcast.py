@@ -21,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from brainroam.data.site_groups import grouped
 
 import brainroam
 from brainroam.core.calibration import calibrate, calibrate_number
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import grouped
 from brainroam.evaluation.forecast import expected_measures, expected_number
 from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
