@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 
 import brainroam
 from brainroam.audit import audit
@@ -223,3 +224,11 @@ def test_permuted_numbers_leave_no_order(cohort):
     method = candidate("fc-ridge")
     assert mean_order(method, cohort) > 0.4
     assert abs(np.mean([mean_order(method, permuted_within_site(cohort, k)) for k in range(4)])) < 0.2
+
+
+def test_somebodys_regressor_is_judged_and_audited_with_a_number(cohort, capsys):
+    results = brainroam.evaluate(cohort.select(cohort.sites[:4]), {"mine": Ridge(alpha=1.0)})
+    assert results.scores["r"].max() > 0.6
+    assert "audit of mine: no leak found" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="mine"):
+        brainroam.evaluate(brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8), {"mine": Ridge()})

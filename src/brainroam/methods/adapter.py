@@ -27,14 +27,14 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 
 from brainroam.core.connectivity import EdgeKind, edges_to_matrix
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import CLASSES, TWO
+from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO
 from brainroam.errors import MethodError, UsageError, unknown
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.features import EdgeFeatures
@@ -53,8 +53,8 @@ class EstimatorMethod(Method):
     Parameters
     ----------
     estimator : object
-        With ``fit`` and ``decision_function`` or ``predict_proba``. It is never fitted itself: every fit takes a clone
-        (a deep copy, where it has no ``get_params``).
+        With ``fit`` and ``decision_function`` or ``predict_proba``; or a regressor, for a number. It is never fitted
+        itself: every fit takes a clone (a deep copy, where it has no ``get_params``).
     input : {"edges", "series", "matrices", "table"}, optional
         What X is: Pearson correlations (n, M) of all pairs of regions, missing ones at the mean of the training people;
         the list of series (T_i, P); the correlations as matrices (n, P, P) with ones on the diagonal; or the covariates
@@ -80,7 +80,9 @@ class EstimatorMethod(Method):
     """
 
     def __init__(self, estimator: Any, input: Input | None = None) -> None:
-        _require_verbs(estimator)
+        self.number = _is_regressor(estimator)
+        if not self.number:
+            _require_verbs(estimator)
         self.estimator, self.input = estimator, _usual_input(estimator) if input is None else input
         if self.input not in get_args(Input):
             raise unknown("input of an estimator", input, get_args(Input))
@@ -100,15 +102,15 @@ class EstimatorMethod(Method):
             self.features_.fit_transform(cohort)
         site = cohort.table["site"].to_numpy(dtype=str)
         with _routing(model, "fit", {"site": site, "groups": site, **self._people(cohort)}) as asked, _seeded(seed):
-            fitted = model.fit(self._given(cohort), cohort.labels, **asked)
+            fitted = model.fit(self._given(cohort), cohort.targets if self.number else cohort.labels, **asked)
         if fitted is None:
             raise MethodError(f"{type(model).__name__}.fit returned None; end it with 'return self'")
         self.model_ = fitted
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
-        """The decision function, or the probability of the condition."""
-        verb = next(name for name in SCORING if hasattr(self.model_, name))
+        """The decision function, or the probability of the condition; of a regressor its prediction."""
+        verb = "predict" if self.number else next(name for name in SCORING if hasattr(self.model_, name))
         _require_no_site(getattr(self.model_, verb), verb)
         with _routing(self.model_, verb, self._people(cohort)) as asked:
             scores = np.asarray(getattr(self.model_, verb)(self._given(cohort), **asked))
@@ -187,7 +189,7 @@ def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
         f"{_usual_name(method.estimator)}, an estimator of the user's, on {method.input}",
         stochastic=drawn,
         estimator=method.estimator,
-        targets=(TWO, CLASSES),
+        targets=(NUMBER, ORDERED) if method.number else (TWO, CLASSES),
         one_against_rest=True,
     )
 
@@ -249,6 +251,14 @@ def _loaded(file: Path, changed: int) -> ModuleType:
     spec.loader.exec_module(module)
     cloudpickle.register_pickle_by_value(module)
     return module
+
+
+def _is_regressor(estimator: Any) -> bool:
+    """Whether it says that it predicts numbers."""
+    try:
+        return not isinstance(estimator, type) and is_regressor(estimator) and hasattr(estimator, "predict")
+    except (AttributeError, TypeError, ValueError):  # no tags: somebody's own class, or a pipeline that is not whole
+        return False
 
 
 def _require_verbs(estimator: Any) -> None:
