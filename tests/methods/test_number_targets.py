@@ -228,7 +228,7 @@ def test_permuted_numbers_leave_no_order(cohort):
 
 def test_somebodys_regressor_is_judged_and_audited_with_a_number(cohort, capsys):
     results = brainroam.evaluate(cohort.select(cohort.sites[:4]), {"mine": Ridge(alpha=1.0)})
-    assert results.scores["r"].max() > 0.6
+    assert results.scores["r"].mean() > 0.4
     assert "audit of mine: no leak found" in capsys.readouterr().err
     with pytest.raises(UsageError, match="mine"):
         brainroam.evaluate(brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8), {"mine": Ridge()})

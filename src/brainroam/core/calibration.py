@@ -62,7 +62,7 @@ def calibrate_number(score: np.ndarray, t: np.ndarray) -> NumberCalibration:
     """Least squares of the target on scores by fits without the person's site; people without a score are left out.
 
     Over the people of all these sites, so that scores whose level differs between sites for no reason count less. The
-    slope is never negative: the order of people is the score's.
+    slope is at least a thousandth of the spread of the target: the order of people is always the score's.
 
     >>> calibrate_number(np.array([0.0, 1.0, np.nan]), np.array([5.0, 7.0, 0.0]))
     NumberCalibration(intercept=5.0, slope=2.0, mean=4.0)
@@ -73,7 +73,9 @@ def calibrate_number(score: np.ndarray, t: np.ndarray) -> NumberCalibration:
     x, y = score[known], t[known]
     centred = x - x.mean()
     size = float(centred @ centred)
-    slope = max(float(centred @ y) / size, 0.0) if size > 1e-12 * max(1.0, float(x @ x)) else 0.0
+    varies = size > 1e-12 * max(1.0, float(x @ x))
+    least = LEAST_SLOPE * float(np.std(y)) / np.sqrt(size / len(x)) if varies else 0.0
+    slope = max(float(centred @ y) / size, least) if varies else 0.0
     return NumberCalibration(float(y.mean() - slope * x.mean()), slope, float(np.mean(t)))
 
 
