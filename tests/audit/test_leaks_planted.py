@@ -177,7 +177,7 @@ def test_ctrl_c_ends_the_run_and_its_process():
     def interrupt():
         while not file.exists() or not file.read_text():
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # as a terminal does: the one that waits
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt), FreshProcesses() as processes:

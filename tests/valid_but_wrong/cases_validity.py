@@ -95,8 +95,8 @@ def families(**columns: Any) -> Cohort:
 def split_groups(cohort: Cohort, parts: Any) -> int:
     """How many groups are on both sides of some fold; -1 where no fold holds anybody out."""
     group = cohort.table["group"].str.lower().to_numpy()
-    both = [(getattr(fold, "train", fold[0]), getattr(fold, "test", fold[1])) for fold in parts]
-    return sum(len(set(group[train]) & set(group[test])) for train, test in both) if both else -1
+    folds = list(parts)
+    return sum(len(set(group[train]) & set(group[test])) for train, test in folds) if folds else -1
 
 
 def recorded_notes(
