@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from brainroam.methods.site_classifier import CoreClassifier as CoreClassifier
     from brainroam.methods.site_classifier import EnsembleClassifier as EnsembleClassifier
     from brainroam.methods.site_classifier import SiteClassifier as SiteClassifier
-    from brainroam.methods.site_classifier import SiteRegressor as SiteRegressor
     from brainroam.methods.site_classifier import explain as explain
     from brainroam.methods.site_classifier import load_model as load_model
     from brainroam.methods.site_classifier import save_model as save_model
+    from brainroam.methods.site_regressor import SiteRegressor as SiteRegressor
     from brainroam.report.build import write_report as write_report
 
 __version__ = "0.2.0"
@@ -45,7 +45,7 @@ _HOME = {
     "SiteClassifier": "methods.site_classifier",
     "SiteDeconfounder": "core.deconfound",
     "SiteHalves": "evaluation.splits",
-    "SiteRegressor": "methods.site_classifier",
+    "SiteRegressor": "methods.site_regressor",
     "SiteScorer": "evaluation.scorer",
     "compare": "evaluation.runner",
     "compare_sites": "evaluation.stats.paired",

@@ -1,0 +1,208 @@
+"""What every estimator for arrays shares, whatever is predicted.
+
+`SiteEstimator` turns arrays into a cohort and holds one fitted `TunedMethod`; it fits, reads, explains and saves.
+`SiteClassifier` (`site_classifier.py`) adds what classes need, `SiteRegressor` (`site_regressor.py`) what a number
+needs.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from brainroam.core.covariates import as_table
+from brainroam.core.series import TakesSeries
+from brainroam.data.atlas import Atlas
+from brainroam.data.bare_arrays import anonymous_cohort
+from brainroam.data.cohort import Cohort
+from brainroam.data.condition_columns import warn_of_the_condition
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.errors import DataError, UsageError, listed
+from brainroam.methods.adapter import resolve
+from brainroam.methods.base import MethodInfo
+from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.saving import describe_method, write_method
+from brainroam.methods.tuning import TunedMethod
+from brainroam.utils.model_files import describe_atlas
+
+People: TypeAlias = Any  # what `anonymous_cohort` takes, or a Cohort
+Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
+Times: TypeAlias = Sequence[float] | None
+READ = {"covariates": True, "tr": True}
+
+
+class SiteEstimator(TakesSeries, BaseEstimator):
+    """A method that learns from people of several sites, given as arrays, and reads people of any site.
+
+    Subclasses turn their target into a column (`_fit`) and the score into predictions (`decision_function`).
+
+    Parameters
+    ----------
+    method : str or estimator
+        A registered name (``brainroam methods``), with settings in brackets or without, or anybody's estimator, see
+        `EstimatorMethod`.
+    tuning : {"default", "fast", "full"}
+        How much is chosen on inner held-out sites.
+    random_state : int
+        Random seed.
+    **settings
+        Of the method.
+
+    Attributes
+    ----------
+    model_ : TunedMethod
+        Everything that was learned.
+    header_ : dict
+        What a saved model says of itself: method, settings, training sites, atlas.
+    """
+
+    # With scikit-learn's metadata routing switched on, pipelines and cross-validation pass these on unasked.
+    __metadata_request__fit: ClassVar = {**READ, "site": True, "positive": UNUSED}
+    __metadata_request__predict: ClassVar = READ
+    __metadata_request__score: ClassVar = READ
+    _settings: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(
+        self, method: Any = "ensemble", tuning: str = "default", random_state: int = 0, **settings: Any
+    ) -> None:
+        self.method, self.tuning, self.random_state = method, tuning, random_state
+        self._settings = settings
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, those of the method among them."""
+        return super().get_params(deep) | self._settings
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of this estimator or of its method."""
+        others = {name for name in params if name.partition("__")[0] not in self._get_param_names()}
+        if "settings" not in signature(type(self)).parameters:  # all settings are spelled out
+            others = set()
+        super().set_params(**{name: value for name, value in params.items() if name not in others})
+        if others:
+            self._settings = {**self._settings, **{name: params[name] for name in others}}
+        return self
+
+    def method_and_settings(self) -> tuple[MethodInfo, dict[str, Any]]:
+        """The registered method, or the estimator under its contract, and its fixed settings."""
+        (info, fixed), *others = resolve(self.method)
+        if others:
+            raise UsageError(f"{type(self).__name__} takes one method, not {1 + len(others)}")
+        if info.in_distribution_only:
+            raise UsageError(f"{info.name} cannot predict at a site it was not trained on; choose another method")
+        return info, fixed | self._method_settings()
+
+    def _method_settings(self) -> dict[str, Any]:
+        return dict(self._settings)
+
+    def _fit(
+        self,
+        X: People,
+        values: Any,
+        site: Any,
+        covariates: Covariates,
+        tr: Times,
+        classes: Any = (0, 1),
+        target: Target = TWO_CLASSES,
+    ) -> Self:
+        """Fit the method on people whose target is a number each."""
+        info, fixed = self.method_and_settings()
+        cohort = X
+        if not isinstance(X, Cohort):
+            cohort = self._cohort(X, values, site, covariates, tr, target)
+            if info.covariate_use == "projected":  # what is given is meant, not the usual column of a study
+                fixed = {"covariates": list(cohort.covariate_names)} | fixed
+            warn_of_the_condition(cohort.table, cohort.covariate_names, cohort.target)
+        model = TunedMethod(info, self.tuning, **fixed).fit(cohort, self.random_state)
+        self.header_ = describe_method(model, cohort, self.random_state, np.asarray(classes).tolist())
+        self.model_ = model
+        return self
+
+    def _cohort(
+        self, X: People, values: Any, site: Any, covariates: Covariates, tr: Times, target: Target = TWO_CLASSES
+    ) -> Cohort:
+        people = anonymous_cohort(X, values if target.is_two_classes else None, site, tr)
+        table = as_table(covariates, len(people))
+        people = people.with_columns(table).using(table.columns)
+        if target.is_two_classes:
+            return people
+        return people.predicting(target, people.table.assign(label=values))
+
+    def _people(self, X: People, covariates: Covariates = None, tr: Times = None, site: Any = None) -> Cohort:
+        """People to be read, as a cohort that has the regions and covariates of the training people."""
+        check_is_fitted(self, "model_")
+        cohort = X if isinstance(X, Cohort) else self._cohort(X, None, site, covariates, tr)
+        n_rois = self.header_["atlas"]["n_regions"]
+        if cohort.n_rois != n_rois:
+            raise DataError(
+                f"the model was fitted on {n_rois} regions but these people have {cohort.n_rois}: another atlas?"
+            )
+        return cohort if isinstance(X, Cohort) else self._with_covariates(cohort, covariates)
+
+    def _with_covariates(self, cohort: Cohort, covariates: Covariates) -> Cohort:
+        """People given as arrays with every covariate that is read: none may be given, but not some of them."""
+        given = set(cohort.covariate_names)
+        absent = [name for name in self.header_["covariates"] if name not in given]
+        cohort = cohort.with_columns(pd.DataFrame(np.nan, index=range(len(cohort)), columns=absent))
+        read = [name for name in self.model_.missing_covariates(cohort) if name not in given]
+        if read and covariates is not None:
+            raise DataError(
+                f"the covariate(s) {listed(read)} used in training are absent; give the column(s), with missing values "
+                "where unknown (they then stand at the training mean)"
+            )
+        if read:
+            text = f"no covariates given: {listed(read)} stand at the training mean for everybody"
+            warnings.warn(text, stacklevel=4)
+        return cohort
+
+    def decision_function(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
+        """The score of each person, each on their own; what it means is said by ``predict``."""
+        people = self._people(X, covariates, tr)
+        return self.model_.score(people)
+
+    def explain(
+        self,
+        X: People,
+        covariates: Covariates = None,
+        tr: Times = None,
+        *,
+        site: Sequence[str] | None = None,
+        atlas: Atlas | None = None,
+        top: int = 10,
+    ) -> Explanation:
+        """Which pathways the model reads, and which ``top`` of them contributed most for each person.
+
+        ``site`` is only listed; ``atlas`` gives the regions their names, as ``cohort.atlas``.
+        """
+        cohort = self._people(X, covariates, tr, site)
+        if atlas is not None:
+            cohort = Cohort(cohort.series, cohort.table, atlas, measure=cohort.measure)
+        return Explanation.of_model(self.model_.model_, cohort, top)
+
+    def save(self, path: str | Path, atlas: Atlas | None = None) -> Path:
+        """Write a folder of JSON and arrays that `load_model` and ``brainroam predict`` read; nothing is executable.
+
+        ``atlas`` keeps the names of the regions, as ``cohort.atlas``; without it only their number is checked later.
+        """
+        check_is_fitted(self, "model_")
+        header = self.header_
+        if atlas is not None:
+            header = header | {"atlas": describe_atlas(atlas.name, atlas.labels)}
+        return write_method(path, self.model_, header)
+
+    @property
+    def notes_(self) -> list[str]:
+        """Every fallback that was taken."""
+        return list(self.model_.notes_)
+
+    @property
+    def inner_scores_(self) -> np.ndarray:
+        """Out-of-site score of each training person, NaN where their site was not held out; not of a loaded model."""
+        return self.model_.inner_scores_

@@ -1,0 +1,145 @@
+"""A number at sites never seen: every method that can as a scikit-learn regressor, for people given as arrays."""
+
+from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from brainroam.data.atlas import Atlas
+from brainroam.data.cohort import Cohort
+from brainroam.data.target import NUMBER, Target
+from brainroam.errors import DataError, UsageError, listed
+from brainroam.methods.site_estimator import READ, Covariates, People, SiteEstimator, Times
+
+
+class SiteRegressor(RegressorMixin, SiteEstimator):
+    """Learn a number from people of several sites, predict it at a site never seen: any method that can.
+
+    Parameters
+    ----------
+    method : str
+        A registered name, see ``brainroam methods``: ``"ensemble"`` by default.
+    tuning : {"default", "fast", "full"}
+        How much is chosen on inner held-out sites.
+    random_state : int
+        Random seed.
+    transform : {"", "log"}
+        Learn the logarithm, as for ages; predictions are in the units of y all the same.
+    **settings
+        Of the method, as in brackets on the command line.
+
+    Attributes
+    ----------
+    model_ : TunedMethod
+        Everything that was learned.
+    inner_scores_ : ndarray of shape (n,)
+        Out-of-site score of each training person, NaN where their site was not or could not be held out.
+    notes_ : list of str
+        Every fallback that was taken.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=6, n_per_site=16, n_rois=12, seed=0)
+    >>> people = cohort.table
+    >>> model = SiteRegressor("fc-ridge", transform="log").fit(cohort.series, people["age"], site=people["site"])
+    >>> model.predict(cohort.series[:2]).shape, model.predict_interval(cohort.series[:2], level=0.8).shape
+    ((2,), (2, 2))
+    >>> model.adapt(cohort.series[:5], people["age"][:5]).predict(cohort.series[5:7]).shape
+    (2,)
+    """
+
+    __metadata_request__decision_function: ClassVar = READ
+    _known: tuple[np.ndarray, np.ndarray] | None = None  # scores and numbers of people of the site it is adapted to
+
+    def __init__(
+        self,
+        method: Any = "ensemble",
+        tuning: str = "default",
+        random_state: int = 0,
+        transform: str = "",
+        **settings: Any,
+    ) -> None:
+        super().__init__(method, tuning, random_state, **settings)
+        self.transform = transform
+
+    def fit(
+        self,
+        X: People,
+        y: Sequence | None = None,
+        *,
+        site: Sequence[str] | None = None,
+        covariates: Covariates = None,
+        tr: Times = None,
+    ) -> Self:
+        """Learn from people of several sites whose number is known.
+
+        Parameters
+        ----------
+        X : sequence of ndarray of shape (T_i, P), or Cohort
+            Series; a cohort (``load_cohort(..., target=...)``) has its target, sites and covariates with it.
+        y : sequence of n numbers
+        site : sequence of n site names
+        covariates : DataFrame or ndarray with n rows, optional
+        tr : sequence of n repetition times in seconds, optional
+        """
+        self._known = None
+        if isinstance(X, Cohort):
+            if not X.target.is_number:
+                raise DataError("the cohort has classes; read it with target=COLUMN, or use SiteClassifier")
+            return self._fit(X, None, None, None, None, ())
+        if site is None or y is None:
+            raise DataError("SiteRegressor.fit needs the number and site of every person: fit(X, y, site=...)")
+        values = np.asarray(y, dtype=float)
+        if not np.isfinite(values).all():
+            raise DataError(f"y is missing for person {listed(np.flatnonzero(~np.isfinite(values)))}; leave them out")
+        if self.transform == "log" and (values <= 0).any():
+            raise DataError(f"y has no logarithm for person {listed(np.flatnonzero(values <= 0))}: it must be above 0")
+        return self._fit(X, values, site, covariates, tr, (), Target("y", NUMBER, (), self.transform))
+
+    def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
+        """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
+        score = self.decision_function(X, covariates, tr)
+        return self.model_.predicted(score) if self._known is None else self.model_.mended(score, *self._known)
+
+    def adapt(self, X: People, y: Sequence, covariates: Covariates = None, tr: Times = None) -> Self:
+        """A copy whose `predict` is for the site of these people, whose number is known: ``reg.adapt(X, y).predict``.
+
+        They mend level and scale there, shrunken by how many they are, never the order of people
+        (`brainroam.methods.site_shift`). Intervals are for a site of which nothing is known, so the copy has none, and
+        it cannot be saved.
+        """
+        adapted = copy(self)
+        adapted._known = self.decision_function(X, covariates, tr), np.asarray(y, dtype=float)
+        return adapted
+
+    def save(self, path: str | Path, atlas: Atlas | None = None) -> Path:
+        """As of every estimator here."""
+        self._require_strict("saved")
+        return super().save(path, atlas)
+
+    def _require_strict(self, what: str) -> None:
+        if self._known is not None:
+            raise UsageError(f"a model adapted to one site cannot be {what}; use the one it was made of")
+
+    def predict_interval(
+        self, X: People, covariates: Covariates = None, tr: Times = None, *, level: float = 0.9
+    ) -> np.ndarray:
+        """Ends (n, 2) of intervals that hold the truth for a share ``level`` of people at a new site.
+
+        Conformal over inner held-out sites (`brainroam.methods.prediction_sets`): on average over sites like those of
+        the training. A level that so few training sites cannot promise is refused.
+        """
+        self._require_strict("asked for intervals")
+        score = self.decision_function(X, covariates, tr)
+        return np.column_stack([self.model_.target_.inverse(end) for end in self.model_.interval(score, level)])
+
+    def score(
+        self, X: People, y: Sequence, sample_weight: Any = None, *, covariates: Covariates = None, tr: Times = None
+    ) -> float:
+        """R squared, as of every regressor of scikit-learn; it counts differences between sites, too."""
+        return float(r2_score(np.asarray(y, dtype=float), self.predict(X, covariates, tr), sample_weight=sample_weight))
