@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.audit import planted
 from typer.testing import CliRunner
@@ -27,6 +28,7 @@ from brainroam.cli import app
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import hold_out
 from brainroam.data.synthetic import make_cohort
+from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.methods import registry
 from brainroam.methods.base import MethodInfo
@@ -338,3 +340,32 @@ def test_a_procedure_that_returns_too_little_is_named(processes):
 def test_what_cannot_be_audited_is_named(method):
     with pytest.raises(UsageError, match="audit"):
         audit(cohort(), [method])
+
+
+def test_of_several_classes_the_same_leaks_are_found():
+    made = make_cohort(n_sites=3, n_per_site=18, n_rois=8, seed=1)
+    dx = np.array(["HC", "MDD", "SCZ"])[np.arange(len(made)) % 3]
+    people = with_target(made.with_columns(pd.DataFrame({"dx": dx})), "dx")
+    known = {one[0].tobytes(): code for one, code in zip(people.series, people.targets.astype(int), strict=True)}
+
+    def from_a_table(cohort, train, test, seed):
+        series = cohort.series
+        return np.eye(3)[[known.get(series[i][0].tobytes(), i % 3) for i in test]]
+
+    def from_test_labels(cohort, train, test, seed):
+        return np.eye(3)[cohort.targets[test].astype(int)]
+
+    def one_score_each(cohort, train, test, seed):
+        return np.zeros(len(test))
+
+    found = audit(people, ["fc-ridge", from_a_table, from_test_labels], permutations=0)
+    failed = {(check.method, check.name) for check in found.checks if check.passed is False}
+    assert not [name for method, name in failed if method in ("", "fc-ridge")]
+    assert ("from_a_table", "training-labels") in failed
+    assert ("from_test_labels", "test-labels") in failed
+    assert any("MDD and SCZ" in check.evidence for check in found.checks)
+    shuffled = permuted_within_site(people, seed=0)
+    assert mean_order(candidate(from_test_labels), shuffled) == 1
+    assert mean_order(candidate(from_a_table), shuffled) < 0.7
+    with pytest.raises(UsageError, match="class"):
+        audit(people, [one_score_each], permutations=0)

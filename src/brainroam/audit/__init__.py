@@ -15,6 +15,7 @@ from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
 from brainroam.audit.shuffle import FEWEST, mean_order, permuted_within_site, shuffle_checks
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import Target
 from brainroam.errors import UsageError
 from brainroam.execution.progress import show_progress
 from brainroam.methods.adapter import Judged
@@ -48,7 +49,8 @@ def audit(
     cohort : Cohort
     methods : sequence
         Registered names (``"core[budget=20]"``), `Method` classes, `MethodInfo`, estimators, or any function
-        ``procedure(cohort, train, test, seed)`` that returns a score for each test person; ``train`` and ``test`` are
+        ``procedure(cohort, train, test, seed)`` that returns a score for each test person, of several classes one for
+        each (n, K); ``train`` and ``test`` are
         positions in the cohort.
     permutations : int
         Of the labels, for each method; 0 leaves that test out.
@@ -74,7 +76,7 @@ def audit(
     """
     if permutations < 0 or permutations == 1:
         raise UsageError(f"permutations must be 0 (none) or at least 2, got {permutations}")
-    cohort.targets if cohort.target.is_number else cohort.labels  # noqa: B018  who has none is named before anything is computed
+    cohort.targets  # noqa: B018  who has none is named before anything is computed
     candidates = [candidate(method) for method in ([methods] if isinstance(methods, str) else methods)]
     of_data: list[tuple[str, Callable[[], Check]]] = [
         ("duplicates", partial(duplicates, cohort)),
@@ -107,7 +109,7 @@ def _shuffled(
         return
     run = processes.of(item)
     with nullcontext() if cohort.on_disk else cohort.features.kept_in(processes.folder / "features"):
-        measure, chance = ("correlation", 0.0) if cohort.target.is_number else ("AUC", 0.5)
+        measure, chance = _measure(cohort.target)
         real = run(mean_order, cohort, seed)
         advance(f"{item.name}: {measure} {real:.3f}")
         shuffled = []
@@ -115,3 +117,10 @@ def _shuffled(
             shuffled.append(run(mean_order, permuted_within_site(cohort, seed + k), seed))
             advance(f"{item.name}: {measure} {shuffled[-1]:.3f} with permuted labels")
     yield from shuffle_checks(item.name, real, shuffled, measure, chance)
+
+
+def _measure(target: Target) -> tuple[str, float]:
+    """What `mean_order` gives, in words, and what it is by chance."""
+    if target.is_number:
+        return "correlation", 0.0
+    return ("macro AUC" if target.is_classes else "AUC"), 0.5

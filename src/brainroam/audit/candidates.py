@@ -9,8 +9,9 @@ import numpy as np
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.adapter import Judged, resolve
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import MethodInfo, score_shape
 from brainroam.methods.naming import full_name
+from brainroam.methods.one_against_rest import made_for
 from brainroam.methods.tuning import TunedMethod
 
 Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarray]
@@ -57,7 +58,8 @@ class MethodCandidate:
 
     def quick_scores(self, cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
         """Fit by default settings and score."""
-        return self.info.make(**self.fixed).fit(cohort.subset(train), seed).score(cohort.subset(test).without_labels())
+        method = made_for(cohort.target, self.info, **self.fixed).fit(cohort.subset(train), seed)
+        return method.score(cohort.subset(test).without_labels())
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,14 @@ class ProcedureCandidate:
     def quick_scores(self, cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
         """Call it."""
         scores = np.asarray(self.procedure(cohort, train, test, seed), dtype=float)
-        if scores.shape != (len(test),):
+        if scores.shape != score_shape(len(test), cohort.target):
+            each = (
+                f"{len(cohort.target.classes)} scores each, one for each class"
+                if cohort.target.is_classes
+                else "one score each"
+            )
             raise UsageError(
-                f"{self.name} returned an array of shape {scores.shape} for {len(test)} people; return one score each"
+                f"{self.name} returned an array of shape {scores.shape} for {len(test)} people; return {each}"
             )
         return scores
 

@@ -11,7 +11,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import listed
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.splits import SiteStratifiedKFold
-from brainroam.evaluation.stats import numbers
+from brainroam.evaluation.stats import classes, numbers
 from brainroam.evaluation.stats.compare import summarise
 from brainroam.methods.features import EdgeFeatures
 from brainroam.methods.linear import principal_axes
@@ -48,7 +48,7 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     covariates = table[[name for name in cohort.covariate_names if table[name].notna().any()]]
     found: dict[str, list[np.ndarray]] = {"before": [], "after": []}
     edges = cohort_edges(cohort, "pearson")
-    label = np.zeros(len(cohort), dtype=int) if cohort.target.is_number else cohort.labels
+    label = np.zeros(len(cohort), dtype=int) if cohort.target.is_number else cohort.targets.astype(int)
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, label, site):
         features = EdgeFeatures("pearson")
         known, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
@@ -77,26 +77,25 @@ def confounds_only(cohort: Cohort) -> Check:
     results = evaluate(cohort, ["confounds"], tuning="fast", parameters={"covariates": names})
     words = listed([CONFOUNDS[name] for name in names])
     if cohort.target.is_number:
-        return _confounds_of_number(words, numbers.verdict(numbers.average_seeds(results.scores)))
+        number = numbers.verdict(numbers.average_seeds(results.scores))
+        return _confounds(f"{words} alone: correlation", number.r, 0.0, number.low, number.high, number.reason)
+    if cohort.target.is_classes:
+        macro, _ = classes.summary(classes.average_seeds(results.scores, cohort.target), cohort.target)
+        return _confounds(f"{words} alone: macro AUC", macro.mean, 0.5, macro.low, macro.high, macro.reason)
     row = summarise(results.scores, results.predictions).iloc[0]
-    predict = bool(row["auc_low"] > 0.5)
-    text = f"{words} alone: AUC {row['auc']:.3f} at held-out sites "
-    if np.isnan(row["auc_low"]):
-        text += f"({row['reason']}); nothing can be said"
+    limits = float(row["auc_low"]), float(row["auc_high"])
+    return _confounds(f"{words} alone: AUC", float(row["auc"]), 0.5, *limits, row["reason"])
+
+
+def _confounds(measured: str, value: float, chance: float, low: float, high: float, reason: str) -> Check:
+    predict = low > chance
+    text = f"{measured} {value:.3f} at held-out sites "
+    if np.isnan(low):
+        text += f"({reason}); nothing can be said"
     else:
-        text += f"(95 % interval {row['auc_low']:.3f} to {row['auc_high']:.3f}); "
+        text += f"(95 % interval {low:.3f} to {high:.3f}); "
         text += "compare every method with that" if predict else "no better than chance"
-    return Check("confounds-only", "", None if predict else True, float(row["auc"]), 0.5, text)
-
-
-def _confounds_of_number(words: str, found: numbers.NumberVerdict) -> Check:
-    text = f"{words} alone: correlation {found.r:.3f} within held-out sites "
-    if np.isnan(found.low):
-        text += f"({found.reason}); nothing can be said"
-    else:
-        text += f"(95 % interval {found.low:.3f} to {found.high:.3f}); "
-        text += "compare every method with that" if found.low > 0 else "no better than chance"
-    return Check("confounds-only", "", None if found.low > 0 else True, found.r, 0.0, text)
+    return Check("confounds-only", "", None if predict else True, value, chance, text)
 
 
 def _right(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -65,12 +65,7 @@ def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandi
 
 
 def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
-    """Print what the leak checks say of each, unless they have said it in this study before.
-
-    Of several classes the last against the rest is searched: a leak shows itself in any of them.
-    """
-    if cohort.target.is_classes:
-        cohort = cohort.one_against_rest(len(cohort.target.classes) - 1)
+    """Print what the leak checks say of each, unless they have said it in this study before."""
     file = None if out is None else Path(out) / KEPT
     known = _audits if file is None else _read(file)
     new = {key: item for item in candidates if (key := _key(item, cohort)) not in known}

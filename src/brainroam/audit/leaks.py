@@ -14,7 +14,8 @@ One site is held out. Then, everything else being equal, and each time in a fres
 ``regions``         half of them lack regions that everybody had: the other half's scores may not change
 ``training-labels`` the labels of everybody trained on turned round: a score turns round with them. What stays, the
                     mean of both scores, may not follow the true labels: it would come from a table, a variable, or
-                    weights made with these people
+                    weights made with these people. Of several classes, two that people of the site have change places,
+                    controls never, and the difference of their scores is what turns round
 ``memory``          scored after another site was held out and scored in the same process: no score may change. A method
                     that keeps something of a person from a fold that trained on them (``lru_cache``, ``joblib.Memory``
                     without the fold in its key, a dictionary, a file) has seen everybody's label by the second fold
@@ -34,12 +35,20 @@ from scipy.stats import t as student
 from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
 from brainroam.audit.finding import Check
 from brainroam.audit.fresh import FreshProcesses, Run
-from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, with_flipped_labels, without_regions
+from brainroam.audit.spoiling import (
+    corrupted,
+    of_other_lengths,
+    renamed,
+    with_flipped_labels,
+    with_swapped_classes,
+    without_regions,
+)
 from brainroam.core.numbers import sites_with_numbers
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError
 from brainroam.methods.base import Method, without_blocks
+from brainroam.methods.one_against_rest import made_for
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision
 N_ALONE = 3
@@ -142,12 +151,25 @@ class _Leaks:
         return Check("test-labels", self.method, same, moved, 0.0, text)
 
     def _training_labels(self, base: Outcome) -> Check:
-        turned = self._once(partial(with_flipped_labels, people=self.train), self.test).scores[0]
-        stays = (base.scores[0] + turned) / 2
-        moves = np.ptp(stays) > ROUNDING * np.ptp(base.scores[0])
-        label = self.cohort.table["label"].to_numpy(dtype=float)[self.test]
+        scores, label = base.scores[0], self.cohort.table["label"].to_numpy(dtype=float)[self.test]
+        change = partial(with_flipped_labels, people=self.train)
+        done = "turned round the labels of everybody trained on"
+        if self.cohort.target.is_classes:
+            pair = self._pair(label)
+            if len(pair) < 2:
+                text = f"the {self.people} do not have two classes that can change places, so this was not checked"
+                return Check("training-labels", self.method, None, None, ROUNDING, text)
+            change = partial(with_swapped_classes, people=self.train, pair=pair)
+            done = " and ".join(self.cohort.target.classes[code] for code in pair) + " changed places in training"
+        turned = self._once(change, self.test).scores[0]
+        if self.cohort.target.is_classes:
+            who, (one, other) = np.isin(label, pair), pair
+            scores, turned = (each[who, one] - each[who, other] for each in (scores, turned))
+            label = (label[who] == one).astype(float)
+        stays = (scores + turned) / 2
+        moves = np.ptp(stays) > ROUNDING * np.ptp(scores)
         alike, limit = likeness(rankdata(stays), label) if moves else 0.0, _chance_likeness(len(label))
-        text = f"turned round the labels of everybody trained on: what stays of the scores of the {self.people} "
+        text = f"{done}: what stays of the scores of the {self.people} "
         if alike <= limit:
             text += f"says nothing of their labels (correlation {alike:.2f})"
         else:
@@ -155,8 +177,15 @@ class _Leaks:
             text += "variable, or weights made with these people"
         return Check("training-labels", self.method, alike <= limit, alike, limit, text)
 
+    def _pair(self, label: np.ndarray) -> list[int]:
+        """The two commonest classes of these people; controls stay, as CORE compares all others with them."""
+        codes, counts = np.unique(label.astype(int), return_counts=True)
+        common = codes[np.argsort(-counts, kind="stable")].tolist()
+        return [code for code in common if code > 0 or not self.cohort.target.has_controls][:2]
+
     def _corruption(self, base: Outcome) -> Iterator[Check]:
-        scores, spoilt, moved, changed = base.scores[0], np.empty(len(self.test)), 0.0, set[str]()
+        scores, moved, changed = base.scores[0], 0.0, set[str]()
+        spoilt = np.empty(scores.shape)
         for k in (0, 1):
             found = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
             moved = max(moved, gap(found.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
@@ -263,15 +292,17 @@ def inner_scores(candidate: Candidate, cohort: Cohort, fold: Fold, seed: int) ->
     """Scores of the people an inner fold holds out, by the method's own ``out_of_fold``; None if it has none."""
     if not isinstance(candidate, MethodCandidate) or candidate.info.self_selecting:
         return None
-    method = candidate.info.make(**without_blocks(candidate.fixed))
-    return None if type(method).out_of_fold is Method.out_of_fold else method.out_of_fold(cohort, [fold], seed)[0][-1]
+    settings = without_blocks(candidate.fixed)
+    if type(candidate.info.make(**settings)).out_of_fold is Method.out_of_fold:
+        return None
+    return made_for(cohort.target, candidate.info, **settings).out_of_fold(cohort, [fold], seed)[0][-1]
 
 
 def held_out(cohort: Cohort, seed: int) -> Fold:
     """The fold of a site with both classes, drawn by the seed."""
     usable = usable_sites(cohort)
     if not usable:
-        who = "people who differ in it" if cohort.target.is_number else "both classes in it and both classes elsewhere"
+        who = "people who differ in it" if cohort.target.is_number else "two classes in it and two elsewhere"
         raise DataError(f"no site can be held out with {who}")
     name = usable[np.random.default_rng(seed).integers(len(usable))]
     return hold_out(cohort.table["site"].to_numpy(), [name])
@@ -283,7 +314,7 @@ def usable_sites(cohort: Cohort) -> list[str]:
     if cohort.target.is_number:
         several = {str(site[here[0]]) for here in sites_with_numbers(cohort.targets, site)}
         return [name for name in cohort.sites if name in several and np.ptp(cohort.targets[site != name]) > 0]
-    return judgeable_sites(site, cohort.labels)
+    return judgeable_sites(site, cohort.targets)
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:
@@ -302,11 +333,15 @@ def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -
 def likeness(before: np.ndarray, after: np.ndarray) -> float:
     """Correlation of two scores of the same people; 0 where one of them is the same for everybody.
 
+    Of several classes (n, K) that of all scores together, each class without its mean.
+
     >>> likeness(np.array([0.0, 1, 2]), np.array([1.0, 3, 5])), likeness(np.ones(3), np.arange(3.0))
     (1.0, 0.0)
     """
     if not (np.isfinite(before).all() and np.isfinite(after).all()) or not (np.ptp(before) and np.ptp(after)):
         return 0.0
+    if before.ndim == 2:
+        before, after = ((each - each.mean(axis=0)).ravel() for each in (before, after))
     return float(np.corrcoef(before, after)[0, 1])
 
 

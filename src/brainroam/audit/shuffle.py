@@ -8,12 +8,14 @@ from scipy.stats import t
 
 from brainroam.audit.candidates import Candidate
 from brainroam.audit.finding import Check
+from brainroam.core.auc import macro_auc
 from brainroam.core.numbers import LEAST, correlations
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
 from brainroam.errors import EmptyScaffoldError
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.metrics import auc
+from brainroam.methods.base import score_shape
 
 LEVEL = 0.99  # of the interval that must hold chance: an honest method is accused once in two hundred audits
 NOTABLE = 0.05
@@ -46,32 +48,35 @@ def held_out_scores(
 
     A method that finds no scaffold says that there is nothing to find: everybody scores alike.
     """
-    label = cohort.targets if cohort.target.is_number else cohort.labels
+    label = cohort.targets
     for fold in folds(cohort.table, "loso"):
         if len(set(label[fold.test])) < 2 or len(set(label[fold.train])) < 2:
             continue
         try:
             scores = candidate.quick_scores(cohort, fold.train, fold.test, seed)
         except EmptyScaffoldError:
-            scores = np.zeros(len(fold.test))
+            scores = np.zeros(score_shape(len(fold.test), cohort.target))
         yield fold.name, fold.test, scores
 
 
 def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
-    """Mean over held-out sites of their AUC, or of the correlation with a number (sites of four people or more).
+    """Mean over held-out sites of their AUC (of several classes the mean over them, each against the rest), or of the
+    correlation with a number (sites of four people or more).
 
     A person counts once, with the mean score of the scans.
     """
     names = [name for name in ("subject", "person", "site", "label") if name in cohort.table]
-    table = cohort.table[names].assign(score=np.nan)
+    columns = [f"score_{k}" for k in range(len(cohort.target.classes))] if cohort.target.is_classes else "score"
+    table = cohort.table[names].assign(**dict.fromkeys([columns] if isinstance(columns, str) else columns, np.nan))
     for _, test, scores in held_out_scores(candidate, cohort, seed):
-        table.loc[test, "score"] = scores
-    people = people_of(table.dropna(subset="score"))
-    sites = [(here["label"].to_numpy(), here["score"].to_numpy()) for _, here in people.groupby("site")]
+        table.loc[test, columns] = scores
+    people = people_of(table.dropna(subset=columns))
+    sites = [(here["label"].to_numpy(), here[columns].to_numpy()) for _, here in people.groupby("site")]
     if cohort.target.is_number:
         known = [(cohort.target.forward(label), score) for label, score in sites if len(label) >= LEAST]
         return float(np.mean([correlations(t, score) for t, score in known if np.ptp(t) > 0]))
-    return float(np.mean([auc(label, score) for label, score in sites]))
+    measured = macro_auc if cohort.target.is_classes else auc
+    return float(np.mean([measured(label, score) for label, score in sites]))
 
 
 def shuffle_checks(

@@ -3,6 +3,8 @@
 Each function gives a cohort of its own, with nothing remembered of the one it was made from.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -31,14 +33,25 @@ def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
 
 
 def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
-    """These people have the other label; a number or class is mirrored between the smallest and the largest.
+    """These people have the other label; of several classes the next one, and the first after the last.
 
-    A number is mirrored on the scale it is learned on, so that what is linear in it turns round.
+    A number is mirrored between the smallest and the largest on the scale it is learned on, so that what is linear in
+    it turns round.
     """
     table, target = cohort.table, cohort.target
+    if target.is_classes:
+        table.loc[people, "label"] = (table.loc[people, "label"] + 1) % len(target.classes)
+        return cohort.made_of(cohort.series, table)
     label = pd.Series(target.forward(table["label"]), table.index) if target.is_number else table["label"]
     turned = label.min() + label.max() - label[people]
     table.loc[people, "label"] = target.inverse(turned) if target.is_number else turned
+    return cohort.made_of(cohort.series, table)
+
+
+def with_swapped_classes(cohort: Cohort, people: np.ndarray, pair: Sequence[int]) -> Cohort:
+    """Those of these people who have one class of the pair have the other."""
+    table, (one, other) = cohort.table, pair
+    table.loc[people, "label"] = table.loc[people, "label"].replace({one: other, other: one})
     return cohort.made_of(cohort.series, table)
 
 

@@ -21,7 +21,6 @@ work.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple
-from functools import partial
 from itertools import product
 from typing import Any, Self
 
@@ -53,7 +52,7 @@ from brainroam.methods.base import (
 from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.naming import STANDARD_TUNING, TUNINGS
-from brainroam.methods.one_against_rest import OneAgainstRest
+from brainroam.methods.one_against_rest import made_for
 from brainroam.methods.prediction_sets import (
     LEVELS,
     ClassSets,
@@ -269,18 +268,12 @@ class TunedMethod(Method):
                 self.model_.members[name].target_ = self.target_
             self.model_.load_state(part(state, "model"))
         else:
-            self.model_ = self._make(self.configuration_, self.target_).load_state(part(state, "model"))
+            self.model_ = made_for(self.target_, self.info, **self.configuration_).load_state(part(state, "model"))
         return self
 
     def _refit(self, cohort: Cohort, seed: int) -> None:
         with naming_errors(self.info.name):
-            self.model_ = fit_method(self._make(self.configuration_, cohort.target), cohort, seed)
-
-    def _make(self, configuration: dict[str, Any], target: Target) -> Method:
-        """A fresh method, once for each of several classes where it does not read them together."""
-        if target.is_classes and self.info.one_against_rest:
-            return OneAgainstRest(partial(self.info.make, **configuration), target.classes)
-        return self.info.make(**configuration)
+            self.model_ = fit_method(made_for(cohort.target, self.info, **self.configuration_), cohort, seed)
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
         configurations = list(self._configurations(cohort.target))
@@ -297,7 +290,7 @@ class TunedMethod(Method):
             return aucs(y[held_out], path)
 
         for configuration in configurations:
-            paths = self._make(configuration, cohort.target).out_of_fold(cohort, folds, seed)
+            paths = made_for(cohort.target, self.info, **configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([order(held_out, path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
