@@ -59,11 +59,13 @@ def test_tables_of_freesurfer_beside_people_with_visits_commas_and_other_ids(tmp
     write_people(tmp_path, ids=[who.removeprefix("sub-") for who in IDS])
     visits = [f"{who}_ses-{k}" for who, k in zip([IDS[0], *IDS[:-1]], [1, 2, *[1] * (N - 2)], strict=True)]
     write_thickness(tmp_path / "freesurfer" / "lh.aparc.csv", visits, ";")
+    write_thickness(tmp_path / "freesurfer" / "lh.aparc_copy.csv", visits, ";")
     cohort = studied(tmp_path)
     assert cohort.measure == "table" and cohort.n_rois == 12
     np.testing.assert_allclose(cohort.series[0][0], THICKNESS[0].round(3))
     assert len(cohort) == N - 1  # the last has no row
-    assert cohort.excluded["subject"].tolist()[0] == "001 (again)"
+    again = cohort.excluded[cohort.excluded["subject"] == "001 (again)"]
+    assert len(again) == 1 and "lh.aparc_copy.csv" in again["reason"].iloc[0]  # once for both tables
 
 
 def test_an_array_of_everybody_follows_the_rows_of_the_table(tmp_path):

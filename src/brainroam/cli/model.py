@@ -225,7 +225,7 @@ def explain(
     """
     cohort = source.load(require_label=False)
     from brainroam.methods.blocks import parts_read
-    from brainroam.methods.explanation_tables import KINDS, Explanation
+    from brainroam.methods.explanation_tables import Explanation
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.report.brain.files import write_explanation
     from brainroam.report.brain.person import write_person
@@ -256,7 +256,7 @@ def explain(
         if len(explanation.pathways):
             whose = f"{header['method']} in {name}" if name else header["method"]
             what = "columns of the table" if columns else "pathways"
-            typer.echo(f"{len(explanation.pathways)} {what} of {whose}, ranked by {KINDS[explanation.kind]}")
+            typer.echo(f"{len(explanation.pathways)} {what} of {whose}, ranked by {explanation.ranked_by}")
         if columns and len(explanation.pathways):
             first = explanation.pathways.head(SHOWN)
             typer.echo("the largest: " + ", ".join(f"{n} ({v:+.3g})" for n, v in _ranked(first, explanation.measure)))

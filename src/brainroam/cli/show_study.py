@@ -286,11 +286,13 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
 
 
 def _confounding_table(rows: "pd.DataFrame") -> Table:
-    table = _table("method", "AUC", "without motion", "without motion, age, sex", "r(score, motion)")
+    head = ("without head size", "r(score, head size)") if rows["r_head_size"].notna().any() else ()
+    table = _table("method", "AUC", "without motion", "without motion, age, sex", "r(score, motion)", *head)
     for row in rows.itertuples():
-        adjusted = _points(row.auc_without_motion), _points(row.auc_without_all)
-        correlation = "-" if math.isnan(row.r_motion) else f"{row.r_motion:+.2f}"
-        table.add_row(Text(visible(row.method)), _points(row.auc), *adjusted, correlation)
+        shown = [_points(row.auc_without_motion), _points(row.auc_without_all), _signed(row.r_motion)]
+        if head:
+            shown += [_points(row.auc_without_head_size), _signed(row.r_head_size)]
+        table.add_row(Text(visible(row.method)), _points(row.auc), *shown)
     alone = rows.iloc[0]
     table.caption, table.caption_justify = (
         f"alone at held-out sites: motion {_points(alone['motion_alone'])}, age and sex "
@@ -316,6 +318,10 @@ def _bullets(lines: Sequence[str], style: str) -> Table:
 
 def _points(value: float) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _signed(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:+.2f}"
 
 
 def _span(low: float, high: float) -> str:

@@ -30,7 +30,7 @@ from brainroam.evaluation.splits import UNITS, folds, protocol_of
 from brainroam.evaluation.stats.classes import compare_classes
 from brainroam.evaluation.stats.classes import site_metrics as class_metrics
 from brainroam.evaluation.stats.compare import compare_methods
-from brainroam.evaluation.stats.confounding import confounding
+from brainroam.evaluation.stats.confounding import KNOWN, confounding
 from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
 from brainroam.evaluation.stats.numbers import compare_numbers
 from brainroam.evaluation.stats.numbers import site_metrics as number_metrics
@@ -101,7 +101,7 @@ class Results:
 
     @property
     def participants(self) -> pd.DataFrame:
-        """Subject, person, site, institution, label, age, sex, motion, scan length and TR, one row per scan."""
+        """Subject, person, site, institution, label, age, sex, motion, scan length, TR, head size; one row per scan."""
         return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
 
 
@@ -285,9 +285,9 @@ def study_labels(folders: Sequence[Path]) -> list[str]:
 
 
 def _confounding(results: Results) -> pd.DataFrame:
-    """What motion, age and sex have to do with the scores, for each protocol that holds out whole sites."""
+    """What motion, age, sex and head size have to do with the scores, for each protocol of whole sites."""
     protocols = [name for name in ("loso", "loio") if name in set(results.predictions["protocol"])]
-    if results.participants[["age", "sex", "mean_fd"]].isna().all(axis=None) or not protocols:
+    if results.participants[list(KNOWN)].isna().all(axis=None) or not protocols:
         return pd.DataFrame()
     tables = [confounding(results.predictions, results.participants, name) for name in protocols]
     return pd.concat([table.assign(protocol=name) for table, name in zip(tables, protocols, strict=True)])

@@ -26,6 +26,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import to_columns
 from brainroam.data.groups import people_of
+from brainroam.data.head_size import head_sizes
 from brainroam.data.prepare import kind_of
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import RunsError, listed
@@ -48,7 +49,19 @@ from brainroam.utils.csv_text import csv_lines
 from brainroam.utils.files import write_text
 
 #: What is kept of everybody, so that results can be told by age, sex and motion without reading the data again.
-PARTICIPANTS = ("subject", "person", "site", "institution", "label", "age", "sex", "mean_fd", "n_timepoints", "tr")
+PARTICIPANTS = (
+    "subject",
+    "person",
+    "site",
+    "institution",
+    "label",
+    "age",
+    "sex",
+    "mean_fd",
+    "n_timepoints",
+    "tr",
+    "head_size",
+)
 
 
 TABLES = ("scores.csv", "predictions.csv")
@@ -338,12 +351,16 @@ def describe_cohort(cohort: Cohort) -> dict[str, Any]:
         "n_rois": cohort.n_rois,
         "sites": plain([describe_site(str(site), scans) for site, scans in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
-        "participants": plain(to_columns(cohort.table.reindex(columns=list(PARTICIPANTS)))),
+        "participants": plain(to_columns(_participants(cohort))),
         "synthetic": cohort.truth is not None,
         "covariates": _describe_covariates(cohort),
         "prepared": list(cohort.prepared),
         **({} if cohort.target == TWO_CLASSES else {"target": cohort.target.described()}),
     }
+
+
+def _participants(cohort: Cohort) -> pd.DataFrame:
+    return cohort.table.assign(head_size=head_sizes(cohort)).reindex(columns=list(PARTICIPANTS))
 
 
 def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:

@@ -21,8 +21,8 @@ from brainroam.utils.html import html_summary
 STRONGEST = 200  # edges that stand for a method that weighs all of them
 KINDS = {
     "scaffold": "d_com: median over sites of the difference between people with and without the condition",
-    "linear": "effect: mean size of the edge's part in the score, negative where a stronger edge speaks against",
-    "masks": "mean over people of the weight the method gives to the edge",
+    "linear": "effect: mean size of the {one}'s part in the score, negative where a {larger} speaks against",
+    "masks": "mean over people of the weight the method gives to the {one}",
 }
 
 
@@ -81,7 +81,13 @@ class Explanation:
         """For notebooks: the largest pathways."""
         hidden = ["edge", *(name for name in self.pathways if name[:2] in ("x_", "y_", "z_"))]
         table = self.pathways.head(10).drop(columns=hidden)
-        return html_summary(f"{len(self.pathways)} pathways, ranked by {KINDS[self.kind]}", table)
+        return html_summary(f"{len(self.pathways)} pathways, ranked by {self.ranked_by}", table)
+
+    @property
+    def ranked_by(self) -> str:
+        """What the order of pathways, or of the columns of a table, means."""
+        one, larger = ("column", "larger value") if self.atlas.columns else ("edge", "stronger edge")
+        return KINDS[self.kind].format(one=one, larger=larger)
 
     @cached_property
     def pathways(self) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_methods
-from brainroam.evaluation.stats.confounding import confounding_by_site
+from brainroam.evaluation.stats.confounding import KNOWN, confounding_by_site
 from brainroam.evaluation.stats.families import compared, subject
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
@@ -224,7 +224,7 @@ class ReportData:
     @cached_property
     def confounding(self) -> pd.DataFrame:
         """`confounding_by_site` of the compared methods; empty for folds, or where no covariate is known."""
-        if self.protocol == "cv" or self.participants[["age", "sex", "mean_fd"]].isna().all(axis=None):
+        if self.protocol == "cv" or self.participants[list(KNOWN)].isna().all(axis=None):
             return pd.DataFrame()
         rows = self.results.predictions
         return confounding_by_site(rows[rows["method"].isin(self.compared)], self.participants, self.protocol)

@@ -39,6 +39,13 @@ def test_the_slope_taken_out_is_that_of_a_regression_with_the_class(study):
         assert found.loc[site, "r_motion"] == pytest.approx(pearsonr(here["score"] - centred, motion)[0])
 
 
+def test_the_size_of_the_head_is_taken_out_like_motion(study):
+    runs, people = study
+    found = confounding(runs, people.assign(head_size=np.log(people["mean_fd"]))).iloc[0]
+    assert found["auc_without_head_size"] == found["auc_without_motion"] < found["auc"]
+    assert found["r_head_size"] == found["r_motion"]
+
+
 def test_motion_alone_is_learned_elsewhere(study):
     runs, people = study
     found = confounding(runs, people).iloc[0]

@@ -1,6 +1,5 @@
 """Rules about tables and matrices: units, copies, zeros, columns that are no measures, mixed kinds of edges."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from scipy import stats
 from brainroam.data.check.report import Finding
 from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
+from brainroam.data.head_size import HEAD_SIZE
 from brainroam.data.measurements import NOT_SYMMETRIC, largest_edge
 from brainroam.data.readers.measures import tell_the_condition
 from brainroam.errors import counted, listed
@@ -22,7 +22,6 @@ FEWEST = 5  # people of a site, or columns, from which on it can be compared
 IS_AGE = 0.98  # correlation with age
 MANY_COPIES = 0.2  # share of columns
 OTHER_SPREAD = 2.0  # of edges at a site, against other sites: partial correlations spread two to four times less
-HEAD_SIZE = re.compile(r"(^|[_\W])(e?tiv|icv)([_\W]|$)|intra_?cranial", re.IGNORECASE)
 MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a block
 
 

@@ -111,7 +111,8 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     subject = str(guess.options["subject_col"])
     ids = codes(people[subject])
     ids = ids[ids != ""]
-    own_tables = {Path(item).resolve() for item in _listed(guess.options["participants"])}
+    tables_of_people = _listed(guess.options["participants"])
+    own_tables = {Path(item).resolve() for item in tables_of_people}
     files = [] if alone else [file for file in series_files(folder) if file.resolve() not in own_tables]
     groups = groups_of(folder, files, ids)
     taken = {file for group in groups for file in group.files}
@@ -139,7 +140,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     for path, shape in arrays:
         name = _name(path.stem, guess)
         kind = "matrices" if len(shape) == 3 else "table"
-        guess.blocks[name] = {kind: path.as_posix(), "ids": str(_listed(guess.options["participants"])[0])}
+        guess.blocks[name] = {kind: path.as_posix(), "ids": tables_of_people[0]}
         guess.remarks[name] = f"an array of {' x '.join(map(str, shape))}: its rows are taken to be those of this table"
     anatomy = [path for path in tables if tables[path][2]]
     if anatomy:
@@ -233,14 +234,12 @@ def _of_everybody(
 def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> None:
     """No file is one person's: the table of people is the data, with its own measures or with none."""
     tables = _listed(guess.options.pop("participants"))
-    guess.options["participants"] = tables[0]  # until blocks are named; the reader takes further tables only
+    if tables[1:]:
+        guess.options["participants"] = tables[1:]  # the data are the first; the reader takes further ones only
     guess.reader, guess.data = "table", Path(tables[0])
     roles = {str(value) for name, value in guess.options.items() if name.endswith("_col")}
     found = measures_of(people[[name for name in people if str(name) not in roles]])
     wide = len(found.columns) >= (MANY if has_others else FEW)
-    further = tables[1:]
-    if further:
-        guess.options["further"] = further
     if not wide:
         guess.options["measures"] = NO_COLUMN
         guess.remarks["measures"] = "this table tells of people only; what was measured stands in blocks"
@@ -257,10 +256,7 @@ def site_is_in_ids(people: pd.DataFrame, guess: Guess) -> bool:
 def _name_the_data(own: Group | None, folder: Path, guess: Guess) -> None:
     """Name the data themselves beside other blocks, and put the table of people where its reader wants it."""
     if guess.reader == "table":
-        path = guess.options.pop("participants")
-        further = guess.options.pop("further", None)
-        if further:
-            guess.options["participants"] = further
+        path = guess.data.as_posix()
         if guess.blocks and guess.options.get("measures") != NO_COLUMN:
             guess.blocks = {_name(Path(path).stem, guess): {"table": path}, **guess.blocks}
     elif guess.blocks and own is not None and own.kind == "matrices":

@@ -168,7 +168,7 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
 
 def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[str]) -> Cohort:
     """Tables of people side by side; of several rows of a person, visits, the first."""
-    parts, repeated = [], list[tuple[str, str]]()
+    parts, repeated = [], dict[str, list[str]]()
     for path in paths:
         table = read_table(path)
         ids, rows, words = rows_of(table, cohort.table)
@@ -180,19 +180,18 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
         of_people = table.loc[list(rows.values())].reset_index(drop=True)
         measures = measures_of(of_people.drop(columns=ids), wanted, people)
         parts.append((path, measures.set_axis(people["subject"].to_numpy(), axis=0)))
-        times = words.map(words.value_counts())[list(rows.values())]
-        repeated += [
-            (f"{subject} (again)", f"listed {n} times in {path.name}; the first row is used")
-            for subject, n in zip(people["subject"], times, strict=True)
-            if n > 1
-        ]
+        again = people["subject"][words.duplicated(keep=False)[list(rows.values())].to_numpy()]
+        if len(again):
+            repeated[path.name] = list(again)
     joined = _side_by_side(parts)
     if joined.empty:
         raise ReaderError(f"no column of {listed(paths)} holds measures; name them with columns")
     people = cohort.table.set_index("subject").loc[joined.index].reset_index()
     columns = columns_of_table(joined.columns, paths[0].stem)
-    again = pd.DataFrame(list(dict.fromkeys(repeated)), columns=["subject", "reason"])
-    return Cohort(list(joined.to_numpy()[:, None]), people, columns, again, measure="table")
+    reason = f"several rows in {listed(repeated)}; the first is used"
+    again = dict.fromkeys(f"{subject} (again)" for people_of_table in repeated.values() for subject in people_of_table)
+    left_out = pd.DataFrame({"subject": list(again), "reason": reason})
+    return Cohort(list(joined.to_numpy()[:, None]), people, columns, left_out, measure="table")
 
 
 def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:

@@ -1,7 +1,7 @@
-"""How much of a score is motion, age or sex: from predictions and participants.
+"""How much of a score is motion, age, sex or the size of the head: from predictions and participants.
 
 Scores of different folds come from different models, so everything is computed within a held-out site. With s the
-score of a person of class c, and x the covariates (log mean FD for motion),
+score of a person of class c, and x the covariates (log mean FD for motion, intracranial volume for the head),
 
     s = a_c + b'x + e            least squares within the site, one slope for both classes
     s without x = s - b'x        the slope never sees the difference between the classes, so it cannot take it away
@@ -22,6 +22,7 @@ from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weight
 
 MOTION = ("log_fd",)
 AGE_SEX = ("age", "sex")
+HEAD = ("head_size",)
 ALL = (*MOTION, *AGE_SEX)
 SITE_COLUMNS = (
     "motion_alone",
@@ -31,8 +32,17 @@ SITE_COLUMNS = (
     "auc_without_age_sex",
     "auc_without_all",
     "r_motion",
+    "auc_without_head_size",
+    "r_head_size",
 )
-WITHOUT = {"auc_without_motion": MOTION, "auc_without_age_sex": AGE_SEX, "auc_without_all": ALL}
+WITHOUT = {
+    "auc_without_motion": MOTION,
+    "auc_without_age_sex": AGE_SEX,
+    "auc_without_all": ALL,
+    "auc_without_head_size": HEAD,
+}
+CORRELATED = {"auc_without_motion": "r_motion", "auc_without_head_size": "r_head_size"}
+KNOWN = ("age", "sex", "mean_fd", "head_size")  # columns of the participants that are looked at
 FEWEST = 3  # people per class below which a slope within a site says nothing
 
 
@@ -44,7 +54,7 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
     predictions : DataFrame
         ``method``, ``protocol``, ``site``, ``seed``, ``subject``, ``label`` and ``score``.
     participants : DataFrame
-        ``subject``, ``label`` and, where known, ``age``, ``sex`` and ``mean_fd``.
+        ``subject``, ``label`` and, where known, ``age``, ``sex``, ``mean_fd`` and ``head_size``.
 
     Returns
     -------
@@ -52,8 +62,9 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
         ``method``, ``site``, ``n``, ``weight`` (`metrics.site_weights`), and with seeds averaged:
         ``motion_alone`` and ``age_sex_alone`` (AUC of a logistic model of the other sites), ``auc``, then
         ``auc_without_motion``, ``auc_without_age_sex`` and ``auc_without_all`` (motion, age and sex taken out of the
-        score), and ``r_motion``, the correlation of score and log mean FD within classes. NaN where a covariate is
-        unknown; people with an unknown covariate are left out of the figures that use it.
+        score), ``r_motion``, the correlation of score and log mean FD within classes, and ``auc_without_head_size`` and
+        ``r_head_size``, the same of intracranial volume. NaN where a covariate is unknown; people with an unknown
+        covariate are left out of the figures that use it.
 
     Examples
     --------
@@ -141,7 +152,7 @@ def within_class_correlation(score: np.ndarray, x: np.ndarray, label: np.ndarray
 def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:
     """Predictions of one protocol with the covariates of the people, each once; one that is absent is unknown."""
     rows = predictions[predictions["protocol"] == protocol]
-    known = participants.reindex(columns=["subject", "age", "sex", "mean_fd"])
+    known = participants.reindex(columns=["subject", *KNOWN])
     keys = [name for name in ("method", "protocol", "site", "fold", "seed") if name in rows]
     people = people_of(rows.merge(known, on="subject", how="left"), keys)
     motion = people["mean_fd"].astype(float)
@@ -151,7 +162,7 @@ def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, proto
 def _of_run(run: pd.DataFrame) -> dict[str, float]:
     """The figures of one method, site and seed."""
     label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
-    found = {"auc": auc(label, score), "r_motion": np.nan}
+    found = {"auc": auc(label, score)} | dict.fromkeys(CORRELATED.values(), np.nan)
     for name, covariates in WITHOUT.items():
         known = run.dropna(subset=list(covariates))
         label, score = known["label"].to_numpy(), known["score"].to_numpy(dtype=float)
@@ -160,6 +171,6 @@ def _of_run(run: pd.DataFrame) -> dict[str, float]:
             found[name] = np.nan
             continue
         found[name] = auc(label, without(score, label, x))
-        if covariates == MOTION:
-            found["r_motion"] = within_class_correlation(score, x[:, 0], label)
+        if name in CORRELATED:
+            found[CORRELATED[name]] = within_class_correlation(score, x[:, 0], label)
     return found

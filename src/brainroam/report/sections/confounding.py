@@ -60,6 +60,8 @@ def _columns(data: ReportData, key: str, heading: str, alone: bool = False) -> l
         Column("auc_without_age_sex", "Without age, sex", fixed(3)),
         Column("auc_without_all", "Without motion, age, sex", fixed(3)),
         Column("r_motion", "r(score, motion)", SIGNED),
+        Column("auc_without_head_size", "Without head size", fixed(3)),
+        Column("r_head_size", "r(score, head size)", SIGNED),
     ]
     every += [Column("motion_alone", "Motion alone", fixed(3)), Column("age_sex_alone", "Age and sex alone", fixed(3))]
     known = [column for column in every[: None if alone else -2] if data.confounding[column.key].notna().any()]
@@ -83,7 +85,14 @@ def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
             f"Within {data.unit} and class the scores of {data.method} correlate with log motion by "
             f"{row['r_motion']:+.2f}."
         )
-    left = {"motion": "auc_without_motion", "age and sex": "auc_without_age_sex", "all three": "auc_without_all"}
+    if np.isfinite(row["r_head_size"]):
+        parts.append(f"With the size of the head (intracranial volume) they correlate by {row['r_head_size']:+.2f}.")
+    left = {
+        "motion": "auc_without_motion",
+        "age and sex": "auc_without_age_sex",
+        "all three": "auc_without_all",
+        "the size of the head": "auc_without_head_size",
+    }
     left_over = [f"{row[key]:.2f} without {name}" for name, key in left.items() if np.isfinite(row[key])]
     if left_over:
         parts.append(f"The AUC of {data.method} is {row['auc']:.2f}, and {', '.join(left_over)}.")
