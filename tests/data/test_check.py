@@ -442,3 +442,32 @@ def test_what_is_doubtful_about_a_number_is_told():
     told = {"other-definition", "target-outlier", "target-code"}
     assert told <= {finding.code for finding in findings}
     assert [finding.site for finding in findings if finding.code == "other-definition"] == ["S01"]
+
+
+def number_codes(values, **columns):
+    """Findings about a number beside what was given as covariates, by code."""
+    made = make_cohort(n_sites=5, n_per_site=20, n_rois=8)
+    cohort = with_target(made.with_columns(pd.DataFrame({"iq": values, **columns})), "iq").using(columns)
+    return {finding.code: finding for finding in check_cohort(cohort).findings}
+
+
+def test_a_number_at_its_ceiling_is_noted():
+    iq = np.random.default_rng(0).normal(100, 12, 100).round(1)
+    assert "target-ceiling" not in number_codes(iq)
+    assert "largest iq, 105" in number_codes(np.minimum(iq, 105))["target-ceiling"].message
+
+
+def test_a_number_that_lies_between_sites_is_told_with_its_share():
+    """Variances 1 within and 4 between sites: four fifths."""
+    steps = np.linspace(-1, 1, 20)
+    within = np.tile(steps / steps.std(), 5)
+    between = np.repeat(np.array([-2, -1, 0, 1, 2]) * np.sqrt(2), 20)
+    assert number_codes(within + between)["target-by-site"].message.startswith("80%")
+
+
+def test_a_covariate_that_is_nearly_the_number_is_an_error():
+    rng = np.random.default_rng(0)
+    iq = rng.normal(100, 12, 100)
+    assert "covariate-is-target" not in number_codes(iq, reading=iq + rng.normal(0, 24, 100))
+    found = number_codes(iq, verbal=iq + rng.normal(0, 3, 100))["covariate-is-target"]
+    assert found.severity == "error" and "'verbal'" in found.message

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from brainroam import load_cohort, make_cohort
+from brainroam import SiteClassifier, load_cohort, make_cohort
 from brainroam.cli import app
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
@@ -156,3 +156,24 @@ def test_none_is_a_level_of_a_category_and_unknown_among_numbers(kind):
     used = with_covariates(taken, {"drug": kind, "iq": ""}).table
     assert used["drug"].tolist()[:2] == ["None", "SSRI"] and used["drug"].isna().tolist() == [False, False, True, True]
     assert used["iq"].isna().tolist() == [False, True, False, False]
+
+
+def test_a_covariate_that_is_the_site_is_told_in_python_and_for_files():
+    """Sites coded as numbers under another name; one that varies within a site is left alone."""
+    made = make_cohort(n_sites=3, n_per_site=12, n_rois=8)
+    codes = made.table["site"].str[1:].astype(float)
+    coded = made.with_columns(pd.DataFrame({"centre": codes, "tesla": (codes > 1) * 1.5, "wave": codes}))
+    moved = coded.with_columns(pd.DataFrame({"wave": codes.where(codes.index > 0, 7)}))
+    with pytest.warns(UserWarning) as told:
+        with_covariates(moved, ["age", "sex", "centre", "tesla", "wave"])
+    about = [str(warning.message) for warning in told]
+    assert [name for name in ("age", "sex", "centre", "tesla", "wave") if f"'{name}'" in " ".join(about)] == [
+        "centre",
+        "tesla",
+    ]
+    assert "it is the site" in about[0] and "it is the site" not in about[1]
+    people = coded.table
+    with pytest.warns(UserWarning, match="'centre'.*the site"):
+        SiteClassifier("fc-ridge", "fast").fit(
+            coded.series, people["label"], site=people["site"], covariates=people[["age", "centre"]]
+        )

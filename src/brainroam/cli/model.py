@@ -97,7 +97,7 @@ def fit(
         typer.echo(
             f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."
         )
-    for line in membership_lines(name, len(cohort)):
+    for line in membership_lines(name, len(cohort), selected.target_.name):
         typer.echo(line)
 
 

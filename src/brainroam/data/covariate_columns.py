@@ -5,6 +5,8 @@ could then be estimated, age and sex included. So it is refused, with what it se
 """
 
 import re
+import warnings
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -69,6 +71,31 @@ def levels_of(column: pd.Series, name: str) -> list[str] | None:
         return None
     except ValueError:
         return _few_levels(known, len(column), name)
+
+
+def warn_of_the_site(table: pd.DataFrame, covariates: Iterable[str]) -> None:
+    """A warning for each covariate that has one value within every site: the site's code, its scanner, its TR.
+
+    Effects of covariates are estimated within sites, where such a column does not vary: nothing is removed with it.
+
+    >>> table = pd.DataFrame({"site": ["A", "A", "B", "B"], "centre": [1, 1, 2, 2], "age": [20, 30, 25, 35]})
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     warn_of_the_site(table, ["centre", "age"])
+    >>> [str(warning.message)[:55] for warning in told]
+    ["covariate 'centre' has one value for each site: it is t"]
+    """
+    for name in covariates:
+        known = table[["site", name]].dropna()
+        n_sites, n_values = known["site"].nunique(), known[name].nunique()
+        pairs = len(known.drop_duplicates())
+        if n_values < 2 or pairs > n_sites or known["site"].value_counts().min() < 2:
+            continue
+        what = "has one value for each site: it is the site" if n_values == n_sites else "is the same within every site"
+        warnings.warn(
+            f"covariate {name!r} {what}, so nothing can be removed with it, least of all at a new site; leave it out",
+            stacklevel=3,
+        )
 
 
 def _few_levels(known: pd.Series, n_people: int, name: str) -> list[str]:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import warn_of_the_condition
-from brainroam.data.covariate_columns import as_text
+from brainroam.data.covariate_columns import as_text, warn_of_the_site
 from brainroam.data.groups import persons
 from brainroam.data.measurements import EMPTY, MIN_VOLUMES
 from brainroam.data.readers.locate import bare_id, unpadded
@@ -242,6 +242,7 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
     converted = pd.DataFrame(columns)
     prepared = (cohort.with_columns(converted) if columns else cohort).using(kinds)
     warn_of_the_condition(prepared.table, prepared.covariate_names, prepared.target)
+    warn_of_the_site(prepared.table, prepared.covariate_names)
     return prepared
 
 

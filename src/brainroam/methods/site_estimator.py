@@ -24,6 +24,7 @@ from brainroam.data.atlas import Atlas
 from brainroam.data.bare_arrays import anonymous_cohort
 from brainroam.data.cohort import Cohort
 from brainroam.data.condition_columns import warn_of_the_condition
+from brainroam.data.covariate_columns import warn_of_the_site
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.adapter import resolve
@@ -120,6 +121,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             if info.covariate_use == "projected":  # what is given is meant, not the usual column of a study
                 fixed = {"covariates": list(cohort.covariate_names)} | fixed
             warn_of_the_condition(cohort.table, cohort.covariate_names, cohort.target)
+            warn_of_the_site(cohort.table, cohort.covariate_names)
         model = TunedMethod(info, self.tuning, **fixed).fit(cohort, self.random_state)
         self.header_ = describe_method(model, cohort, self.random_state, np.asarray(classes).tolist())
         self.model_ = model

@@ -35,7 +35,8 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "safetensors")
 LARGEST_HEADER, LARGEST_ARRAYS = 2**26, 2**32  # bytes; ours have some kB and some MB
 NOTICE = (
     "Personal data: whoever holds this model and a scan can tell better than chance whether the person was in its "
-    "training set and, if so, the diagnosis. Share it only with those who may have the data it was made from."
+    "training set and, if so, what it predicts of them (a diagnosis, an age). "
+    "Share it only with those who may have the data it was made from."
 )
 #: What a likelihood-ratio attack finds out about who was in a model of so many people (benchmarks/membership.py): of
 #: two people, one of whom was, how often it names the right one; and whom it finds while accusing 1 % of the others.
@@ -119,18 +120,25 @@ def require_atlas(header: dict[str, Any], name: str, labels: Sequence[str]) -> N
         )
 
 
-def membership_lines(method: str, n_people: int) -> list[str]:
+def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> list[str]:
     """What a model of so many people tells about who was in it, in two lines for whoever answers for the data.
+
+    Only models of a diagnosis were attacked; of another ``target`` the lines say so.
 
     >>> len(membership_lines("core", 300))
     2
+    >>> "models of age were not attacked" in membership_lines("core", 300, "age")[0]
+    True
     """
+    told = "and that person's diagnosis is told."
+    if target != "diagnosis":
+        told = f"with a diagnosis as the target; models of {target} were not attacked, so expect as much."
     measured = MEMBERSHIP["core" if method.startswith("core") else "ensemble"]
     size = max([size for size in measured if size <= n_people], default=min(measured))
     named, found = measured[size]
     return [
         "The model is personal data: with it and scans, of two people one of whom was in it the right one is named "
-        f"{named:.0%} of the time (50 % is chance; measured at {size:,} people), and that person's diagnosis is told.",
+        f"{named:.0%} of the time (50 % is chance; measured at {size:,} people), {told}",
         f"Accusing 1 % of the others wrongly, {found:.0%} of those in it are found. Share it only with those who may "
         "have the data (docs/security.md, docs/federation.md).",
     ]
