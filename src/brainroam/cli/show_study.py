@@ -22,7 +22,8 @@ from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
 from brainroam.evaluation.stats.classes import ClassComparison
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.evaluation.stats.metrics import JUDGED, RULE
-from brainroam.evaluation.stats.numbers import NumberComparison, two_digits
+from brainroam.evaluation.stats.numbers import two_digits
+from brainroam.evaluation.stats.target_comparison import TargetComparison
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.naming import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
@@ -116,7 +117,7 @@ def number_validation_table(sites: "pd.DataFrame") -> Table:
     return table
 
 
-def _show_told(comparison: NumberComparison | ClassComparison, json: bool, compared: bool = True) -> None:
+def _show_told(comparison: TargetComparison, json: bool, compared: bool = True) -> None:
     """Print a table of the methods that predict a number or several classes, the verdict on each, and comparisons."""
     if json:
         words: dict[str, Any] = {
@@ -177,9 +178,9 @@ def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
     return table
 
 
-def show_comparison(comparison: Comparison | NumberComparison | ClassComparison, json: bool) -> None:
+def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
-    if isinstance(comparison, NumberComparison | ClassComparison):
+    if isinstance(comparison, TargetComparison):
         _show_told(comparison, json)
         return
     if json:

@@ -32,15 +32,15 @@ import pandas as pd
 from brainroam.core.auc import added_error, auc, class_aucs, placements
 from brainroam.data.groups import people_of
 from brainroam.data.target import Target
-from brainroam.errors import UsageError, listed, unknown
-from brainroam.evaluation.splits import TITLES, UNITS
+from brainroam.errors import listed
+from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
-from brainroam.evaluation.stats.families import families
+from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites, site_weights
-from brainroam.evaluation.stats.paired import compare_pairs, p_in_words
+from brainroam.evaluation.stats.paired import compare_pairs
+from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, say_pair
 from brainroam.evaluation.stats.verdict import Verdict
 from brainroam.evaluation.stats.verdict import verdict as judge
-from brainroam.utils.html import html_summary
 
 OVERALL = ("auc", "acc", "balanced_acc", "brier", "log_loss", "auc_variance", "class_variance")
 RULE = f"mean over sites, each weighted by its people of the rarer classes, {FULL} at most"
@@ -242,39 +242,21 @@ def confusion(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class ClassComparison:
-    """The result of `compare_classes`.
+class ClassComparison(TargetComparison):
+    """The result of `compare_classes`: ``table`` has the macro AUC with its intervals, best first, and ``auc_<class>``.
+
+    The ``difference`` of a pair of methods is that of the macro AUC; the rest is as in `TargetComparison`.
 
     Attributes
     ----------
-    target : Target
-    table : DataFrame
-        Per protocol and method, best macro AUC first: ``n_sites``, ``auc`` with ``low``, ``high``, ``next_low``,
-        ``next_high``, the other metrics, ``auc_<class>``, and ``verdict``, a sentence.
     class_pairs : DataFrame
         Per protocol and method, each pair of classes, see `class_pairs`.
-    paired : DataFrame
-        Per pair of methods: mean ``difference`` of the macro AUC with ``low``, ``high``, ``p``, ``p_holm``,
-        ``n_sites``, ``won``, ``lost``.
-    sentences, notes, families : list of str
     """
 
-    target: Target
-    table: pd.DataFrame
+    PRINTED = ("auc", "next_low", "next_high", "balanced_acc", "brier")
+    IN_NOTEBOOKS = ("auc", "low", "high", "next_low", "next_high", "balanced_acc")
+
     class_pairs: pd.DataFrame
-    paired: pd.DataFrame
-    sentences: list[str]
-    notes: list[str]
-    families: list[str]
-
-    def __str__(self) -> str:
-        shown = self.table[["protocol", "method", "n_sites", "auc", "next_low", "next_high", "balanced_acc", "brier"]]
-        return "\n".join([shown.round(3).to_string(index=False), *self.sentences, *self.notes])
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the table and the sentences."""
-        shown = self.table[["method", "n_sites", "auc", "low", "high", "next_low", "next_high", "balanced_acc"]]
-        return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, [*self.sentences, *self.notes])
 
 
 def compare_classes(
@@ -286,11 +268,7 @@ def compare_classes(
 ) -> ClassComparison:
     """Compare methods that tell several classes apart, at the same held-out sites."""
     sites = average_seeds(scores, target)
-    methods = sorted(sites["method"].unique())
-    if reference is not None and reference not in methods:
-        raise unknown("method", reference, methods)
-    if reference is not None and all_pairs:
-        raise UsageError("a reference and all pairs exclude each other; leave one of them out")
+    check_reference(sites["method"].unique(), reference, all_pairs)
     rows, of_classes = [], []
     for (protocol, method), here in sites.groupby(["protocol", "method"]):
         found, means = summary(here, target)
@@ -301,38 +279,20 @@ def compare_classes(
         words = sentence(found, means["balanced_acc"], pairs, target)
         row = {"protocol": protocol, "method": method, "n_sites": found.n_sites, "auc": found.mean, **ends, **means}
         rows.append({**row, "verdict": words})
-    table = pd.DataFrame(rows).sort_values(
-        ["protocol", "auc"], ascending=[True, False], kind="stable", ignore_index=True
-    )
-    paired, told = [], []
-    for protocol in sorted(sites["protocol"].unique()):
-        names = table.loc[table["protocol"] == protocol, "method"].tolist()
-        here = sites[sites["protocol"] == protocol]
-        wide = here.pivot(index="site", columns="method", values="auc")
+
+    def differences(here: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
         first = here.drop_duplicates("site").set_index("site")
         m = people_counted(first, target)
-        weight = pd.Series(site_weights(m, m), index=first.index)
-        for family in families(names, reference, all_pairs):
-            paired.append(compare_pairs(wide, weight, family.pairs).assign(protocol=protocol))
-            told.append(family.text(TITLES[str(protocol)]))
-    differences = pd.concat(paired, ignore_index=True) if paired else pd.DataFrame()
+        wide = here.pivot(index="site", columns="method", values="auc")
+        return compare_pairs(wide, pd.Series(site_weights(m, m), index=first.index), pairs)
+
+    table, paired, told = compare_families(sites, rows, "auc", differences, reference, all_pairs)
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
-    sentences = [_compared(row, UNITS[str(row.protocol)]) for row in differences.itertuples()]
+    sentences = [_compared(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
-    return ClassComparison(target, table, between, differences, sentences, notes, told)
+    return ClassComparison(target, table, paired, sentences, notes, told, between)
 
 
 def _compared(row: Any, unit: str) -> str:
-    """Say one comparison in words: the method that is ahead comes first."""
-    if np.isnan(row.p):
-        return f"{row.method} and {row.against} share too few {unit}s to be compared"
-    ahead, behind, won = row.method, row.against, row.won
-    if row.difference < 0:
-        ahead, behind, won = row.against, row.method, row.lost
-    p = p_in_words(row.p, row.p_holm)
-    facts = (
-        f"({100 * abs(row.difference):+.1f} points of AUC over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
-    )
-    if row.p_holm < 0.05:
-        return f"{ahead} tells classes apart better than {behind} {facts}"
-    return f"{ahead} and {behind} cannot be told apart {facts}"
+    size = f"{100 * abs(row.difference):+.1f} points of AUC"
+    return say_pair(row, unit, "tells classes apart better than", size)

@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.names import shared_institutions
-from brainroam.errors import RunsError, UsageError, listed, unknown
+from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import site_scores
-from brainroam.evaluation.stats.families import Family, families
+from brainroam.evaluation.stats.families import Family, check_reference, families
 from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judged, over_sites
 from brainroam.evaluation.stats.paired import holm, nadeau_bengio, p_in_words
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
@@ -154,11 +154,7 @@ def compare_methods(
     """
     scores, predictions = _checked(scores, predictions)
     found = _gathered(predictions)
-    methods = sorted({name for item in found for name in item.methods})
-    if reference is not None and reference not in methods:
-        raise unknown("method", reference, methods)
-    if reference is not None and all_pairs:
-        raise UsageError("a reference and all pairs exclude each other; leave one of them out")
+    check_reference({name for item in found for name in item.methods}, reference, all_pairs)
     table = _table(scores, found)
     tested = [(item, family) for item in found for family in families(_order(table, item), reference, all_pairs)]
     frames = [_pairs(item.by_institution(), family) for item, family in tested]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from brainroam.errors import unknown
+from brainroam.errors import UsageError, unknown
 from brainroam.methods.naming import bare_name, full_name, parse_name, study_of
 
 #: CORE and the paper's four ablations: without site-wise deconfounding, with temporal profiles (which it goes without
@@ -56,6 +56,15 @@ class Family(NamedTuple):
         """
         n = len(self.pairs)
         return f"Holm over {n} comparison{'s' * (n != 1)}: {self.what} ({title}){self.aside}."
+
+
+def check_reference(methods: Iterable[str], reference: str | None, all_pairs: bool) -> None:
+    """Refuse a reference that was not run, or one beside all pairs."""
+    methods = sorted(methods)
+    if reference is not None and reference not in methods:
+        raise unknown("method", reference, methods)
+    if reference is not None and all_pairs:
+        raise UsageError("a reference and all pairs exclude each other; leave one of them out")
 
 
 def families(names: Sequence[str], reference: str | None = None, all_pairs: bool = False) -> list[Family]:

@@ -27,14 +27,13 @@ import pandas as pd
 
 from brainroam.core.numbers import LEAST, correlations
 from brainroam.data.target import Target
-from brainroam.errors import UsageError, unknown
-from brainroam.evaluation.splits import TITLES, UNITS
+from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
-from brainroam.evaluation.stats.families import families
+from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
-from brainroam.evaluation.stats.paired import compare_pairs, p_in_words
+from brainroam.evaluation.stats.paired import compare_pairs
+from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, say_pair
 from brainroam.evaluation.stats.verdict import Verdict, next_site
-from brainroam.utils.html import html_summary
 
 METRICS = (
     "r",
@@ -227,38 +226,14 @@ def average_seeds(scores: pd.DataFrame) -> pd.DataFrame:
     return metrics.average_seeds(scores, METRICS)
 
 
-@dataclass(frozen=True)
-class NumberComparison:
-    """The result of `compare_numbers`.
+class NumberComparison(TargetComparison):
+    """The result of `compare_numbers`: ``table`` has the fields of `NumberVerdict`, best order first.
 
-    Attributes
-    ----------
-    target : Target
-    table : DataFrame
-        Per protocol and method, best order first: the fields of `NumberVerdict`, and ``verdict``, its sentence.
-    paired : DataFrame
-        Per pair: mean ``difference`` of Fisher's z with ``low``, ``high``, ``p``, ``p_holm``, ``n_sites``, ``won``,
-        ``lost``.
-    sentences, notes, families : list of str
+    The ``difference`` of a pair is that of Fisher's z; the rest is as in `TargetComparison`.
     """
 
-    target: Target
-    table: pd.DataFrame
-    paired: pd.DataFrame
-    sentences: list[str]
-    notes: list[str]
-    families: list[str]
-
-    def __str__(self) -> str:
-        shown = self.table[
-            ["protocol", "method", "n_sites", "r", "next_low", "next_high", "off", "mae", "mae_constant"]
-        ]
-        return "\n".join([shown.round(3).to_string(index=False), *self.sentences, *self.notes])
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the table and the sentences."""
-        shown = self.table[["method", "n_sites", "r", "low", "high", "next_low", "next_high", "off", "mae"]]
-        return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, [*self.sentences, *self.notes])
+    PRINTED = ("r", "next_low", "next_high", "off", "mae", "mae_constant")
+    IN_NOTEBOOKS = ("r", "low", "high", "next_low", "next_high", "off", "mae")
 
 
 def compare_numbers(
@@ -277,24 +252,12 @@ def compare_numbers(
     good orders people better than poor (r .55 against .12 over 6 sites; won 6 of 6; p < 0.001)
     """
     sites = average_seeds(scores)
-    methods = sorted(sites["method"].unique())
-    if reference is not None and reference not in methods:
-        raise unknown("method", reference, methods)
-    if reference is not None and all_pairs:
-        raise UsageError("a reference and all pairs exclude each other; leave one of them out")
+    check_reference(sites["method"].unique(), reference, all_pairs)
     rows = []
     for (protocol, method), here in sites.groupby(["protocol", "method"]):
         found = verdict(here)
         rows.append({"protocol": protocol, "method": method, **vars(found), "verdict": found.sentence(target)})
-    order = {"ascending": [True, False], "kind": "stable", "ignore_index": True}
-    table = pd.DataFrame(rows).sort_values(["protocol", "r"], **order)
-    paired, told = [], []
-    for protocol in sorted(sites["protocol"].unique()):
-        names = table.loc[table["protocol"] == protocol, "method"].tolist()
-        for family in families(names, reference, all_pairs):
-            paired.append(_pairs(sites[sites["protocol"] == protocol], family.pairs).assign(protocol=protocol))
-            told.append(family.text(TITLES[str(protocol)]))
-    pairs = pd.concat(paired, ignore_index=True) if paired else pd.DataFrame()
+    table, pairs, told = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
     notes = [f"r, differences and errors: within held-out sites; mae: {RULE}"]
     sentences = [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
     return NumberComparison(target, table, pairs, sentences, notes, told)
@@ -316,16 +279,5 @@ def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFram
 
 
 def _sentence(row, unit: str) -> str:
-    """Say one comparison in words: the method that is ahead comes first."""
-    if np.isnan(row.p):
-        return f"{row.method} and {row.against} share too few {unit}s to be compared"
-    ahead, behind, won, r, other = row.method, row.against, row.won, row.r, row.r_against
-    if row.difference < 0:
-        ahead, behind, won, r, other = row.against, row.method, row.lost, row.r_against, row.r
-    p = p_in_words(row.p, row.p_holm)
-    facts = (
-        f"(r {two_digits(r)} against {two_digits(other)} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
-    )
-    if row.p_holm < 0.05:
-        return f"{ahead} orders people better than {behind} {facts}"
-    return f"{ahead} and {behind} cannot be told apart {facts}"
+    r, other = (row.r_against, row.r) if row.difference < 0 else (row.r, row.r_against)
+    return say_pair(row, unit, "orders people better than", f"r {two_digits(r)} against {two_digits(other)}")

@@ -1,0 +1,107 @@
+"""Comparisons of methods that predict a number or several classes: the result, the families of pairs, the sentences.
+
+What is compared, and on which scale, is said by `numbers` and `classes`; two classes have `compare`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.target import Target
+from brainroam.evaluation.splits import TITLES
+from brainroam.evaluation.stats.families import families
+from brainroam.evaluation.stats.paired import p_in_words
+from brainroam.utils.html import html_summary
+
+
+@dataclass(frozen=True)
+class TargetComparison:
+    """Methods compared at the same held-out sites.
+
+    Attributes
+    ----------
+    target : Target
+    table : DataFrame
+        Per protocol and method, best first, with ``verdict``, a sentence.
+    paired : DataFrame
+        Per pair of methods: mean ``difference`` with ``low``, ``high``, ``p``, ``p_holm``, ``n_sites``, ``won``,
+        ``lost``.
+    sentences, notes, families : list of str
+    """
+
+    PRINTED: ClassVar[tuple[str, ...]] = ()  # columns of the table that are printed after protocol, method and n_sites
+    IN_NOTEBOOKS: ClassVar[tuple[str, ...]] = ()  # the same in notebooks, after method and n_sites
+
+    target: Target
+    table: pd.DataFrame
+    paired: pd.DataFrame
+    sentences: list[str]
+    notes: list[str]
+    families: list[str]
+
+    def __str__(self) -> str:
+        shown = self.table[["protocol", "method", "n_sites", *self.PRINTED]]
+        return "\n".join([shown.round(3).to_string(index=False), *self.sentences, *self.notes])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table and the sentences."""
+        shown = self.table[["method", "n_sites", *self.IN_NOTEBOOKS]]
+        return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, [*self.sentences, *self.notes])
+
+
+def compare_families(
+    sites: pd.DataFrame,
+    rows: Sequence[Mapping[str, Any]],
+    best: str,
+    differences: Callable[[pd.DataFrame, Sequence[tuple[str, str]]], pd.DataFrame],
+    reference: str | None,
+    all_pairs: bool,
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """The table of methods with the highest ``best`` first, the differences of all families, and what these are.
+
+    Parameters
+    ----------
+    sites : DataFrame
+        Metrics of each protocol, method and site, seeds averaged.
+    rows : sequence of dict
+        One per protocol and method.
+    best : str
+        The column that orders methods.
+    differences : callable
+        From the sites of one protocol and the pairs of one family to a row per pair, see `paired.compare_pairs`.
+    reference, all_pairs
+        See `families.families`.
+    """
+    table = pd.DataFrame(rows).sort_values(
+        ["protocol", best], ascending=[True, False], kind="stable", ignore_index=True
+    )
+    paired, told = [], []
+    for protocol, here in sites.groupby("protocol"):
+        names = table.loc[table["protocol"] == protocol, "method"].tolist()
+        for family in families(names, reference, all_pairs):
+            paired.append(differences(here, family.pairs).assign(protocol=protocol))
+            told.append(family.text(TITLES[str(protocol)]))
+    return table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), told
+
+
+def say_pair(row: Any, unit: str, better: str, size: str) -> str:
+    """Say one comparison in words: the method that is ahead comes first.
+
+    >>> pair = {"method": "a", "against": "b", "difference": -0.1, "won": 1, "lost": 5, "n_sites": 6}
+    >>> row = next(pd.DataFrame([pair | {"p": 0.01, "p_holm": 0.01}]).itertuples())
+    >>> say_pair(row, "site", "orders people better than", "r .5 against .4")
+    'b orders people better than a (r .5 against .4 over 6 sites; won 5 of 6; p = 0.01)'
+    """
+    if np.isnan(row.p):
+        return f"{row.method} and {row.against} share too few {unit}s to be compared"
+    ahead, behind, won = row.method, row.against, row.won
+    if row.difference < 0:
+        ahead, behind, won = row.against, row.method, row.lost
+    p = p_in_words(row.p, row.p_holm)
+    facts = f"({size} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
+    if row.p_holm < 0.05:
+        return f"{ahead} {better} {behind} {facts}"
+    return f"{ahead} and {behind} cannot be told apart {facts}"
