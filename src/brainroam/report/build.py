@@ -11,9 +11,7 @@ from brainroam.data.groups import people_and_scans
 from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
-from brainroam.report.class_page import write_class_page
 from brainroam.report.data import ReportData, read_data
-from brainroam.report.number_page import write_number_page
 from brainroam.report.page import render
 from brainroam.report.section import Section
 from brainroam.report.sections.ablation import ablation_section
@@ -36,6 +34,7 @@ from brainroam.report.sections.sensitivity import sensitivity_section
 from brainroam.report.sections.sites import sites_section
 from brainroam.report.sections.verdict import verdict_section
 from brainroam.report.sections.writing import checklist_section, methods_section, model_card_section, probast_section
+from brainroam.report.target_page import write_target_page
 from brainroam.utils.files import write_text
 
 Maker = Callable[[ReportData], Section]
@@ -135,10 +134,8 @@ def write_report(
     'report.html'
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial=True, data=data)
-    if results.target.is_number:
-        return write_number_page(results, out, figures, method, name)
-    if results.target.is_classes:
-        return write_class_page(results, out, figures, method, name)
+    if not results.target.is_two_classes:
+        return write_target_page(results, out, figures, method, name)
     content = read_data(runs, method, data)
     first = first_section(content)
     chapters = [Chapter(id, question, tuple(make(content) for make in makers)) for id, question, makers in CHAPTERS]

@@ -1,23 +1,17 @@
 """The page of a study of several classes: verdict, classes and pairs, who was called what by site, AUC by site."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from brainroam import __version__
 from brainroam.data.target import Target
 from brainroam.evaluation.runner import Results
-from brainroam.evaluation.stats.classes import average_seeds, compare_classes, confusion, people_counted
-from brainroam.evaluation.stats.families import subject
+from brainroam.evaluation.stats.classes import ClassComparison, average_seeds, confusion, people_counted
 from brainroam.evaluation.stats.verdict import site_intervals
-from brainroam.report.figures import BLUE, GREY, canvas, inline, shortened, write
-from brainroam.report.page import render
+from brainroam.report.figures import BLUE, GREY, canvas, shortened
 from brainroam.report.section import Drawing
 from brainroam.report.tables import Column, fixed, number, table
-from brainroam.utils.files import write_text
 
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
 PAIRS = (
@@ -32,17 +26,11 @@ PAIRS = (
 )
 
 
-def write_class_page(
-    results: Results,
-    out: str | Path,
-    figures: str | Path | None = None,
-    method: str | None = None,
-    name: str | None = None,
-) -> Path:
-    """Write the report of a study of several classes as one HTML file."""
+def class_content(
+    results: Results, chosen: str, comparison: ClassComparison
+) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
+    """Metrics of the chosen method at every site, the figures, and the tables of the page by name."""
     target, scores = results.target, results.scores
-    chosen = method or subject(scores["method"].unique())
-    comparison = compare_classes(scores, results.predictions, target)
     sites = average_seeds(scores[scores["method"] == chosen], target).sort_values("auc", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
     called = confusion(people, target)
@@ -64,24 +52,22 @@ def write_class_page(
     of_pairs = shown.assign(
         classes=shown["class_1"] + " / " + shown["class_2"], told=np.where(shown["apart"], "yes", "cannot be told")
     )
-    page = render(
-        "classes.html",
-        title=name or f"{target.name} at {len(sites)} sites",
-        lines=[*(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()), *comparison.sentences],
-        figure=Markup("").join(inline(drawing) for drawing in drawings),
-        n_sites=len(sites),
-        pairs=table(of_pairs, PAIRS, "pairs", f"Which classes {chosen} tells from which, among their people alone"),
-        methods=table(comparison.table, _columns(target), "methods", "Every method, each class against the rest"),
-        sites=table(sites, _site_columns(target), "sites", f"{chosen} at every held-out site"),
-        confusion=table(called, _confusion_columns(target), "confusion", f"Whom {chosen} called what, site by site"),
-        method=chosen,
-        target=target,
-        version=__version__,
+    return (
+        sites,
+        drawings,
+        {
+            "pairs": table(
+                of_pairs, PAIRS, "pairs", f"Which classes {chosen} tells from which, among their people alone"
+            ),
+            "methods": table(
+                comparison.table, _columns(target), "methods", "Every method, each class against the rest"
+            ),
+            "sites": table(sites, _site_columns(target), "sites", f"{chosen} at every held-out site"),
+            "confusion": table(
+                called, _confusion_columns(target), "confusion", f"Whom {chosen} called what, site by site"
+            ),
+        },
     )
-    if figures is not None:
-        for drawing in drawings:
-            write(drawing, figures)
-    return write_text(out, page + "\n")
 
 
 def _columns(target: Target) -> list[Column]:

@@ -1,20 +1,17 @@
 """The page of a study of a number: what travels, predicted against true by site, errors by site."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from brainroam import __version__
 from brainroam.evaluation.runner import Results
-from brainroam.evaluation.stats.families import subject
-from brainroam.evaluation.stats.numbers import average_seeds, compare_numbers
-from brainroam.report.figures import GREY, canvas, inline, write
-from brainroam.report.page import render
+from brainroam.evaluation.stats.numbers import average_seeds
+from brainroam.report.figures import GREY, canvas
 from brainroam.report.section import Drawing
 from brainroam.report.tables import Column, fixed, number, table
-from brainroam.utils.files import write_text
 
 LINE = 10  # people from which on a site's own line says something
 SITES = (
@@ -29,40 +26,19 @@ SITES = (
 )
 
 
-def write_number_page(
-    results: Results,
-    out: str | Path,
-    figures: str | Path | None = None,
-    method: str | None = None,
-    name: str | None = None,
-) -> Path:
-    """Write the report of a study of a number as one HTML file; the sections that are about an AUC are left out."""
-    target, scores = results.target, results.scores
-    chosen = method or subject(scores["method"].unique())
-    comparison = compare_numbers(scores, target)
-    sites = average_seeds(scores[scores["method"] == chosen]).sort_values("r", ascending=False)
+def number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
+    """Metrics of the chosen method at every site, the figure, and the tables of the page by name."""
+    name = results.target.name
+    sites = average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
     picture = Drawing(
         "predicted",
-        f"{target.name} predicted by {chosen} against the truth at held-out sites: a colour for each site, "
+        f"{name} predicted by {chosen} against the truth at held-out sites: a colour for each site, "
         f"and a line where it has {LINE} people or more; dashed: where both are equal.",
-        lambda: _scatter(people.groupby("site"), target.name),
+        lambda: _scatter(people.groupby("site"), name),
     )
-    verdicts = [f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()]
-    page = render(
-        "numbers.html",
-        title=name or f"{target.name} at {len(sites)} sites",
-        lines=[*verdicts, *comparison.sentences],
-        figure=inline(picture),
-        n_sites=len(sites),
-        sites=table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first"),
-        method=chosen,
-        target=target,
-        version=__version__,
-    )
-    if figures is not None:
-        write(picture, figures)
-    return write_text(out, page + "\n")
+    shown = table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first")
+    return sites, [picture], {"sites": shown}
 
 
 def _scatter(sites: Iterable, name: str) -> Figure:
