@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from brainroam.data.loading import load_cohort as load_cohort
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.forecast import foretell as foretell
-    from brainroam.evaluation.forecast import reveal as reveal
     from brainroam.evaluation.pipelines import pipeline_agreement as pipeline_agreement
     from brainroam.evaluation.predictions_file import read_predictions as read_predictions
+    from brainroam.evaluation.reveal import reveal as reveal
     from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.scorer import SiteScorer as SiteScorer
     from brainroam.evaluation.splits import LeaveOneInstitutionOut as LeaveOneInstitutionOut
@@ -58,7 +58,7 @@ _HOME = {
     "next_site": "evaluation.stats.verdict",
     "pipeline_agreement": "evaluation.pipelines",
     "read_predictions": "evaluation.predictions_file",
-    "reveal": "evaluation.forecast",
+    "reveal": "evaluation.reveal",
     "save_model": "methods.site_classifier",
     "write_report": "report.build",
 }

@@ -86,8 +86,8 @@ def reveal(
     [bold]Example:[/bold] brainroam reveal forecast.json labels.csv --option label_col=dx --option case=ASD
     """
     from brainroam.data.readers.tables import is_table
-    from brainroam.evaluation.forecast import reveal as judge
     from brainroam.evaluation.ledger import record_reveal
+    from brainroam.evaluation.reveal import reveal as judge
     from brainroam.report.displays.axes import drawing
     from brainroam.report.displays.forecast import ForecastDisplay
     from brainroam.report.figures import write

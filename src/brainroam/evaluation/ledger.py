@@ -13,7 +13,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from brainroam.errors import counted
-from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError, Reveal
+from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError
+from brainroam.evaluation.reveal import Reveal
 from brainroam.utils.csv_text import write_csv
 
 COLUMNS = (

@@ -11,7 +11,8 @@ from brainroam.report.displays.axes import Shown, axes_for
 from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, say_rows, shortened
 
 if TYPE_CHECKING:
-    from brainroam.evaluation.forecast import Forecast, Reveal
+    from brainroam.evaluation.forecast import Forecast
+    from brainroam.evaluation.reveal import Reveal
 
 LABELS = {"auc": "AUC (0.5 is guessing, 1 is perfect)", "r": "correlation (0 is guessing, 1 is perfect)"}
 

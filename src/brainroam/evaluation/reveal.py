@@ -1,0 +1,259 @@
+"""Hold a forecast (`brainroam.evaluation.forecast`) against the diagnoses, once they are opened.
+
+A forecast that was changed, other people and another model are refused.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.calibration import to_prevalence
+from brainroam.core.numbers import correlations
+from brainroam.data.cohort import Cohort
+from brainroam.data.loading import load_cohort
+from brainroam.data.readers.participants_table import USUAL, Columns, read_participants
+from brainroam.data.readers.tables import is_table, read_table
+from brainroam.data.readers.values import numbers
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.errors import DataError, counted, listed
+from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, model_digest
+from brainroam.evaluation.run_records import plain
+from brainroam.methods.site_measures import MEASURES, site_measures
+from brainroam.utils.files import content_hash
+from brainroam.utils.html import html_summary
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """What came of a forecast.
+
+    Attributes
+    ----------
+    forecast : Forecast
+    table : DataFrame
+        That of the forecast with ``n_cases``, ``observed``, ``inside_80`` and ``inside_95``.
+    labels : str
+        Hash of the labels it was judged by.
+    time : str
+    notes : list of str
+        People without a diagnosis, people of the labels whom the forecast is not about.
+    """
+
+    forecast: Forecast
+    table: pd.DataFrame
+    labels: str
+    time: str
+    notes: list[str]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was expected beside what was observed."""
+        return html_summary("Expected and observed", self.table, self.notes)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return plain(
+            {
+                "kind": "reveal",
+                "forecast": self.forecast.hash,
+                "made": self.forecast.content["made"]["time"],
+                "time": self.time,
+                "labels": self.labels,
+                "notes": self.notes,
+                "table": self.table.astype(object).to_dict("records"),
+            }
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """One for each site, and what is to be known besides."""
+        order = self.forecast.order
+        for row in self.table[self.table["measure"] == order].itertuples():
+            yield f"{row.site}: {_judged(row)}"
+        others = self.table[(self.table["measure"] != order) & self.table["inside_95"].notna()]
+        if len(others):
+            outside = others[~others["inside_95"].astype(bool)]
+            told = [f"{NAMES[row.measure]} at {row.site} ({_gap(row, 95)})" for row in outside.itertuples()]
+            rest = f"outside: {', '.join(told)}" if told else "none outside"
+            which = "Mean error" if order == "r" else "Balanced accuracy, level and Brier score"
+            yield f"{which}, 95 % intervals: {rest}"
+        yield from self.notes
+
+
+def _judged(row: Any) -> str:
+    name = NAMES[row.measure]
+    if not np.isfinite(row.observed):
+        same = "of one class" if row.measure == "auc" else "with one value"
+        return f"{counted(row.n, 'person', 'people')} {same}, so there is no {name} to judge by"
+    if not np.isfinite(row.low_95):
+        return f"{name} {row.observed:.2f}; no {name} had been foretold"
+    told = f"{name} {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"
+    if row.inside_80:
+        return f"{told}: inside the 80 % interval"
+    if row.inside_95:
+        return f"{told}: inside the 95 % interval, outside that of 80 % ({_gap(row, 80)})"
+    return f"{told}: outside, {_gap(row, 95)}"
+
+
+def _gap(row: Any, percent: int) -> str:
+    low, high = getattr(row, f"low_{percent}"), getattr(row, f"high_{percent}")
+    return f"{low - row.observed:.2f} below it" if row.observed < low else f"{row.observed - high:.2f} above it"
+
+
+def reveal(
+    forecast: Forecast | str | Path,
+    labels: Any,
+    *,
+    model: Any = None,
+    hash: str | None = None,
+    time: str | None = None,
+    **options: Any,
+) -> Reveal:
+    """Judge a forecast by the diagnoses.
+
+    Parameters
+    ----------
+    forecast : Forecast or the path of one
+        Refused where it was changed after it was written.
+    labels : Cohort, DataFrame, mapping, or path
+        A cohort with labels, whose series must be those of the forecast; a table with ``subject`` and ``label`` (0, 1),
+        a mapping of ids to labels; or the path of a table of people or of a study. Everybody of the forecast must be in
+        it; a diagnosis may be unknown.
+    model : optional
+        Refused where it is not the model of the forecast.
+    hash : str, optional
+        The hash that was committed before (its first digits are enough, eight at least); refused where it is not that
+        of the forecast.
+    time : str, optional
+        By default now, in UTC.
+    **options
+        How a table of people is to be read: ``label_col``, ``case``, ``control`` and so on.
+    """
+    forecast = forecast if isinstance(forecast, Forecast) else Forecast.load(forecast)
+    if hash is not None and not (len(hash) >= 8 and forecast.hash.startswith(hash.lower())):
+        raise ForecastError(f"the forecast has the hash {forecast.hash}, not {hash}: it is not the one committed")
+    if model is not None:
+        _require_model(forecast, model)
+    people, known = forecast.people, labels_of(labels, forecast.target, **options)
+    notes = _require_people(people, known)
+    people = people.assign(label=people["subject"].map(known.set_index("subject")["label"]))
+    unknown = int(people["label"].isna().sum())
+    if unknown:
+        notes.append(f"{unknown} of {len(people)} people have no diagnosis and are not counted")
+    if unknown == len(people):
+        raise DataError("nobody of the forecast has a diagnosis in these labels; name the column (--option label_col=)")
+    measured = pd.DataFrame(_measured(forecast, people.dropna(subset="label")))
+    table = forecast.table.merge(measured, on=["site", "measure"], how="left")
+    for percent in (80, 95):
+        inside = table["observed"].between(table[f"low_{percent}"], table[f"high_{percent}"])
+        judged = table[["observed", f"low_{percent}"]].notna().all(axis=1)
+        table[f"inside_{percent}"] = inside.astype(object).where(judged, None)
+    kind = float if forecast.target.is_number else int
+    judged_by = content_hash(
+        sorted([s, None if pd.isna(y) else kind(y)] for s, y in people[["subject", "label"]].values)
+    )
+    return Reveal(forecast, table, judged_by, time or datetime.now(UTC).isoformat(timespec="seconds"), notes)
+
+
+def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """What is observed at each site; a person with several scans counts once, with the mean of them."""
+    content = forecast.content
+    if forecast.target.is_number:
+        yield from _measured_number(forecast.target, people)
+        return
+    half = to_prevalence(people["probability"].to_numpy(), content["prevalence"]["value"], 0.5)
+    each = people.assign(half=half).groupby(["site", "person"])[["score", "half", "label"]].mean().reset_index()
+    for site, here in each.groupby("site"):
+        y, score = here["label"].to_numpy().round().astype(int), here["score"].to_numpy()
+        called = (score >= content["model"]["threshold"]).astype(int)
+        found = site_measures(y, score, called, here["half"].to_numpy())
+        for name in ("auc", *MEASURES):
+            yield {"site": site, "measure": name, "n_cases": found["n_cases"], "observed": found[name]}
+
+
+def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The correlation and the mean error, on the scale that was learned on."""
+    each = people.groupby(["site", "person"])[["score", "predicted", "label"]].mean().reset_index()
+    for site, here in each.groupby("site"):
+        true = target.forward(here["label"].to_numpy(dtype=float))
+        error = target.forward(here["predicted"].to_numpy(dtype=float)) - true
+        found = {"r": float(correlations(true, here["score"].to_numpy())), "mean_error": float(error.mean())}
+        for name, value in found.items():
+            yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
+
+
+def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.DataFrame:
+    """``subject``, ``label`` (NaN where unknown) and, of a cohort, ``digest`` of everybody.
+
+    >>> labels_of({"01": 1, "02": 0})["label"].tolist()
+    [1, 0]
+    """
+    if isinstance(labels, str | Path):
+        path = Path(labels).expanduser()
+        if not (is_table(path) and path.is_file()):
+            labels = load_cohort(path, require_label=False, **options)
+        elif target.is_number:
+            return _numbers_of(path, options.get("label_col", target.name))
+        else:
+            unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
+            table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
+            if table["label"].isna().all():
+                raise DataError(f"{path} has no diagnosis of anybody; name its column with --option label_col=NAME")
+            return table[["subject", "label"]]
+    if isinstance(labels, Cohort):
+        return labels.table[["subject", "label"]].assign(digest=labels.series_digests)
+    if isinstance(labels, Mapping | pd.Series):
+        subjects, values = zip(*labels.items(), strict=True)
+        return pd.DataFrame({"subject": [str(name) for name in subjects], "label": values})
+    table = pd.DataFrame(labels)
+    if not {"subject", "label"} <= set(table):
+        raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
+    return table.assign(subject=table["subject"].astype(str))
+
+
+def _numbers_of(path: Path, column: str) -> pd.DataFrame:
+    """``subject`` and the values of a column of a table."""
+    table = read_table(path)
+    if column not in table:
+        raise DataError(
+            f"{path} has no column {column!r}; name it with --option label_col=NAME: {listed(table.columns)}"
+        )
+    subject = next((name for name in table if str(name).lower() in USUAL["subject"]), table.columns[0])
+    return pd.DataFrame({"subject": table[subject].astype(str), "label": numbers(table[column], path)})
+
+
+def _require_people(people: pd.DataFrame, known: pd.DataFrame) -> list[str]:
+    """Refuse labels that lack somebody, have somebody twice, or belong to other series; notes on the rest."""
+    twice = known.loc[known["subject"].duplicated(), "subject"]
+    if len(twice):
+        raise DataError(f"the labels have more than one row of {listed(twice.unique())}; leave one of them")
+    absent = sorted(set(people["subject"]) - set(known["subject"]))
+    if absent:
+        raise ForecastError(
+            f"the forecast is about {len(people)} people, and {len(absent)} of them are not among the labels: "
+            f"{listed(absent)}; give the labels of everybody (a diagnosis may be empty)"
+        )
+    if "digest" in known:
+        here = people.set_index("subject")["digest"]
+        other = known[known["digest"] != known["subject"].map(here)]["subject"]
+        other = sorted(set(other) & set(people["subject"]))
+        if other:
+            raise ForecastError(
+                f"{counted(len(other), 'person has', 'people have')} other series than the forecast was made from: "
+                f"{listed(other)}; it was about those, so give the labels as a table or the data as they were"
+            )
+    more = len(set(known["subject"]) - set(people["subject"]))
+    return [f"{counted(more, 'person', 'people')} with a label are not in the forecast and are not counted"] * bool(
+        more
+    )
+
+
+def _require_model(forecast: Forecast, model: Any) -> None:
+    """Refuse a model that the forecast was not made with."""
+    method, _ = fitted_model(model, None)
+    if model_digest(method) != forecast.content["model"]["digest"]:
+        raise ForecastError("the forecast was made with another model than this one; give the one it was made with")
