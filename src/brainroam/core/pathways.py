@@ -309,13 +309,10 @@ class SiteStatistics:
     def covariate_gaps(self) -> dict[str, np.ndarray]:
         """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
         raw = self.deconfounder.encoder_.imputed(self.covariates)
-        if self.takes_part is not None:
-            y = np.where(self.takes_part, self.y, -1)
-            classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
-            return {name: raw[one].mean(axis=0) - raw[other].mean(axis=0) for name, (one, other) in classes.items()}
         if is_number(self.y):
             return {name: covariate_slopes(raw[self.site == name], self.y[self.site == name]) for name in self.sites}
-        classes = {name: [(self.site == name) & (self.y == label) for label in (1, 0)] for name in self.sites}
+        y = self.y if self.takes_part is None else np.where(self.takes_part, self.y, -1)
+        classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
     def gathered(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
