@@ -10,8 +10,10 @@ from brainroam.core.class_calibration import as_shares, calibrate_classes
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.on_disk import site_statistics
 from brainroam.core.ridge import ridge_weights
+from brainroam.data.check import check_cohort
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError
+from brainroam.methods.predictions import number_predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 
@@ -133,3 +135,30 @@ def test_anybodys_estimator_is_searched_for_leaks_and_read_once_for_each_class(c
     results = brainroam.evaluate(cohort.select(cohort.sites[:3]), {"mine": RidgeClassifier(alpha=10.0)})
     assert "no leak found" in capsys.readouterr().err
     assert {f"score_{name}" for name in CLASSES} <= set(results.predictions)
+
+
+def test_check_names_a_class_of_few_people_and_counts_each(cohort):
+    scz = np.flatnonzero(cohort.targets == 2)
+    few = cohort.subset(np.setdiff1d(np.arange(len(cohort)), scz[8:]))
+    found = check_cohort(few)
+    assert ["'SCZ' has 8 people" in one.message for one in found.findings if one.code == "rare-class"] == [True]
+    assert found.sites[["n_HC", "n_MDD", "n_SCZ"]].to_numpy().sum(axis=0).tolist() == [30, 30, 8]
+    assert not [one for one in check_cohort(cohort).findings if one.code == "rare-class"]
+
+
+def test_a_file_of_predictions_beside_several_classes_is_refused(cohort, tmp_path):
+    file = tmp_path / "mine.csv"
+    cohort.table[["subject"]].assign(score=0.5).to_csv(file, index=False)
+    with pytest.raises(UsageError, match="several classes"):
+        brainroam.read_predictions(file, cohort)
+
+
+def test_a_step_of_an_order_is_known_by_its_name(cohort):
+    step = 1 + np.arange(len(cohort)) % 4
+    ordered = with_target(cohort.with_columns(pd.DataFrame({"stage": step})), "stage:ordered")
+    method = TunedMethod(method_info("fc-ridge"), "fast").fit(ordered)
+    late = cohort.with_columns(pd.DataFrame({"stage": step})).subset(np.flatnonzero(step > 1))
+    table = number_predictions(method, with_target(late, "stage:ordered"))
+    assert table["label"].tolist() == (step[step > 1] - 1).tolist()  # stage 1 is step 0, though nobody here has it
+    assert np.array_equal(table["level"].astype(int), 1 + np.rint(table["predicted"]).astype(int))
+    assert set(table["level"]) <= set("1234")

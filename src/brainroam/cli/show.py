@@ -43,9 +43,11 @@ def show_check(report: "CheckReport") -> None:
     console, cohort = Console(highlight=False), report.cohort
     scans = f", {cohort['n_scans']} scans" if cohort["n_scans"] > cohort["n_people"] else ""
     unlabelled = f", {cohort['n_unlabelled']} without a label" if cohort["n_unlabelled"] else ""
+    two = "n_cases" in cohort
+    told = f"{cohort['n_cases']} cases, {cohort['n_controls']} controls" if two else cohort["target"]
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
-        f"{cohort['n_cases']} cases, {cohort['n_controls']} controls{unlabelled}; "
+        f"{escape(visible(told))}{unlabelled}; "
         f"{escape(visible(_measured(cohort)))}"
     )
     console.print(_covariates(cohort), highlight=False, markup=False)
@@ -111,12 +113,14 @@ def _count(n: int, noun: str) -> str:
 def _sites(sites: "pd.DataFrame") -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("site", no_wrap=True)
-    for heading in ("people", "cases", "controls", "age", "M", "F", "volumes", "TR", "lacking*"):
+    classes = [str(name) for name in sites if name in ("cases", "controls") or str(name).startswith("n_")]
+    headings = [visible(name.removeprefix("n_")) for name in classes]
+    for heading in ("people", *map(escape, headings), "age", "M", "F", "volumes", "TR", "lacking*"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in sites.itertuples():
+    for row, of_each in zip(sites.itertuples(), sites[classes].to_numpy().tolist(), strict=True):
         table.add_row(
             Text(row.site),
-            *(str(n) for n in (row.n, row.cases, row.controls)),
+            *(str(n) for n in (row.n, *of_each)),
             "-" if math.isnan(row.age_mean) else f"{row.age_mean:.1f} ± {row.age_std:.1f}",
             *(str(n) if row.male + row.female else "-" for n in (row.male, row.female)),
             "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})) if row.volumes_max else "-",

@@ -61,8 +61,9 @@ class Target:
         """Refuse several classes where only two, or a number, can be."""
         if self.is_classes:
             raise UsageError(
-                f"{what} is not made for several classes yet ({self.name} has {len(self.classes)}): name two of them "
-                "(--case, --control), or use loso, compare, report, fit and predict, which take all"
+                f"{what} is not made for several classes yet ({self.name} has {len(self.classes)}): choose two, in "
+                f"place of --target with --option label_col={self.name} --option case={self.classes[-1]} --option "
+                f"control={self.classes[0]}, or use audit, loso, compare, report, fit and predict, which take all"
             )
 
     @property

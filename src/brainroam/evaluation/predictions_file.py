@@ -33,6 +33,7 @@ from brainroam.data.readers.participants_table import Columns, code_meaning
 from brainroam.data.readers.sex import sex_meaning, sexes
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import ages, codes, floats, is_empty, labels, numbers
+from brainroam.data.target import Target
 from brainroam.errors import ReaderError, RunsError, UsageError, counted, listed, unknown
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runner import Results
@@ -118,6 +119,8 @@ def read_predictions(path: str | Path, study: Study | None = None) -> Results:
     if not path.is_file():
         raise RunsError(f"{path} does not exist; name a table of predictions, or a folder of runs")
     facts = _facts(study)
+    if facts is not None:
+        Target.of_description(facts.get("target")).refuse_classes(f"a file of predictions ({path})")
     table = _read(path)
     left_out: list[str] = []
     if facts is not None:

@@ -184,8 +184,13 @@ def with_target_of(method: TunedMethod, cohort: Cohort) -> Cohort:
 
 def _known_numbers(cohort: Cohort, target: Target) -> np.ndarray:
     """The number of each person, NaN where it is unknown or the data name another target."""
-    same = cohort.target.name == target.name
-    return cohort.table["label"].to_numpy(dtype=float) if same else np.full(len(cohort), np.nan)
+    label = cohort.table["label"].astype(float)
+    if cohort.target.name != target.name:
+        label[:] = np.nan
+    elif target.kind == ORDERED and cohort.target.classes:  # new people may lack a step: it is known by its name
+        step = {name: k for k, name in enumerate(target.classes)}
+        label = label.map({k: step.get(name, np.nan) for k, name in enumerate(cohort.target.classes)})
+    return label.to_numpy(dtype=float)
 
 
 def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> None:

@@ -13,6 +13,7 @@ from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of
 from brainroam.data.prepare import kind_of
+from brainroam.data.target import Target
 
 __all__ = ["CheckReport", "Duplicate", "Finding", "check_cohort", "find_duplicates"]
 
@@ -67,6 +68,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
             if cohort.target.is_two_classes
             else ()
         ),
+        labels.rare_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
         numbers.of_a_number(cohort) if cohort.target.is_number else (),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names),
@@ -100,8 +102,8 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
         "n_people": cohort.n_people,
         "n_scans": len(cohort),
         "n_sites": len(cohort.sites),
-        "n_cases": int((label == 1).sum()),
-        "n_controls": int((label == 0).sum()),
+        **_of_each_class(cohort.target, label, "n_cases", "n_controls"),
+        "target": cohort.target_counted,
         "n_unlabelled": int(label.isna().sum()),
         "n_with_missing_rois": int(cohort.missing_rois.any(axis=1).sum()),
         "atlas": cohort.atlas.name,
@@ -116,6 +118,13 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
     }
 
 
+def _of_each_class(target: Target, label: pd.Series, cases: str, controls: str) -> dict[str, int]:
+    """How many people each class has; nothing for a number."""
+    if target.is_two_classes:
+        return {cases: int((label == 1).sum()), controls: int((label == 0).sum())}
+    return {f"n_{name}": int((label == code).sum()) for code, name in enumerate(target.classes)}
+
+
 def _site_table(cohort: Cohort) -> pd.DataFrame:
     """One row per site."""
     table = cohort.table.assign(missing=cohort.missing_rois.any(axis=1))
@@ -128,8 +137,7 @@ def _site_table(cohort: Cohort) -> pd.DataFrame:
                 "site": str(site),
                 "n": len(people),
                 "scans": len(part),
-                "cases": int((label == 1).sum()),
-                "controls": int((label == 0).sum()),
+                **_of_each_class(cohort.target, label, "cases", "controls"),
                 "unlabelled": int(label.isna().sum()),
                 "age_mean": float(age.mean()),
                 "age_std": float(age.std()),

@@ -15,6 +15,7 @@ from brainroam.errors import DataError, counted, listed
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
 MIN_MINORITY = 0.3
+MIN_SITES_OF_CLASS = 3  # with so many people of it: one to be held out, two to learn what they have in common
 COVARIATES = ("age", "sex", "mean_fd")
 PLAUSIBLE: dict[str, tuple[Callable[[pd.Series], pd.Series], str]] = {
     "age": (lambda x: (x > 0) & (x < 105), "give years, not months, and leave unknown ages empty"),
@@ -101,6 +102,18 @@ def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
         else:
             continue
         yield Finding("warning", code, message, remedy, str(site))
+
+
+def rare_classes(table: pd.DataFrame, classes: Sequence[str]) -> Iterator[Finding]:
+    """Of several classes, those that few people or sites have."""
+    for code, name in enumerate(classes):
+        sites = table.loc[table["label"] == code, "site"].value_counts()
+        enough = sites.index[sites >= MIN_PER_CLASS]
+        if sites.sum() < MIN_PEOPLE or len(enough) < MIN_SITES_OF_CLASS:
+            message = f"{name!r} has {counted(int(sites.sum()), 'person', 'people')} at "
+            message += f"{counted(len(sites), 'site', 'sites')}, {MIN_PER_CLASS} or more at {len(enough)}"
+            remedy = "little can be said of it at a new site: join it with a similar class, or leave it out"
+            yield Finding("warning", "rare-class", message, remedy)
 
 
 def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
