@@ -196,7 +196,8 @@ def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> No
         console.print()
     _print_summary(console, comparison.table, explain=False)
     if len(comparison.confounding):
-        console.print("\n[bold]Motion, age and sex[/bold], in points of 100")
+        what = "Motion, age, sex and head size" if _knows_head_size(comparison.confounding) else "Motion, age and sex"
+        console.print(f"\n[bold]{what}[/bold], in points of 100")
         console.print(_confounding_table(comparison.confounding))
     for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
         if lines:
@@ -286,8 +287,12 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     return table
 
 
+def _knows_head_size(rows: "pd.DataFrame") -> bool:
+    return bool(rows["r_head_size"].notna().any())
+
+
 def _confounding_table(rows: "pd.DataFrame") -> Table:
-    head = ("without head size", "r(score, head size)") if rows["r_head_size"].notna().any() else ()
+    head = ("without head size", "r(score, head size)") if _knows_head_size(rows) else ()
     table = _table("method", "AUC", "without motion", "without motion, age, sex", "r(score, motion)", *head)
     for row in rows.itertuples():
         shown = [_points(row.auc_without_motion), _points(row.auc_without_all), _signed(row.r_motion)]

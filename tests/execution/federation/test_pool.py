@@ -12,10 +12,12 @@ from conftest import round_of
 from sklearn.metrics import roc_auc_score
 from tests.faults.launcher import die_at_change
 
+import brainroam
+from brainroam.data.cohort import Cohort
 from brainroam.errors import SummaryError
 from brainroam.execution.federation import Pool, Protection, answer
 from brainroam.execution.federation.checks import suspicions
-from brainroam.execution.federation.files import SUMMARY, Message, Settings, read_message
+from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, Settings, read_message
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
 from brainroam.methods.tuning import TunedMethod
@@ -45,6 +47,23 @@ def test_pooled_equals_one_fit_in_one_place(hospitals, done, central):
     assert pooled.calibration_.slope == pytest.approx(central.calibration_.slope, rel=0.1)
     for name, shift in central.shifts_.items():
         assert vars(pooled.shifts_[name]) == pytest.approx(vars(shift), abs=1e-5)
+
+
+def test_matrices_are_pooled_and_never_mixed_with_series(tmp_path):
+    series = brainroam.make_cohort(n_sites=3, n_per_site=60, n_rois=12, seed=1)
+    matrices = Cohort([np.corrcoef(x.T) for x in series.series], series.table, series.atlas, measure="matrices")
+    for number in (1, 2):
+        pool = Pool(tmp_path / "pool")
+        pool.receive(round_of(matrices, tmp_path, number, tmp_path / "pool"))
+        pool.advance()
+    central = TunedMethod(method_info("core"), "default", epochs=0).fit(matrices)
+    np.testing.assert_allclose(model_of(tmp_path, matrices).score(matrices), central.score(matrices), atol=2e-6)
+    with pytest.raises(SummaryError, match="matrices"):
+        Pool(tmp_path / "other").receive(
+            [tmp_path / "S01-1.summary", answer(series.select(["S02"])).write(tmp_path / "series.summary")]
+        )
+    with pytest.raises(SummaryError, match="matrices"):
+        answer(series.select(["S01"]), read_message(tmp_path / "pool" / "request", REQUEST))
 
 
 def test_any_order_one_by_one_gives_the_same_bytes(done, tmp_path):

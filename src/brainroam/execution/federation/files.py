@@ -29,6 +29,7 @@ MAGIC = b"brainroam-federation"
 SCHEMA = 1
 LARGEST = 2**31
 SUMMARY, REQUEST = "site summary", "request"
+MEASURED = ("series", "matrices")  # what edges can be of
 #: Arrays of each kind of file, with how many dimensions they have.
 ARRAYS: dict[tuple[str, int], dict[str, int]] = {
     (SUMMARY, 1): {
@@ -65,8 +66,8 @@ class Message:
     what : {"site summary", "request"}
     round : int
         Which round it belongs to.
-    settings, atlas, covariates, version
-        What has to be the same everywhere.
+    settings, atlas, covariates, version, measure
+        What has to be the same everywhere; edges of series and of matrices are not.
     site : str
         Whose summary it is; empty for a request.
     request : str
@@ -97,6 +98,7 @@ class Message:
     withheld: dict[str, str] = field(default_factory=dict)
     sites: list[str] = field(default_factory=list)
     version: str = __version__
+    measure: str = "series"
     path: Path = Path()
 
     def __str__(self) -> str:
@@ -119,7 +121,10 @@ class Message:
 
     def require_same(self, other: "Message") -> None:
         """Refuse this file where it does not belong with another: name what differs."""
-        ours, theirs = ({**asdict(m.settings), "covariates": m.covariates, "version": m.version} for m in (self, other))
+        ours, theirs = (
+            {**asdict(m.settings), "covariates": m.covariates, "version": m.version, "measure": m.measure}
+            for m in (self, other)
+        )
         for name in ours:
             if ours[name] != theirs[name]:
                 raise SummaryError(
@@ -197,6 +202,8 @@ def _require_texts(message: Message) -> None:
     texts = [message.site, message.request, message.version, message.settings.kind, message.settings.contrast]
     texts += [message.atlas["name"], message.atlas["labels_sha256"], *message.withheld, *message.withheld.values()]
     names = [*message.covariates, *message.sites]
+    if message.measure not in MEASURED:
+        raise ValueError(f"edges are of {listed(MEASURED)}, not of {visible(message.measure)}")
     if not all(isinstance(text, str) for text in [*texts, *names]) or not isinstance(message.atlas["n_regions"], int):
         raise ValueError("names must be text")
     if any(CONTROL.search(text) for text in [*texts, *names]):

@@ -57,7 +57,7 @@ def save_pooled(
     shifts = shifts or dict.fromkeys(("controls", UNLABELLED), SiteShift(0.0, 0.0))
     facts = {
         "n_rois": int(like.atlas["n_regions"]),
-        "measure": "series",
+        "measure": like.measure,
         "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
         "notes": notes,
         "sites": sites,
@@ -91,5 +91,6 @@ def save_pooled(
             "pooled_from_summaries": True,
         },
         "atlas": like.atlas,
+        "measure": like.measure,
     }
     return save_model(path, header, arrays)

@@ -231,7 +231,7 @@ class Pool:
 
     def _ask(self, like: Message, number: int, arrays: dict[str, np.ndarray], request: str = "") -> None:
         asked = Message(REQUEST, number, like.settings, like.atlas, like.covariates, arrays, "", request)
-        Message(**{**vars(asked), "sites": self.sites}).write(self.folder / ASKED)
+        Message(**{**vars(asked), "sites": self.sites, "measure": like.measure}).write(self.folder / ASKED)
 
     def _write_scaffold(self, scaffold: Scaffold, evidence: SummaryEvidence) -> None:
         edges = scaffold.edges

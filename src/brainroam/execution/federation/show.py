@@ -50,8 +50,9 @@ def described(path: str | Path) -> list[str]:
     settings = ", ".join(f"{name}={value}" for name, value in vars(message.settings).items())
     lines = [
         f"{kind} {whose}, round {message.round}, {expanded(path).stat().st_size:,} bytes, whole (checksum matches)",
-        f"atlas {visible(message.atlas['name'])} with {message.atlas['n_regions']} regions; {settings}; "
-        f"covariates {', '.join(map(visible, message.covariates)) or 'none'}; brainroam {visible(message.version)}",
+        f"edges of {message.measure}, {message.atlas['n_regions']} regions of atlas {visible(message.atlas['name'])}; "
+        f"{settings}; covariates {', '.join(map(visible, message.covariates)) or 'none'}; "
+        f"brainroam {visible(message.version)}",
     ]
     if "counts" in message.arrays:
         controls, cases = message.arrays["counts"].tolist()

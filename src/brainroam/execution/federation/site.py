@@ -90,7 +90,7 @@ def answer(
     _require_enough(site, y, max(min_per_class, min_count))
     atlas = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
     if request is not None:
-        _require_asked(request, site, atlas, names)
+        _require_asked(request, site, atlas, names, cohort.measure)
     settings = request.settings if request else settings or Settings()
     if ledger is not None:
         ledger.agree(cohort, request, settings, names, protection, min_count, min_per_class)
@@ -127,6 +127,7 @@ def answer(
         protection=vars(protection).copy() if protection else {},
         min_count=min_count,
         withheld=why,
+        measure=cohort.measure,
     )
 
 
@@ -259,7 +260,7 @@ def _require_enough(site: str, y: np.ndarray, least: int) -> None:
             )
 
 
-def _require_asked(request: Message, site: str, atlas: dict[str, Any], covariates: list[str]) -> None:
+def _require_asked(request: Message, site: str, atlas: dict[str, Any], covariates: list[str], measure: str) -> None:
     if site not in request.sites:
         raise SummaryError(
             f"{request.path} does not ask site {site}, which sent no first summary; it asks {listed(request.sites)}"
@@ -269,6 +270,8 @@ def _require_asked(request: Message, site: str, atlas: dict[str, Any], covariate
             f"{request.path} asks for the {request.atlas['n_regions']} regions of {request.atlas['name']!r}; these "
             f"data have the {atlas['n_regions']} of {atlas['name']!r}, by other names or in another order"
         )
+    if request.measure != measure:
+        raise SummaryError(f"{request.path} asks for edges of {request.measure}; these data are {measure}")
     if request.covariates != covariates:
         raise SummaryError(
             f"{request.path} asks for the covariates {listed(request.covariates) or 'none'}; site {site} uses "
