@@ -165,7 +165,7 @@ def judge(
     with workers_of(source, engine, asked["jobs"], methods) as workers:
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
-            cohort.target.refuse_classes("what controls of a new site bring")
+            cohort.target.require_two_classes("what controls of a new site bring")
         from brainroam.audit.gate import evaluate
         from brainroam.cli.show_study import show_adaptation, show_results
 

@@ -66,6 +66,15 @@ class Target:
                 f"control={self.classes[0]}, or use audit, loso, compare, report, fit and predict, which take all"
             )
 
+    def require_two_classes(self, what: str) -> None:
+        """Refuse several classes and numbers."""
+        self.refuse_classes(what)
+        if self.is_number:
+            raise UsageError(
+                f"{what} is made for two classes, and the target {self.name!r} is a number; loso, compare, report, fit "
+                "and predict take numbers"
+            )
+
     @property
     def has_controls(self) -> bool:
         """Whether the first of several classes is what the others are compared with: controls, or the code 0.

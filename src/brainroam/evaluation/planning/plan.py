@@ -121,7 +121,7 @@ def make_plan(
     >>> print(plan.sentences[1][:70])
     With 5 more sites like these, a model of 12 sites is expected to reach
     """
-    cohort.target.refuse_classes("a plan")
+    cohort.target.require_two_classes("a plan")
     sites = usable_sites(cohort.table)
     if not 0 < more_sites <= (FARTHEST - 1) * len(sites):
         raise UsageError(
@@ -159,7 +159,7 @@ def plan_of_runs(results: Results, methods: Sequence[str] | None = None, differe
 
     ``methods`` are two names; by default the first two that are no controls.
     """
-    results.target.refuse_classes("a plan")
+    results.target.require_two_classes("a plan")
     rows = results.predictions[results.predictions["protocol"] == "loso"]
     known = sorted(rows["method"].unique())
     chosen = list(methods) if methods else [name for name in known if name not in CONTROLS][:2]

@@ -123,24 +123,25 @@ class NumberVerdict:
 
         >>> NumberVerdict(20, .48, .4, .55, .2, .7, .1, 0, 4.0, 1, 3.0, 5.0, .1, .3, 14, 6.0).sentence(
         ...     Target("age", "number", ()))
-        'Order travels (r .48, next site .20 to .70); level does not: expect to be off by 4 (age); better than a \
-constant in 14 of 20 sites.'
+        'Order travels (r .48 within sites, next site .20 to .70); level does not travel: expect to be off by 4 (age); \
+better than a constant in 14 of 20 sites.'
         """
         r = two_digits(self.r)
         if np.isnan(self.next_low):
             order = f"Order: r {r} within sites; {self.reason}"
         elif self.next_low > 0:
-            order = f"Order travels (r {r}, next site {two_digits(self.next_low)} to {two_digits(self.next_high)})"
+            span = f"{two_digits(self.next_low)} to {two_digits(self.next_high)}"
+            order = f"Order travels (r {r} within sites, next site {span})"
         elif self.low > 0:
             order = (
-                f"Order travels on average (r {r}, {two_digits(self.low)} to {two_digits(self.high)}) but not to every "
-                f"site (next {two_digits(self.next_low)} to {two_digits(self.next_high)})"
+                f"Order travels on average (r {r} within sites, {two_digits(self.low)} to {two_digits(self.high)}) but "
+                f"not to every site (next {two_digits(self.next_low)} to {two_digits(self.next_high)})"
             )
         else:
             span = f"{two_digits(self.low)} to {two_digits(self.high)}"
-            order = f"Order cannot be told from none (r {r}, {span})"
+            order = f"Order cannot be told from none (r {r} within sites, {span})"
         small = self.off <= SMALL * self.spread
-        level = "level travels" if small else "level does not"
+        level = "level travels" if small else "level does not travel"
         size = f"{self.off:.2g} ({target.name})"
         level += f": expect to be off by {size}"
         at = f"in {self.better} of {self.n_sites} sites"

@@ -82,6 +82,7 @@ def answer(
     if cohort.blocks or cohort.measure == "table":
         measured = listed(block.extent for block in (cohort.blocks or {"": cohort}).values())
         raise UsageError(f"a summary is of edges, and these people have {measured}; give series or matrices alone")
+    cohort.target.require_two_classes("a summary")
     own = _one_site(cohort)
     site = own if name is None else name
     person, names = _persons(cohort, site), list(cohort.covariate_names)
