@@ -71,7 +71,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.rare_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
         numbers.of_a_number(cohort) if cohort.target.is_number else (),
         labels.unusable_covariates(table, cohort.covariate_names),
-        labels.covariate_gaps(table, cohort.covariate_names),
+        labels.covariate_gaps(table, cohort.covariate_names, cohort.target.name),
         labels.unknown_tr(table) if timed else (),
         labels.constant_covariates(people),
         labels.implausible_values(table),
