@@ -108,12 +108,13 @@ def _unbroken(text: str) -> str:
 
 def _sentence(explanation: Explanation, method: str, seed: int) -> str:
     sizes = [len(fold["edges"]["edge"]) for fold in explanation.folds]
-    n_rois = len(explanation.atlas)
+    n_rois, columns = len(explanation.atlas), explanation.atlas.columns
+    one = "a column" if columns else "an edge"
+    every = f"{n_rois} columns" if columns else f"{n_rois * (n_rois - 1) // 2} edges between {n_rois} regions"
     count = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else str(sizes[0])
     words = (
-        "A pathway is an edge that differs between people with and without the condition in the same direction at most "
-        f"training sites; all pathways together are the scaffold. {method} (seed {seed}) keeps {count} of "
-        f"{n_rois * (n_rois - 1) // 2} edges between {n_rois} regions"
+        f"A pathway is {one} that differs between people with and without the condition in the same direction at most "
+        f"training sites; all pathways together are the scaffold. {method} (seed {seed}) keeps {count} of {every}"
     )
     if "nu" in explanation.pathways:
         always = int((explanation.pathways["nu"] == 1).sum())
@@ -138,8 +139,9 @@ def _chance(explanation: Explanation) -> str:
         verdict = "the smallest p that so few sites can give, so they cannot show more"
     else:
         verdict = "the sites do not agree more than chance explains: do not interpret single pathways"
+    ones = "columns" if explanation.atlas.columns else "edges"
     return (
-        "Some edges are selected in any data. With the signs of whole sites flipped at random, the selected edges "
+        f"Some {ones} are selected in any data. With the signs of whole sites flipped at random, the selected {ones} "
         f"would differ by {flipped:.4f} on average (mean size of d_com); they differ by {own:.4f} (means over folds; "
         f"median p = {p:.2g}): {verdict}."
     )
