@@ -434,7 +434,9 @@ def test_what_is_doubtful_about_a_number_is_told():
     iq = rng.normal(100, 12, 100).round(1)
     clean = with_target(made.with_columns(pd.DataFrame({"iq": iq})), "iq")
     codes = {"other-definition", "target-by-site", "target-outlier", "target-ceiling", "target-code"}
-    assert not codes & {finding.code for finding in check_cohort(clean).findings}
+    checked = check_cohort(clean)
+    assert not codes & {finding.code for finding in checked.findings}
+    assert checked.sites["target_mean"][0] == pytest.approx(iq[:20].mean())
     iq[:20] = rng.normal(10, 2, 20)
     iq[50:52] = [990, 999]
     strange = with_target(made.with_columns(pd.DataFrame({"iq": iq})), "iq")

@@ -115,13 +115,15 @@ def _sites(sites: "pd.DataFrame") -> Table:
     table.add_column("site", no_wrap=True)
     classes = [str(name) for name in sites if name in ("cases", "controls") or str(name).startswith("n_")]
     headings = [visible(name.removeprefix("n_")) for name in classes]
-    for heading in ("people", *map(escape, headings), "age", "M", "F", "volumes", "TR", "lacking*"):
+    number = ["target"] if "target_mean" in sites else []
+    for heading in ("people", *map(escape, headings), *number, "age", "M", "F", "volumes", "TR", "lacking*"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row, of_each in zip(sites.itertuples(), sites[classes].to_numpy().tolist(), strict=True):
         table.add_row(
             Text(row.site),
             *(str(n) for n in (row.n, *of_each)),
-            "-" if math.isnan(row.age_mean) else f"{row.age_mean:.1f} ± {row.age_std:.1f}",
+            *(_mean(row.target_mean, row.target_std) for _ in number),
+            _mean(row.age_mean, row.age_std),
             *(str(n) if row.male + row.female else "-" for n in (row.male, row.female)),
             "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})) if row.volumes_max else "-",
             "-".join(f"{tr:g}" for tr in sorted({*row.tr[:1], *row.tr[-1:]})) or "-",
@@ -132,6 +134,10 @@ def _sites(sites: "pd.DataFrame") -> Table:
         "right",
     )
     return table
+
+
+def _mean(mean: float, std: float) -> str:
+    return "-" if math.isnan(mean) else f"{mean:.1f} ± {std:.1f}"
 
 
 def _exclusions(excluded: "pd.DataFrame") -> Table:

@@ -139,6 +139,7 @@ def _site_table(cohort: Cohort) -> pd.DataFrame:
                 "scans": len(part),
                 **_of_each_class(cohort.target, label, "cases", "controls"),
                 "unlabelled": int(label.isna().sum()),
+                **({"target_mean": label.mean(), "target_std": label.std()} if cohort.target.is_number else {}),
                 "age_mean": float(age.mean()),
                 "age_std": float(age.std()),
                 "age_min": float(age.min()),
