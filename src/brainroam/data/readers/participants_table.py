@@ -196,10 +196,11 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, i
             f"column {values.name!r} of {path} holds {len(present)} different numbers, so it is no diagnosis; to "
             f"predict it, write target: {values.name} into the study file, or --target {values.name}"
         )
+    several = f", or predict all of them with --target {values.name}" if len(present) > 2 else ""
     if set(case) & set(control) or (set(present) - {*case, *control} and not (case and control)):
         raise UsageError(
             f"column {values.name!r} of {path} holds {listed(present, limit=10)}; say which is the condition and which "
-            "the controls with case and control (--option case=..., --option control=...)"
+            f"the controls with case and control (--option case=..., --option control=...){several}"
         )
     return {**dict.fromkeys(control, 0), **dict.fromkeys(case, 1)}
 

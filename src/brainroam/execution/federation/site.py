@@ -79,6 +79,7 @@ def answer(
     >>> first.site, first.arrays["contrast"].shape
     ('Hospital A', (28,))
     """
+    cohort.target.refuse_classes("a summary")
     if cohort.blocks or cohort.measure == "table":
         measured = listed(block.extent for block in (cohort.blocks or {"": cohort}).values())
         raise UsageError(f"a summary is of edges, and these people have {measured}; give series or matrices alone")
