@@ -84,3 +84,9 @@ def test_too_few_sites_give_no_interval():
 def test_intervals_of_the_order_cover(n_sites, equal):
     mean, following = number_coverage(n_sites, equal, n_studies=150)
     assert mean > 0.9 and following > 0.9
+
+
+def test_level_errors_of_opposite_sign_do_not_cancel_at_two_sites():
+    truth = np.arange(20.0)
+    at = [site_metrics(truth, truth + off, 10.0, Target("x", "number", ())) for off in (-4, 4)]
+    assert verdict(pd.DataFrame(at)).off == pytest.approx(4)

@@ -97,7 +97,8 @@ def site_metrics(
 class NumberVerdict:
     """What held-out sites say of one method: order with its interval and next site, level, scale, and a constant.
 
-    ``off`` is by how much the level of the next site is to be expected off, sqrt(mean^2 + tau^2) of the level errors.
+    ``off`` is by how much the level of the next site is to be expected off, sqrt(mean^2 + tau^2) of the level errors;
+    with too few sites for tau, their root mean square.
     """
 
     n_sites: int
@@ -195,7 +196,9 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
     found, levels = order_of_sites(sites), level_of_sites(sites)
     judged = np.isfinite(r) & (n > 3)
     weight = weights_of(n)
-    tau = 0.0 if np.isnan(levels.tau) else levels.tau
+    off = np.sqrt(np.nan_to_num(levels.mean) ** 2 + levels.tau**2)
+    if np.isnan(off):  # too few sites for tau: what was seen at them, where errors of opposite sign do not cancel
+        off = np.sqrt(mean_over_sites(np.square(sites["level"].to_numpy(dtype=float)), weight))
     constant = sites["mae_constant"].to_numpy(dtype=float)
     one_value = bool(np.all(r[np.isfinite(r)] == 0))
     nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
@@ -210,7 +213,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         next_high=next_high,
         tau=found.tau,
         level=levels.mean,
-        off=float(np.sqrt(np.nan_to_num(levels.mean) ** 2 + tau**2)),
+        off=float(off),
         scale=float(sites["scale"].median()),
         mae=mean_over_sites(sites["mae"].to_numpy(), weight),
         mae_constant=mean_over_sites(constant, weight),
