@@ -2,10 +2,11 @@
 
 The time of a run, in seconds of one core, is
 
-    t = (c + a (n / 1000) (m / 6670)^b)  x  tuning  x  speed of this machine
+    t = (c min(1, m / 6670)^0.35 + a (n / 1000) (m / 6670)^b)  x  tuning  x  speed of this machine
 
 with n people, m edges, and a, b and c of the method (`COSTS`, measured on ABIDE: 20 sites with AAL and CC200, ten with
-AAL, docs/performance.md). The speed is that of one small matrix product against the machine of those measurements.
+AAL, docs/performance.md). c is the training of a network, which reads a limited number of pathways, and fewer where
+there are few edges. The speed is that of one small matrix product against the machine of those measurements.
 Where the folder holds finished runs of the method, their mean replaces all of it. Of others nothing is known before.
 """
 
@@ -24,7 +25,7 @@ from brainroam.evaluation.run_records import RunSpec
 from brainroam.methods.naming import parse_name
 from brainroam.utils.threads import one_thread
 
-#: Seconds of a run with 1,000 people and 6,670 edges, the power of the number of edges, and seconds whatever the size.
+#: Seconds of a run with 1,000 people and 6,670 edges, the power of the number of edges, and seconds of training.
 COSTS = {
     "ensemble": (1.2, 0.75, 0.0),
     "core": (1.0, 1.5, 4.0),
@@ -114,7 +115,8 @@ def reference_seconds(method: str, n_people: int, n_edges: int) -> float:
     48.3
     """
     a, b, c = COSTS[method]
-    return c + a * (n_people / 1000) * (n_edges / 6670) ** b
+    size = n_edges / 6670
+    return c * min(1.0, size) ** 0.35 + a * (n_people / 1000) * size**b
 
 
 @cache
