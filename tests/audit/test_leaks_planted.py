@@ -181,9 +181,13 @@ def test_ctrl_c_ends_the_run_and_its_process():
             time.sleep(0.05)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # as a terminal does: the one that waits
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores Ctrl-C
     threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt), FreshProcesses() as processes:
-        failed(slow, processes)
+    try:
+        with pytest.raises(KeyboardInterrupt), FreshProcesses() as processes:
+            failed(slow, processes)
+    finally:
+        signal.signal(signal.SIGINT, before)
     pid, stop = int(file.read_text()), time.monotonic() + 30
     while Path(f"/proc/{pid}").exists() and time.monotonic() < stop:
         time.sleep(0.05)
