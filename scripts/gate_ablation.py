@@ -16,10 +16,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import torch
-from gate_map import GENERATORS, TEST_PEOPLE, TEST_SITES, mean_auc
+from gate_map import mean_auc, training_and_unseen
 from scipy.stats import t
 
-import brainroam
 from brainroam.core import gate
 from brainroam.core.choice import Choice
 from brainroam.core.model import CoreModel
@@ -83,12 +82,7 @@ def main() -> None:
 
 def changes(cases: str, effect: float, sites: int, people: int, seed: int) -> dict[str, float]:
     """AUC of the network, and what it changes by without each part, in points."""
-    cohort = brainroam.make_cohort(
-        n_sites=sites + TEST_SITES, n_per_site=TEST_PEOPLE, n_rois=24, effect=effect, seed=seed, **GENERATORS[cases]
-    )
-    unseen = np.isin(cohort.table["site"], cohort.sites[sites:])
-    first = (cohort.table.groupby("site").cumcount() < people).to_numpy()
-    train, test = cohort.subset(~unseen & first), cohort.subset(unseen)
+    train, test = training_and_unseen(cases, effect, sites, people, seed)
 
     def network(settings: dict) -> float:
         clf = NetworkAlone(replace(OURS, **settings), seed=seed).fit(train, train.covariates())

@@ -31,6 +31,7 @@ import brainroam
 from brainroam.core.auc import auc
 from brainroam.core.choice import Choice
 from brainroam.core.model import CoreModel
+from brainroam.data.cohort import Cohort
 
 EFFECTS = {"1 subtype": (0.6, 1.0), "2 subtypes": (1.0, 1.5), "4 subtypes": (1.4, 2.0), "trait": (1.2, 2.0)}
 GENERATORS: dict[str, dict[str, Any]] = {
@@ -83,14 +84,19 @@ def regret(mean: pd.Series) -> float:
     return 100 * (mean["core"] - max(mean["linear"], mean["network"]))
 
 
-def cell(cases: str, effect: float, sites: int, people: int, seed: int) -> dict[str, float]:
-    """AUC of every reading on one cohort, and what was decided."""
+def training_and_unseen(cases: str, effect: float, sites: int, people: int, seed: int) -> tuple[Cohort, Cohort]:
+    """A made-up cohort: so many training people of each training site, and everybody of the sites never seen."""
     cohort = brainroam.make_cohort(
         n_sites=sites + TEST_SITES, n_per_site=TEST_PEOPLE, n_rois=24, effect=effect, seed=seed, **GENERATORS[cases]
     )
     unseen = np.isin(cohort.table["site"], cohort.sites[sites:])
     first = (cohort.table.groupby("site").cumcount() < people).to_numpy()
-    train, test = cohort.subset(~unseen & first), cohort.subset(unseen)
+    return cohort.subset(~unseen & first), cohort.subset(unseen)
+
+
+def cell(cases: str, effect: float, sites: int, people: int, seed: int) -> dict[str, float]:
+    """AUC of every reading on one cohort, and what was decided."""
+    train, test = training_and_unseen(cases, effect, sites, people, seed)
     clf = Both(seed=seed).fit(train, train.covariates())
     nodes = clf.nodes(test, test.covariates())
     choices = {"linear": Choice(0.0), "network": Choice(1.0), "core": clf.decided_}
