@@ -21,9 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from brainroam import make_cohort
 from brainroam.core.connectivity import edge_pairs
-from brainroam.core.gate import propagate
+from brainroam.core.gate import RoiCliques, propagate
 from brainroam.core.linegraph import LineGraph, line_graph
-from brainroam.core.propagation import RoiCliques
 from brainroam.methods.core import Core
 
 BATCH, HIDDEN = 32, 16
