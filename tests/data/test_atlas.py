@@ -66,12 +66,12 @@ def test_headers_give_a_cohort_its_atlas(tmp_path):
 
 @pytest.mark.parametrize(("asked", "n_rois"), [("schaefer_100", 116), ("power264", 100), ("schaefer200", 100)])
 def test_an_atlas_of_another_size_is_refused(tmp_path, asked, n_rois):
-    with pytest.raises(DataError, match=rf"the atlas '{asked.replace('_', '')}' has \d+ regions but .* {n_rois}"):
+    with pytest.raises(DataError, match=f"'{asked.replace('_', '')}' .*{n_rois}"):
         load_cohort(study(tmp_path, n_rois=n_rois), atlas=asked)
 
 
 def test_an_atlas_other_than_the_headers_say_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"the headers name the 100 regions of 'schaefer100', not .* 'schaefer100-17'"):
+    with pytest.raises(DataError, match=r"'schaefer100'.*'schaefer100-17'"):
         load_cohort(study(tmp_path, list(load_atlas("schaefer100").labels)), atlas="schaefer100-17")
 
 

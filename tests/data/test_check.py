@@ -310,7 +310,7 @@ def symptoms_of_cases(cohort, rng):
 def test_a_covariate_that_measures_the_condition_is_named_by_every_command(cohort, column, words):
     known = with_columns(cohort, measure=column(cohort, np.random.default_rng(0)))
     assert not found(known, "covariate-of-condition")  # a column that is not used harms nobody
-    with pytest.warns(UserWarning, match="no confound.*leave it out of the covariates"):
+    with pytest.warns(UserWarning, match="confound"):
         used = with_covariates(known, ["age", "measure"])
     (finding,) = found(used, "covariate-of-condition")
     assert "'measure'" in finding.message and words in finding.message
@@ -321,7 +321,7 @@ def test_a_covariate_that_measures_the_condition_is_named_by_every_command(cohor
 def test_a_measure_of_the_condition_is_named_in_python_too(cohort, model):
     table = cohort.table
     covariates = table[["age"]].assign(hamd=symptoms(cohort, np.random.default_rng(0)))
-    with pytest.warns(UserWarning, match="'hamd' tells cases from controls"):
+    with pytest.warns(UserWarning, match="'hamd'"):
         model.fit(cohort.series, table["label"], site=table["site"], covariates=covariates)
 
 

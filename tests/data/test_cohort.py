@@ -79,19 +79,19 @@ def test_text_labels_and_numbers_become_numbers_and_ids_stay_text():
 
 def test_unknown_labels_are_kept_but_not_handed_out():
     cohort = make(label=[0, 1, None, 1, 0, None])
-    with pytest.raises(DataError, match="no label: 002, 005"):
+    with pytest.raises(DataError, match="002, 005"):
         _ = cohort.labels
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"label": [0, 1, 2, 0, 1, 2]}, r"labels must be 1 .* 002, 005 have 2"),
-        ({"label": ["a"] * 6}, "column 'label' must be numeric"),
-        ({"age": ["ten"] * 6}, "column 'age' must be numeric"),
-        ({"subject": ["a", "b", "a", "c", "d", "e"]}, "same subject id stands more than once: a;"),
-        ({"site": ["A", None, "A", "B", "B", "B"]}, r"column 'site' is empty in row\(s\) 1"),
-        ({"subject": ["a", "b", None, "c", "d", "e"]}, r"column 'subject' is empty in row\(s\) 2"),
+        ({"label": [0, 1, 2, 0, 1, 2]}, "002, 005"),
+        ({"label": ["a"] * 6}, "'label'"),
+        ({"age": ["ten"] * 6}, "'age'"),
+        ({"subject": ["a", "b", "a", "c", "d", "e"]}, "once: a"),
+        ({"site": ["A", None, "A", "B", "B", "B"]}, r"'site' .*row\(s\) 1"),
+        ({"subject": ["a", "b", None, "c", "d", "e"]}, r"'subject' .*row\(s\) 2"),
     ],
 )
 def test_bad_tables_are_refused_with_names(columns, message):
@@ -103,17 +103,17 @@ def test_bad_series_are_refused_with_names():
     table = make(2).table
     x = np.random.default_rng(0).normal(size=(20, 4))
     for series, message in [
-        ([x, x[:, :3]], r"differ: 00[01] \("),
-        ([x, x[0]], r"subject 001: the series must be time x regions .* got shape \(4,\)"),
-        ([x, x[:1]], r"subject 001: .* at least 3 volumes and 2 regions, got shape \(1, 4\)"),
-        ([x, np.array([["a"] * 4] * 5)], "subject 001: the series is not numeric"),
-        ([x], "the table has 2 rows but there are 1 series"),
+        ([x, x[:, :3]], r"00[01] \("),
+        ([x, x[0]], r"subject 001: .*\(4,\)"),
+        ([x, x[:1]], r"subject 001: .*\(1, 4\)"),
+        ([x, np.array([["a"] * 4] * 5)], "subject 001: .*numeric"),
+        ([x], "2 rows .*1 series"),
     ]:
         with pytest.raises(DataError, match=message):
             Cohort(series, table)
-    with pytest.raises(DataError, match="the cohort has no people"):
+    with pytest.raises(DataError, match="no people"):
         Cohort([], table.head(0))
-    with pytest.raises(DataError, match=r"lacks the column\(s\) label; it has"):
+    with pytest.raises(DataError, match="label"):
         Cohort([x, x], table.drop(columns="label"))
     with pytest.raises(DataError, match="116 regions"):
         Cohort([x, x], table, load_atlas("aal"))
@@ -172,9 +172,9 @@ def test_select_by_site_and_mask():
     assert cohort.sites == ["A", "B", "C"]
     assert cohort.select(["B", "C"]).table["subject"].tolist() == ["001", "002", "004", "005"]
     assert cohort.subset(np.array([True, False] * 3)).table["subject"].tolist() == ["000", "002", "004"]
-    with pytest.raises(UsageError, match=r"unknown site 'D'.* Known: A, B, C"):
+    with pytest.raises(UsageError, match=r"'D'.* A, B, C"):
         cohort.select(["D"])
-    with pytest.raises(DataError, match="the selection is empty"):
+    with pytest.raises(DataError, match="selection"):
         cohort.subset([False] * 6)
 
 
@@ -202,7 +202,7 @@ def test_exclusions_are_recorded_and_add_up():
     further = left.exclude(np.array([True, False, False, False]), ["moved too much"])
     assert further.excluded["subject"].tolist() == ["002", "003", "000"]
     assert cohort.excluded.empty
-    with pytest.raises(DataError, match="excluded: too young"):
+    with pytest.raises(DataError, match="too young"):
         further.exclude(np.ones(3, dtype=bool), ["too young"] * 3)
 
 
@@ -235,9 +235,9 @@ def test_concat_keeps_everybody_and_every_reason():
 
 
 def test_concat_refuses_the_same_ids_and_other_atlases():
-    with pytest.raises(DataError, match="once: 000, 001"):
+    with pytest.raises(DataError, match="000, 001"):
         make().concat(make())
-    with pytest.raises(DataError, match=r"different atlases .* \(4 regions\) and 'custom' \(5 regions"):
+    with pytest.raises(DataError, match=r"\(4 regions\).*\(5 regions"):
         make().concat(make(n_rois=5, subject=list("abcdef")))
 
 
@@ -293,13 +293,13 @@ def test_damaged_files_are_refused(tmp_path):
 
     for broken in (whole[: len(whole) // 2], b"", b"not a cohort"):
         path.write_bytes(broken)
-        with pytest.raises(ReaderError, match=r"c\.npz is not a readable brainroam cohort"):
+        with pytest.raises(ReaderError, match=r"c\.npz"):
             Cohort.load(path)
 
     path.write_bytes(whole)
     data = np.load(path)["data"]
     data[3, 2] += 1e-9
-    with pytest.raises(ReaderError, match=r"c\.npz is damaged: its content does not match"):
+    with pytest.raises(ReaderError, match=r"c\.npz .*damaged"):
         Cohort.load(rewritten(path, data=data))
 
     header["table"]["label"][0] = 1
@@ -312,9 +312,9 @@ def test_damaged_files_are_refused(tmp_path):
         Cohort.load(rewritten(path, header=np.array(json.dumps(header | {"schema": 99}))))
 
     path.write_bytes(whole)
-    with pytest.raises(ReaderError, match="readable brainroam cohort"):
+    with pytest.raises(ReaderError, match="readable"):
         Cohort.load(rewritten(path, data=np.array([{"pickled": 1}], dtype=object)))
-    with pytest.raises(ReaderError, match="readable brainroam cohort"):
+    with pytest.raises(ReaderError, match="readable"):
         Cohort.load(tmp_path / "absent.npz")
 
 
@@ -355,10 +355,10 @@ def test_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("number,x\n1,1\n", "needs a 'name' column"),
-        ("name,x,y,z\na,1,2,3\n,1,2,3\n", "needs a 'name' column without gaps"),
-        ("name,x,y,z\na,1,2,left\n", "non-numeric coordinates"),
-        ("", "cannot be read"),
+        ("number,x\n1,1\n", "'name'"),
+        ("name,x,y,z\na,1,2,3\n,1,2,3\n", "gaps"),
+        ("name,x,y,z\na,1,2,left\n", "coordinates"),
+        ("", r"mine\.csv"),
     ],
 )
 def test_bad_atlas_tables_are_refused(tmp_path, content, message):
@@ -368,7 +368,7 @@ def test_bad_atlas_tables_are_refused(tmp_path, content, message):
 
 
 def test_unknown_atlases_and_equality():
-    with pytest.raises(UsageError, match=r"neither known \(aal, cc200, schaefer100 .*\) nor a file"):
+    with pytest.raises(UsageError, match="aal, cc200, schaefer100"):
         load_atlas("all")
     assert anonymous_atlas(3) == anonymous_atlas(3) != anonymous_atlas(4)
     assert anonymous_atlas(2, ["a", "b"]) == Atlas("custom", ("a", "b"))
@@ -396,7 +396,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_debris(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(BrainroamError, match=r"cannot write .*file/below\.txt"):
+    with pytest.raises(BrainroamError, match=r"file/below\.txt"):
         write_text(tmp_path / "file" / "below.txt", "x")
 
 

@@ -89,7 +89,7 @@ def test_relatives_of_the_held_out_site_are_left_out_of_training_and_this_is_not
 
 def test_a_family_everywhere_leaves_nobody_to_train_on():
     table = pd.DataFrame({"site": list("AABB"), "label": [0, 1, 0, 1], "group": ["F", "G", "F", "G"]})
-    with pytest.raises(DataError, match="no participants remain"):
+    with pytest.raises(DataError, match="participants"):
         list(folds(table, "loso"))
 
 
@@ -129,7 +129,7 @@ def test_codes_follow_the_name_and_not_its_spelling():
 def test_a_column_of_diagnoses_is_no_column_of_families():
     cohort = make_cohort(n_sites=2, n_per_site=10, n_rois=8)
     arms = np.where(cohort.labels == 1, "patient", "control")
-    with pytest.warns(UserWarning, match="called 'study_group', and nobody is kept together"):
+    with pytest.warns(UserWarning, match="'study_group'"):
         made = Cohort(cohort.series, cohort.table.assign(group=arms))
     assert made.table["study_group"].tolist() == arms.tolist() and "group" not in made.table
 

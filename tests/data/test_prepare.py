@@ -51,7 +51,7 @@ def test_a_crop_that_is_none_is_refused(crop):
 
 def test_a_list_of_people_with_reasons_is_excluded_however_ids_are_written(tmp_path):
     (tmp_path / "out.csv").write_text("participant_id,reason\nsub-01,cyst\n3\n# seen twice\n99,moved house\n")
-    with pytest.warns(UserWarning, match="no person in the data has the id 99,"):
+    with pytest.warns(UserWarning, match="id 99"):
         left = Preparation(exclude=tmp_path / "out.csv").apply(cohort())
     assert left.table["subject"].tolist() == ["02", "x4"]
     assert left.excluded["reason"].tolist() == [
@@ -73,9 +73,9 @@ def test_covariates_are_numbers_where_all_are_and_categories_where_told():
     assert used.covariate_names == ("iq", "scanner")
     assert used.table["iq"].tolist()[0] == 100.0 and np.isnan(used.table["iq"][1])
     assert used.table["scanner"].tolist()[:2] == ["1", "2"] and pd.isna(used.table["scanner"][2])
-    with pytest.raises(UsageError, match="unknown covariate 'igq'; did you mean 'iq'"):
+    with pytest.raises(UsageError, match=r"'igq'.*'iq'"):
         with_covariates(cohort(), ["igq"])
-    with pytest.raises(UsageError, match="'site' cannot"):
+    with pytest.raises(UsageError, match="'site'"):
         with_covariates(cohort(), ["site"])
     assert used.subset([0, 1]).covariate_names == used.covariate_names
 
@@ -173,7 +173,7 @@ def test_a_covariate_that_is_the_site_is_told_in_python_and_for_files():
     ]
     assert "it is the site" in about[0] and "it is the site" not in about[1]
     people = coded.table
-    with pytest.warns(UserWarning, match="'centre'.*the site"):
+    with pytest.warns(UserWarning, match="'centre'"):
         SiteClassifier("fc-ridge", "fast").fit(
             coded.series, people["label"], site=people["site"], covariates=people[["age", "centre"]]
         )

@@ -100,7 +100,7 @@ def test_rhythm_slows_the_regions_of_cases_and_changes_no_edge():
         assert 0.15 < autocorrelation[one].mean() - autocorrelation[other].mean() < cohort.truth.rhythm
         # Individual expression and covariates move edges more than sampling does.
         assert np.abs(edges[one].mean(axis=0) - edges[other].mean(axis=0)).max() < 0.04
-    with pytest.raises(UsageError, match=r"rhythm must be between 0 and 1\.1, got 2"):
+    with pytest.raises(UsageError, match=r"rhythm .*1\.1"):
         make_cohort(rhythm=2)
 
 
@@ -256,14 +256,14 @@ def test_defects_are_where_the_truth_says_and_nowhere_else(cohort):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_sites": 1}, "n_sites must be at least 2"),
-        ({"n_per_site": 3}, "n_per_site must be at least 4"),
-        ({"n_rois": 7}, "n_rois must be at least 8"),
-        ({"subtypes": 0}, "subtypes must be between 1 and a quarter of the regions"),
-        ({"subtypes": 2, "trait": 1.0}, "trait or subtypes"),
-        ({"all_male_sites": 7}, "between none and all"),
-        ({"n_per_site": 4, "outliers": 20, "constant_rois": 5}, "between none and all"),
-        ({"outliers": -1}, "between none and all"),
+        ({"n_sites": 1}, "n_sites .*2"),
+        ({"n_per_site": 3}, "n_per_site .*4"),
+        ({"n_rois": 7}, "n_rois .*8"),
+        ({"subtypes": 0}, "subtypes .*regions"),
+        ({"subtypes": 2, "trait": 1.0}, "trait"),
+        ({"all_male_sites": 7}, "defects"),
+        ({"n_per_site": 4, "outliers": 20, "constant_rois": 5}, "defects"),
+        ({"outliers": -1}, "defects"),
     ],
 )
 def test_impossible_requests_are_refused(arguments, message):

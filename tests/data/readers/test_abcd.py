@@ -96,7 +96,7 @@ def test_the_rule_the_families_and_the_exclusions(tree, signal):
 
 
 def test_the_preset_keeps_one_run(tree, signal, monkeypatch):
-    with pytest.warns(UserWarning, match="no people from site07"):
+    with pytest.warns(UserWarning, match="site07"):
         assert load_cohort(tree, preset="paper", volumes=30).table["n_timepoints"].tolist() == [30, 30, 30]
     np.testing.assert_array_equal(load_cohort(tree, volumes=30).series[0], signal(0).astype("f4")[:30])
 
@@ -107,7 +107,7 @@ def test_series_of_ones_own_and_tables_elsewhere(tree, signal, tmp_path_factory)
         np.save(series / f"NDARINV{name}.npy", signal(i, 60, 116))
     cohort = load_cohort(series, "abcd", participants=tree, template="{participant_id}.npy", volumes=50)
     assert cohort.atlas.name == "aal" and cohort.table["n_timepoints"].tolist() == [50] * 3
-    with pytest.raises(ReaderError, match="say where with template"):
+    with pytest.raises(ReaderError, match="template"):
         load_cohort(series, "abcd", participants=tree)
 
 
@@ -120,10 +120,10 @@ def test_tables_that_are_missing_or_double(tree):
     table = next(p for name in ("abcd_ksad01.txt", "mh_p_ksads_ss.csv") for p in tree.rglob(name))
     lines = table.read_text().splitlines()
     table.write_text("\n".join([*lines, lines[2]]))
-    with pytest.raises(ReaderError, match="at baseline"):
+    with pytest.raises(ReaderError, match="baseline"):
         load_cohort(tree)
     table.unlink()
-    with pytest.raises(ReaderError, match=r"mh_p_ksads_ss\.csv is not in"):
+    with pytest.raises(ReaderError, match=r"mh_p_ksads_ss\.csv"):
         load_cohort(tree)
 
 
@@ -137,6 +137,6 @@ def test_an_age_that_is_no_number_is_named_with_the_person(tree):
 def test_an_interview_without_baseline_rows_labels_nobody(tree):
     table = next(p for name in ("abcd_ksad01.txt", "mh_p_ksads_ss.csv") for p in tree.rglob(name))
     table.write_text(table.read_text().replace(BASE, "2_year_follow_up_y_arm_1"))
-    with pytest.raises(ReaderError, match="no baseline row in"):
+    with pytest.raises(ReaderError, match="baseline"):
         load_cohort(tree)
     assert load_cohort(tree, require_label=False).table["label"].isna().all()

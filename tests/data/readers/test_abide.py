@@ -87,29 +87,29 @@ def test_quality_check_and_unlabelled_people(tree):
 def test_choosing_sites_does_not_call_the_others_strangers(tree):
     cohort = load_cohort(tree, atlas="cc400", sites=["MAX_MUN"])
     assert cohort.sites == ["MAX_MUN"] and cohort.excluded["subject"].tolist() == ["Stranger_0059999"]
-    with pytest.raises(UsageError, match=r"unknown site 'MAXMUN'; did you mean 'MAX_MUN'"):
+    with pytest.raises(UsageError, match=r"'MAXMUN'.*'MAX_MUN'"):
         load_cohort(tree, atlas="cc400", sites=["MAXMUN"])
 
 
 def test_which_roi_set(tree):
-    with pytest.raises(UsageError, match=r"several ROI sets; choose one .*cc400, ho"):
+    with pytest.raises(UsageError, match="cc400, ho"):
         load_cohort(tree)
-    with pytest.raises(UsageError, match=r"unknown atlas 'cc40'; did you mean 'cc400'"):
+    with pytest.raises(UsageError, match=r"'cc40'.*'cc400'"):
         load_cohort(tree, atlas="cc40")
 
 
 def test_which_pipeline(tree, write_rows, signal):
     write_rows(tree / "dparsf/nofilt_global/MaxMun_a_0051318_rois_ho.1D", signal(7, 30, 4))
-    with pytest.raises(UsageError, match=r"cpac/filt_global, dparsf/nofilt_global; choose"):
+    with pytest.raises(UsageError, match="cpac/filt_global, dparsf/nofilt_global"):
         load_cohort(tree, atlas="ho")
     cohort = load_cohort(tree, atlas="ho", pipeline="dparsf")
     np.testing.assert_array_equal(cohort.series[0], signal(7, 30, 4))
-    with pytest.raises(UsageError, match="choose one of these"):
+    with pytest.raises(UsageError, match="choose"):
         load_cohort(tree, atlas="ho", pipeline="niak")
 
 
 def test_the_preset_warns_of_sites_that_are_not_there(tree):
-    with pytest.warns(UserWarning, match="no people from CALTECH, KKI, OLIN"):
+    with pytest.warns(UserWarning, match="CALTECH, KKI, OLIN"):
         cohort = load_cohort(tree, atlas="ho", preset="paper")
     assert cohort.sites == ["MAX_MUN"]
 
@@ -117,7 +117,7 @@ def test_the_preset_warns_of_sites_that_are_not_there(tree):
 def test_a_table_elsewhere_and_none_at_all(tree):
     csv = tree / "Phenotypic_V1_0b_preprocessed1.csv"
     moved = csv.rename(tree.parent / "people.csv")
-    with pytest.raises(ReaderError, match=r"Phenotypic_V1_0b\*\.csv is not near .*participants=FILE"):
+    with pytest.raises(ReaderError, match=r"Phenotypic_V1_0b\*\.csv .*participants=FILE"):
         load_cohort(tree, atlas="ho")
     assert len(load_cohort(tree, atlas="ho", participants=moved)) == 3
 
@@ -125,7 +125,7 @@ def test_a_table_elsewhere_and_none_at_all(tree):
 def test_a_table_that_lacks_a_column(tree):
     csv = tree / "Phenotypic_V1_0b_preprocessed1.csv"
     csv.write_text(csv.read_text().replace("DX_GROUP", "DX"))
-    with pytest.raises(ReaderError, match=r"has no column 'DX_GROUP'; it has .*SITE_ID"):
+    with pytest.raises(ReaderError, match=r"'DX_GROUP'.*SITE_ID"):
         load_cohort(tree, atlas="ho")
 
 
@@ -134,9 +134,9 @@ def test_fetching_without_a_network_says_what_to_do(tmp_path, monkeypatch):
         raise ConnectionError("no network")
 
     monkeypatch.setattr("nilearn.datasets.fetch_abide_pcp", offline)
-    with pytest.raises(BrainroamError, match=r"By hand.*Phenotypic_V1_0b_preprocessed1\.csv.*rois_<set>"):
+    with pytest.raises(BrainroamError, match=r"Phenotypic_V1_0b_preprocessed1\.csv.*rois_<set>"):
         fetch_abide(tmp_path)
-    with pytest.raises(UsageError, match="unknown strategy 'filtered'"):
+    with pytest.raises(UsageError, match="'filtered'"):
         fetch_abide(tmp_path, strategy="filtered")
 
 

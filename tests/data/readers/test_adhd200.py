@@ -75,5 +75,5 @@ def test_its_cc200_is_not_abides(tree):
 
 def test_without_the_table(tree):
     (tree.parent / "adhd200_preprocessed_phenotypics.tsv").unlink()
-    with pytest.raises(ReaderError, match=r"adhd200_preprocessed_phenotypics\.tsv is not at"):
+    with pytest.raises(ReaderError, match=r"adhd200_preprocessed_phenotypics\.tsv"):
         load_cohort(tree)

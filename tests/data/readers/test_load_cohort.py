@@ -26,7 +26,7 @@ def test_a_saved_cohort_under_any_name(saved, signal):
     assert load_cohort(saved, sites=["B"], require_label=False).table["subject"].tolist() == ["3"]
     with pytest.raises(UsageError, match="regions of 'custom'"):
         load_cohort(saved, atlas="aal")
-    with pytest.raises(UsageError, match="takes no options, so not 'gsr'"):
+    with pytest.raises(UsageError, match="'gsr'"):
         load_cohort(saved, gsr=True)
 
 
@@ -44,7 +44,7 @@ def test_dead_regions_beyond_the_limit(tmp_path, signal):
     path = Cohort([signal(0), dead], table).save(tmp_path / "cohort.npz")
     assert load_cohort(path).excluded["reason"].tolist() == ["2 of 5 regions are constant or not finite (limit 20%)"]
     assert len(load_cohort(path, max_missing_rois=0.4)) == 2
-    with pytest.raises(DataError, match="everybody would be excluded"):
+    with pytest.raises(DataError, match="everybody"):
         load_cohort(path, sites=["B"])
 
 
@@ -55,7 +55,7 @@ def test_no_layout_lists_what_was_looked_for(tmp_path):
             load_cohort(path)
         for name, module in READERS.items():
             assert f"{name}: {module.LOOKS_FOR}" in str(caught.value)
-    with pytest.raises(ReaderError, match="does not exist"):
+    with pytest.raises(ReaderError, match="exist"):
         load_cohort(tmp_path / "nowhere")
 
 
@@ -73,13 +73,13 @@ def test_a_file_reader_forced_on_a_folder_explains_itself(tmp_path, name):
 
 
 def test_names_that_do_not_exist(tmp_path, saved):
-    with pytest.raises(UsageError, match=r"unknown reader 'abid'; did you mean 'abide'"):
+    with pytest.raises(UsageError, match=r"reader 'abid'.*'abide'"):
         load_cohort(tmp_path, "abid")
-    with pytest.raises(UsageError, match=r"unknown option of the reader 'abide': 'pipelin'; did you mean 'pipeline'"):
+    with pytest.raises(UsageError, match=r"'pipelin'.*'pipeline'"):
         load_cohort(tmp_path, "abide", pipelin="cpac")
-    with pytest.raises(UsageError, match=r"unknown preset 'papre'; did you mean 'paper'"):
+    with pytest.raises(UsageError, match=r"preset 'papre'.*'paper'"):
         load_cohort(tmp_path, "abide", preset="papre")
-    with pytest.raises(UsageError, match=r"the preset 'paper' is for abide, .* not for 'store'"):
+    with pytest.raises(UsageError, match=r"preset 'paper'.*'store'"):
         load_cohort(saved, preset="paper")
 
 

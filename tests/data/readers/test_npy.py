@@ -35,9 +35,9 @@ def test_regions_by_time_are_turned_and_sites_decoded(tmp_path):
 
 def test_the_flag_and_the_warning(tmp_path):
     save(tmp_path / "abide.npy", timeseires=None, timeseries=np.ones((4, 6, 10)), site=np.array(list("AABB")))
-    with pytest.raises(ReaderError, match=r"is a Python pickle.*allow_pickle=true"):
+    with pytest.raises(ReaderError, match="allow_pickle=true"):
         load_cohort(tmp_path / "abide.npy")
-    with pytest.warns(UserWarning, match="people you trust"):
+    with pytest.warns(UserWarning, match="trust"):
         assert load_cohort(tmp_path / "abide.npy", allow_pickle=True, max_missing_rois=1).sites == ["A", "B"]
 
 
@@ -50,11 +50,11 @@ class _Bomb:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"corr": _Bomb()}, r"abide\.npy cannot be read .*which no array needs"),
-        ({"site": None}, "holds timeseires, corr, label; needed are"),
-        ({"label": np.zeros(3)}, "3 labels and 4 sites"),
-        ({"timeseires": np.zeros((4, 60))}, r"series of shape \(4, 60\)"),
-        ({"timeseires": np.array([["a"]])}, "not numbers"),
+        ({"corr": _Bomb()}, r"abide\.npy"),
+        ({"site": None}, "timeseires, corr, label"),
+        ({"label": np.zeros(3)}, "3 labels"),
+        ({"timeseires": np.zeros((4, 60))}, r"\(4, 60\)"),
+        ({"timeseires": np.array([["a"]])}, "numbers"),
     ],
 )
 def test_what_is_refused(tmp_path, changes, message):
@@ -66,8 +66,8 @@ def test_what_is_refused(tmp_path, changes, message):
 @pytest.mark.filterwarnings("ignore:.*pickle")
 def test_other_npy_files(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((5, 5)))
-    with pytest.raises(ReaderError, match="plain array without labels"):
+    with pytest.raises(ReaderError, match="labels"):
         load_cohort(tmp_path / "a.npy")
     (tmp_path / "b.npy").write_bytes(b"\x93NUMPY\x01")
-    with pytest.raises(ReaderError, match=r"b\.npy cannot be read"):
+    with pytest.raises(ReaderError, match=r"b\.npy"):
         load_cohort(tmp_path / "b.npy", allow_pickle=True)

@@ -75,16 +75,16 @@ def test_missing_cells_become_nan(tmp_path, write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"),
-        (" \n\n", "is empty"),
-        ("a,b\n", "no volumes"),
-        ("a,b\n1.0,2.0\n3.0,x7\n", r"line 3, column 2 holds 'x7', not a number"),
-        ("1.0,oops\n3.0,4.0\n", r"line 1, column 2 holds 'oops'"),
-        ("#a\t#b\n1.0\toops\n3.0\t4.0\n", r"line 2, column 2 holds 'oops'"),
-        ("a,b\n1.0,2.0\n3.0\n", r"line 3 has 1 cells where the first row has 2: truncated"),
-        ("a,b\n1,5;2,5\n1,5;2,5\n", "names 1 columns but the first row has 2 cells"),
-        ("x\0y", "not a text file"),
-        ("1.0,1_1\n1.0,2.0\n", "line 1, column 2 holds '1_1'"),
+        ("", "empty"),
+        (" \n\n", "empty"),
+        ("a,b\n", "volumes"),
+        ("a,b\n1.0,2.0\n3.0,x7\n", "line 3, column 2 .*'x7'"),
+        ("1.0,oops\n3.0,4.0\n", "line 1, column 2 .*'oops'"),
+        ("#a\t#b\n1.0\toops\n3.0\t4.0\n", "line 2, column 2 .*'oops'"),
+        ("a,b\n1.0,2.0\n3.0\n", "line 3 .*1 cells"),
+        ("a,b\n1,5;2,5\n1,5;2,5\n", "1 columns .*2 cells"),
+        ("x\0y", "text"),
+        ("1.0,1_1\n1.0,2.0\n", "line 1, column 2 .*'1_1'"),
     ],
 )
 def test_every_mistake_has_a_place(tmp_path, write, text, message):
