@@ -20,7 +20,6 @@ from statsmodels.robust.norms import HuberT
 
 from brainroam.core.connectivity import cohort_edges, edge_pairs, nilearn_order, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.huber import huber_regression
 from brainroam.core.profile import temporal_descriptors
 from brainroam.core.scaffold import (
     extract_scaffold,
@@ -29,6 +28,7 @@ from brainroam.core.scaffold import (
     site_stability,
     sites_with_both_classes,
 )
+from brainroam.core.site_fit import huber_regression
 
 DATA = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 WINDOW, STRIDE = 30, 5

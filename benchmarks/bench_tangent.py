@@ -15,9 +15,8 @@ import numpy as np
 from common import seconds, training_people
 from nilearn.connectome import ConnectivityMeasure
 
-from brainroam.core.connectivity import TangentEdges, nilearn_order
-from brainroam.core.symmetric import spectral
-from brainroam.core.tangent import covariances
+from brainroam.core.connectivity import nilearn_order, spectral
+from brainroam.core.tangent import TangentEdges, covariances
 
 REPEATS = 3  # of each, in turn
 

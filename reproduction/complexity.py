@@ -93,9 +93,9 @@ def _epoch(people: int, regions: int, volumes: int, pathways: int) -> Callable[[
     torch = extra("torch", "torch")
 
     from brainroam.core.connectivity import edge_pairs
-    from brainroam.core.episodes import Episode
     from brainroam.core.gate import GatedNetwork, PathwayGraph
     from brainroam.core.linegraph import line_graph
+    from brainroam.core.site_folds import Episode
     from brainroam.core.training import Schedule, train_network
 
     rng = np.random.default_rng(0)

@@ -35,7 +35,7 @@ from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_measures import inner_sites, site_measures
 from brainroam.methods.tuning import GROUPS, TunedMethod
-from brainroam.utils.threads import one_thread
+from brainroam.utils.workers import one_thread
 
 Draws = list[list[str]]
 LEARNED = ("volumes", "motion")  # looks whose slope is also learned from the training sites of each draw

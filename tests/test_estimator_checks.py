@@ -21,8 +21,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from brainroam import CoreClassifier, EnsembleClassifier, SiteDeconfounder, SiteScorer, make_cohort
-from brainroam.core.connectivity import TangentEdges, pearson_edges
+from brainroam.core.connectivity import pearson_edges
 from brainroam.core.covariates import CovariateEncoder
+from brainroam.core.tangent import TangentEdges
 from brainroam.errors import DataError
 
 SITES = LeaveOneGroupOut()

@@ -20,7 +20,7 @@ from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.crate import CRATE
-from brainroam.utils.csv_text import csv_lines
+from brainroam.utils.files import csv_lines
 
 FORMULAS = ["=1+1", "+1", "-2+3", "@SUM(A1)", "=cmd|' /C calc'!A0", "'quoted", '=HYPERLINK("http://x")']
 

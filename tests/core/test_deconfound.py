@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.huber import huber_mean
+from brainroam.core.site_fit import huber_mean
 from brainroam.errors import BrainroamError, DataError, UsageError
 from brainroam.utils.cache import Cache
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from brainroam.core import geometric_mean as gm
-from brainroam.core.symmetric import spectral
+from brainroam.core import tangent as gm
+from brainroam.core.connectivity import spectral
 from brainroam.errors import DataError
 
 

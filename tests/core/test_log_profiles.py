@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from brainroam import make_cohort
-from brainroam.core import log_profiles, profile
-from brainroam.core.log_profiles import GrowingProfiles, Profiles
+from brainroam.core import profile
 from brainroam.core.on_disk import profiles_of
+from brainroam.core.profile import GrowingProfiles, Profiles
 from brainroam.errors import ShortSeriesError
 
 
@@ -28,13 +28,11 @@ def test_an_edge_has_the_same_bytes_alone_among_others_and_after_others(people, 
 
 
 def test_only_new_edges_are_computed(people, monkeypatch):
-    monkeypatch.setattr(log_profiles, "NOT_LARGE", 0)
+    monkeypatch.setattr(profile, "NOT_LARGE", 0)
     window, stride = np.full(len(people), 30), np.full(len(people), 5)
     profiles_of(people, np.arange(10), window, stride)
-    asked, describe = [], log_profiles.temporal_descriptors
-    monkeypatch.setattr(
-        log_profiles, "temporal_descriptors", lambda *args: asked.append(len(args[1])) or describe(*args)
-    )
+    asked, describe = [], profile.temporal_descriptors
+    monkeypatch.setattr(profile, "temporal_descriptors", lambda *args: asked.append(len(args[1])) or describe(*args))
     some = people.table["site"].isin(["S01", "S02"]).to_numpy()
     found = profiles_of(people.subset(some), np.array([3, 12]), window[some], stride[some])
     assert asked == [1, 1]  # edge 12, at each of the two sites
@@ -43,10 +41,8 @@ def test_only_new_edges_are_computed(people, monkeypatch):
 
 def test_where_a_fold_needs_many_edges_all_are_computed_at_once(people, monkeypatch):
     growing, asked = GrowingProfiles(people.series, np.full(12, 30), np.full(12, 5)), []
-    describe = log_profiles.temporal_descriptors
-    monkeypatch.setattr(
-        log_profiles, "temporal_descriptors", lambda *args: asked.append(len(args[1])) or describe(*args)
-    )
+    describe = profile.temporal_descriptors
+    monkeypatch.setattr(profile, "temporal_descriptors", lambda *args: asked.append(len(args[1])) or describe(*args))
     for edges in (np.array([3]), np.arange(0, 66, 2), np.arange(66)):
         found = growing.of(edges)
     assert asked == [1, 65]

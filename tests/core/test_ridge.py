@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brainroam.core.iterative_ridge import iterative_ridge
-from brainroam.core.ridge import DualRidge, ridge_weights
+from brainroam.core.ridge import DualRidge, iterative_ridge, ridge_weights
 from brainroam.errors import UsageError
 
 

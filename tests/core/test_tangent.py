@@ -6,9 +6,8 @@ from nilearn.connectome import ConnectivityMeasure
 from nilearn.connectome.connectivity_matrices import _geometric_mean
 from sklearn.covariance import ledoit_wolf
 
-from brainroam.core.connectivity import TangentEdges, nilearn_order
-from brainroam.core.symmetric import spectral
-from brainroam.core.tangent import covariances
+from brainroam.core.connectivity import nilearn_order, spectral
+from brainroam.core.tangent import TangentEdges, covariances
 
 
 @pytest.fixture

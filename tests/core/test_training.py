@@ -8,9 +8,9 @@ import torch
 
 from brainroam.core import training
 from brainroam.core.connectivity import edge_pairs
-from brainroam.core.episodes import Episode, predict_logits
 from brainroam.core.gate import PathwayGraph
 from brainroam.core.linegraph import line_graph
+from brainroam.core.site_folds import Episode, predict_logits
 from brainroam.core.training import (
     Adam,
     Schedule,

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 import brainroam
-from brainroam.core.auc import auc
+from brainroam.core.targets import auc
 from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, DataError
 from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures

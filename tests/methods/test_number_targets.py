@@ -11,9 +11,9 @@ from brainroam.audit.candidates import candidate
 from brainroam.audit.shuffle import mean_order, permuted_within_site
 from brainroam.core.connectivity import EdgeKind, edges
 from brainroam.core.covariates import nuisance_variables
-from brainroam.core.numbers import correlations, order_gain, slopes
 from brainroam.core.scaffold import site_contrasts
 from brainroam.core.site_edges import SiteEdges
+from brainroam.core.targets import correlations, order_gain, slopes
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError
 from brainroam.evaluation.external import foretold_number, number_agreement, validate_number

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import softmax
 
 import brainroam
-from brainroam.core.class_calibration import as_shares, calibrate_classes
+from brainroam.core.calibration import as_shares, calibrate_classes
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.on_disk import site_statistics
 from brainroam.core.ridge import ridge_weights

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from brainroam.core import geometric_mean
+from brainroam.core import tangent
 from brainroam.data.synthetic import make_cohort
 from brainroam.methods.registry import method_info
 from brainroam.methods.tangent_ridge import STRENGTHS, TangentRidge, ridge_scores
@@ -46,7 +46,7 @@ def test_shared_inner_folds_equal_folds_fitted_one_by_one(cohort, strength):
 def test_all_strengths_cost_one_round_of_references(monkeypatch):
     cohort = make_cohort(n_sites=3, n_per_site=10, n_rois=8, seed=1)
     folds, calls = list(inner_folds(cohort, "full", 0)), []
-    original = geometric_mean.logarithms_at_mean
+    original = tangent.logarithms_at_mean
     monkeypatch.setattr(
         "brainroam.methods.tangent_ridge.logarithms_at_mean", lambda *a: calls.append(len(a[0])) or original(*a)
     )

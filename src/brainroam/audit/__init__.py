@@ -19,7 +19,7 @@ from brainroam.data.target import Target
 from brainroam.errors import UsageError
 from brainroam.execution.progress import show_progress
 from brainroam.methods.adapter import Judged
-from brainroam.utils.threads import one_thread
+from brainroam.utils.workers import one_thread
 
 __all__ = ["CANNOT_SEE", "Audit", "Check", "Procedure", "audit"]
 

@@ -43,7 +43,7 @@ from brainroam.audit.spoiling import (
     with_swapped_classes,
     without_regions,
 )
-from brainroam.core.numbers import sites_with_numbers
+from brainroam.core.targets import sites_with_numbers
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError

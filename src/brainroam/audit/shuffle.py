@@ -8,8 +8,7 @@ from scipy.stats import t
 
 from brainroam.audit.candidates import Candidate
 from brainroam.audit.finding import Check
-from brainroam.core.auc import macro_auc
-from brainroam.core.numbers import LEAST, correlations
+from brainroam.core.targets import LEAST, correlations, macro_auc
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
 from brainroam.errors import EmptyScaffoldError

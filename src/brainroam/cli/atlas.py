@@ -26,7 +26,7 @@ def atlas(
     from brainroam.data.atlas import load_atlas
     from brainroam.data.atlas.known import canonical
     from brainroam.data.atlas.label_image import region_table
-    from brainroam.utils.csv_text import write_csv
+    from brainroam.utils.files import write_csv
 
     if canonical(image) is None:
         table = region_table(image, names)

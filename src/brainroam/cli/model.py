@@ -356,6 +356,6 @@ def _discard_work(cohort: "Cohort", out: Path) -> None:
 
 
 def _save(table: "pd.DataFrame", path: Path) -> Path:
-    from brainroam.utils.csv_text import write_csv
+    from brainroam.utils.files import write_csv
 
     return write_csv(path, table)

@@ -53,7 +53,7 @@ def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> Non
     """Write what a few people of the held-out site bring, and how prediction sets do; print the first on stderr."""
     from brainroam.evaluation.adaptation import adapted, summary
     from brainroam.evaluation.coverage import coverage
-    from brainroam.utils.csv_text import write_csv
+    from brainroam.utils.files import write_csv
 
     found = adapted(results.records, controls)
     write_csv(out / "adaptation.csv", found)

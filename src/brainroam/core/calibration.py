@@ -20,18 +20,33 @@ the next one, so it is shrunk (van Houwelingen and le Cessie 1990, with the vari
 and the intercept is found again, such that the mean probability is pi0. Without evidence everybody gets pi0, up to a
 slope that keeps the order of people.
 
+Several classes. With s_k the score of class k, one number per class,
+
+    log p_k(s; pi) = a_k + b_k s_k + log pi_k - log sum        pi_k: the share of class k where the model is used
+
+The decision is the class of the largest a_k + b_k s_k: that at equal shares, so it treats classes alike and does not
+move with their shares at any site. Stated shares change probabilities only (Bayes).
+
+    b_k s_k = T z_k,    z_k: log odds of class k against the rest, calibrated as two classes are
+
+Each class has a slope of its own, shrunk there by how much it varies between sites: a class that cannot be told from
+the rest moves no probability. The temperature T and the offsets a_k are a multinomial regression in which classes have
+equal weight; a virtual person of each class, called another one, keeps T finite. T is shrunk as the slopes are, and the
+offsets are found again, so that at equal shares the mean probability of each class is 1 / K.
+
 References
 ----------
 van Houwelingen and le Cessie (1990), Predictive value of statistical models, Statistics in Medicine 9(11), 1303-1325.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, logit
+from scipy.special import expit, log_softmax, logit, softmax
 
-from brainroam.errors import DataError, UsageError
+from brainroam.errors import DataError, UsageError, listed
 
 LEAST_SLOPE = 1e-3  # per spread of the scores
 FAR = 50.0  # log odds beyond this are held there
@@ -217,5 +232,170 @@ def fit_logistic(design: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple
         return (design * (weight * p * (1 - p))[:, None]).T @ design
 
     start = np.zeros(design.shape[1])
+    fit = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-8})
+    return fit.x, hessian(fit.x)
+
+
+Shares = Mapping[str, float] | Sequence[float] | np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCalibration:
+    """A frozen decision and probabilities; calling it turns scores (n, K) into probabilities (n, K).
+
+    Attributes
+    ----------
+    offset, slope : ndarray of shape (K,)
+        a and b.
+    prevalence : ndarray of shape (K,)
+        Shares of the classes among the training people, for which probabilities hold unless others are stated.
+
+    Examples
+    --------
+    >>> found = ClassCalibration(np.zeros(3), np.ones(3), np.array([0.5, 0.25, 0.25]))
+    >>> found(np.zeros((1, 3))).tolist(), found(np.zeros((1, 3)), [0.2, 0.2, 0.6]).round(3).tolist()
+    ([[0.5, 0.25, 0.25]], [[0.2, 0.2, 0.6]])
+    >>> found.decide(np.array([[0.0, 2.0, 1.0]])).tolist()
+    [1]
+    """
+
+    offset: np.ndarray
+    slope: np.ndarray
+    prevalence: np.ndarray
+
+    def __call__(self, score: np.ndarray, prevalence: np.ndarray | Sequence[float] | None = None) -> np.ndarray:
+        """Probabilities where these shares of people are of each class; by default as in training."""
+        shares = self.prevalence if prevalence is None else np.asarray(prevalence, dtype=float)
+        return softmax(self._odds(score) + np.log(shares), axis=-1)
+
+    def equal(self, score: np.ndarray) -> np.ndarray:
+        """Probabilities where all classes are equally frequent."""
+        return softmax(self._odds(score), axis=-1)
+
+    def decide(self, score: np.ndarray) -> np.ndarray:
+        """The code of the class that each person is called, whatever the shares."""
+        return self._odds(score).argmax(axis=-1)
+
+    def _odds(self, score: np.ndarray) -> np.ndarray:
+        return np.clip(self.offset + self.slope * np.asarray(score), -FAR, FAR)
+
+
+def as_shares(told: Shares, classes: Sequence[str]) -> np.ndarray:
+    """Stated shares of the classes (K,), by name or in their order; they must add up to 1.
+
+    >>> as_shares({"HC": 0.8, "MDD": 0.1, "SCZ": 0.1}, ("HC", "MDD", "SCZ")).tolist()
+    [0.8, 0.1, 0.1]
+    """
+    if isinstance(told, Mapping):
+        if set(told) != set(classes):
+            raise UsageError(f"state a share for each class: {listed(classes, len(classes))}; given: {listed(told)}")
+        told = [told[name] for name in classes]
+    shares = np.asarray(told, dtype=float)
+    if shares.shape != (len(classes),) or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+        raise UsageError(
+            f"prevalence of {len(classes)} classes ({listed(classes, len(classes))}) is a share above 0 for each, "
+            "together 1, as in HC=0.8,MDD=0.1,SCZ=0.1"
+        )
+    return shares
+
+
+def calibrate_classes(score: np.ndarray, code: np.ndarray, site: np.ndarray) -> ClassCalibration:
+    """Learn decision and probabilities from scores by fits without the person's site.
+
+    Parameters
+    ----------
+    score : ndarray of shape (n, K)
+        NaN for people without one: they only count for the shares.
+    code : ndarray of int, shape (n,)
+    site : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> code, site = np.tile([0, 1, 2], 100), np.repeat(np.arange(6), 50)
+    >>> score = np.eye(3)[code] * [2.0, 2.0, 0.0] + rng.normal(size=(300, 3))
+    >>> found = calibrate_classes(score, code, site)
+    >>> bool(found.slope[2] < 0.1 * found.slope[0]), bool(np.allclose(found.equal(score).mean(axis=0), 1 / 3))
+    (True, True)
+    """
+    n_classes = score.shape[1]
+    count = np.bincount(code, minlength=n_classes)
+    prevalence = np.maximum(count, 0.5) / np.maximum(count, 0.5).sum()
+    known = np.isfinite(score).all(axis=1)
+    score, code, site = score[known], code[known], site[known]
+    there = np.bincount(code, minlength=n_classes) > 0
+    slope, threshold = np.transpose([_against_rest(score[:, k], code == k, site) for k in range(n_classes)])
+    offset, temperature = _multinomial(slope * (score - threshold), code, site, there)
+    slope = temperature * slope
+    return ClassCalibration(np.where(there, offset, -FAR) - slope * threshold, slope, prevalence)
+
+
+def _against_rest(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> tuple[float, float]:
+    """Slope and threshold of one class against the rest at equal shares; no slope where no site has both."""
+    both = [name for name in np.unique(site) if 0 < y[site == name].sum() < (site == name).sum()]
+    if not both or np.ptp(score) == 0:
+        return 0.0, 0.0
+    found = calibrate(score, y.astype(int), site, prevalence=0.5)
+    return found.slope, found.threshold
+
+
+def _multinomial(z: np.ndarray, code: np.ndarray, site: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, float]:
+    """Offsets a (K,) and the shrunken temperature T of log odds z (n, K), over the classes that are there."""
+    classes = np.flatnonzero(there)
+    z, place = z[:, classes], np.searchsorted(classes, code)
+    n_classes = len(classes)
+    truth = np.eye(n_classes)[place]
+    weight = (1 / np.bincount(place, minlength=n_classes))[place] * len(place) / n_classes
+    virtual = -np.eye(n_classes)
+    design = _design(np.concatenate([z, virtual]))
+    everybody, total = np.concatenate([truth, np.eye(n_classes)]), np.concatenate([weight, np.ones(n_classes)])
+    theta, information = fit_multinomial(design, everybody, total)
+    temperature = float(theta[-1])
+    if temperature > 0:
+        person = np.einsum("nkp,nk->np", design[: len(z)], truth - softmax(design[: len(z)] @ theta, axis=1))
+        person *= weight[:, None]
+        names = np.unique(site)
+        sums = np.array([person[site == name].sum(axis=0) for name in names])
+        by_site = sums.T @ sums * len(names) / max(len(names) - 1, 1)
+        inverse = np.linalg.pinv(information, hermitian=True)
+        variance = max(float((inverse @ part @ inverse)[-1, -1]) for part in (person.T @ person, by_site))
+        temperature *= max(0.0, 1 - 2 * variance / temperature**2)
+    temperature = max(temperature, LEAST_SLOPE)
+    fixed = temperature * z
+    offsets, _ = fit_multinomial(_design(fixed)[:, :, :-1], truth, weight, fixed)
+    found = np.zeros(len(there))
+    found[classes] = np.append(0.0, offsets)
+    return found, temperature
+
+
+def _design(z: np.ndarray) -> np.ndarray:
+    """Derivative (n, K, K) of the log odds of each class by the offsets of all but the first, and by T."""
+    n_people, n_classes = z.shape
+    offsets = np.broadcast_to(np.eye(n_classes)[:, 1:], (n_people, n_classes, n_classes - 1))
+    return np.concatenate([offsets, z[:, :, None]], axis=2)
+
+
+def fit_multinomial(
+    design: np.ndarray, truth: np.ndarray, weight: np.ndarray, beside: np.ndarray | float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (P,) of a weighted multinomial regression, and the matrix of second derivatives there.
+
+    ``design`` (n, K, P) times the coefficients, plus ``beside`` (n, K), is the log odds of each class; ``truth`` (n, K)
+    is 1 at the class of each person.
+    """
+
+    def loss(theta: np.ndarray) -> float:
+        return float(-weight @ (truth * log_softmax(design @ theta + beside, axis=1)).sum(axis=1))
+
+    def gradient(theta: np.ndarray) -> np.ndarray:
+        return np.einsum("n,nkp,nk->p", weight, design, softmax(design @ theta + beside, axis=1) - truth)
+
+    def hessian(theta: np.ndarray) -> np.ndarray:
+        p = softmax(design @ theta + beside, axis=1)
+        mean = np.einsum("nk,nkp->np", p, design)
+        second = np.einsum("n,nk,nkp,nkq->pq", weight, p, design, design, optimize=True)
+        return second - np.einsum("n,np,nq->pq", weight, mean, mean, optimize=True)
+
+    start = np.zeros(design.shape[2])
     fit = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-8})
     return fit.x, hessian(fit.x)

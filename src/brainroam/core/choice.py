@@ -30,11 +30,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from brainroam.core.auc import added_error, placements, sites_with_scores
-from brainroam.core.episodes import as_array
-from brainroam.core.numbers import is_number, order_gain, sites_with_numbers
 from brainroam.core.pathways import Pathways
-from brainroam.utils.threads import one_thread
+from brainroam.core.targets import added_error, is_number, order_gain, placements, sites_with_numbers, sites_with_scores
+from brainroam.utils.optional import as_array
+from brainroam.utils.workers import one_thread
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,7 +23,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.covariate_columns import as_numbers, as_text, levels_of
 from brainroam.data.people import LARGEST
 from brainroam.errors import DataError
-from brainroam.utils.frames import as_pandas
+from brainroam.utils.optional import as_pandas
 
 
 def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:

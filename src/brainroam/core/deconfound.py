@@ -31,8 +31,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder, as_table
-from brainroam.core.huber import HUBER_K, huber_mean
-from brainroam.core.site_fit import SiteFit, fit_site, shrunken_slopes
+from brainroam.core.site_fit import HUBER_K, SiteFit, fit_site, huber_mean, shrunken_slopes
 from brainroam.data.classes import two_classes
 from brainroam.data.features import is_on_disk
 from brainroam.data.names import site_names

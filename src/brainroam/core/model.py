@@ -20,25 +20,23 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.auc import auc, site_macro_aucs, sites_with_scores
 from brainroam.core.choice import Choice, CoreReading, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.episodes import AnyEpisode, UnreadEpisode, as_array, predict_logits
 from brainroam.core.linegraph import line_graph
-from brainroam.core.numbers import is_number, mean_order
 from brainroam.core.on_disk import profiles_of, site_statistics
 from brainroam.core.pathways import Pathways, SiteStatistics
 from brainroam.core.profile import windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
-from brainroam.core.site_folds import NOBODY, LeftOut, SiteFolds
+from brainroam.core.site_folds import NOBODY, AnyEpisode, LeftOut, SiteFolds, UnreadEpisode, predict_logits
+from brainroam.core.targets import auc, is_number, mean_order, site_macro_aucs, sites_with_scores
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed
 from brainroam.utils.model_files import part
-from brainroam.utils.optional import extra, require_device
-from brainroam.utils.threads import one_thread
+from brainroam.utils.optional import as_array, extra, require_device
+from brainroam.utils.workers import one_thread
 
 if TYPE_CHECKING:
     from brainroam.core.gate import GatedNetwork

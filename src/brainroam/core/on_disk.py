@@ -18,11 +18,11 @@ import pandas as pd
 
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.log_profiles import Profiles, shared_profiles
-from brainroam.core.numbers import site_target
 from brainroam.core.pathways import SiteStatistics, positions
+from brainroam.core.profile import Profiles, shared_profiles
 from brainroam.core.ridge import LARGE
 from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.core.targets import site_target
 from brainroam.data import stored_cohort
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import group_codes

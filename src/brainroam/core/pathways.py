@@ -23,12 +23,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import edge_blocks, edge_pairs, n_rois_of
+from brainroam.core.connectivity import edge_blocks, edge_pairs, n_rois_of, zero_where_missing
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
-from brainroam.core.log_profiles import Moments
-from brainroam.core.log_profiles import Profiles as Profiles
-from brainroam.core.numbers import covariate_slopes, is_number, signed
+from brainroam.core.profile import Moments
+from brainroam.core.profile import Profiles as Profiles
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,
@@ -39,7 +38,7 @@ from brainroam.core.scaffold import (
     site_contrasts,
     sites_with_both_classes,
 )
-from brainroam.core.site_edges import zero_where_missing
+from brainroam.core.targets import covariate_slopes, is_number, signed
 from brainroam.data.features import is_on_disk
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache

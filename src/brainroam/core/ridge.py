@@ -1,10 +1,11 @@
 """Ridge regression, in the features or in the people, and every refit that leaves one group of people out.
 
-All of it is dense (Cholesky); where both people and features are many, `brainroam.core.iterative_ridge` solves.
+There are two solvers. The dense one (Cholesky) is `DualRidge` and `ridge_weights`; where both people and features are
+many, `solve` iterates.
 
-With R (n, M) the features of the training people, K = R R', t their targets, p the penalty and C (n, k) nuisance
-variables, `DualRidge` fits a ridge with a free intercept on features that do not move with C: the directions G = R'C
-are projected out of everybody's features.
+**Dense.** With R (n, M) the features of the training people, K = R R', t their targets, p the penalty and C (n, k)
+nuisance variables, `DualRidge` fits a ridge with a free intercept on features that do not move with C: the directions
+G = R'C are projected out of everybody's features.
 
     B    = (K + p I)^-1,    U = K C,    S = C'U                      S = G'G
     B'   = B + B U (S - U'B U)^-1 U'B                                inverse of K - U S^-1 U' + p I
@@ -16,12 +17,35 @@ Leaving out the people of group b needs no other inverse: with "rest" everybody 
     (K_rest + p I)^-1 V_rest = (B V)_rest - B_rest,b (B_bb)^-1 (B V)_b
 
 so inner leave-one-site-out costs little more than one fit.
+
+**Iterative.** Positive semidefinite systems with several penalties each,
+
+    (A + p I) a = t
+
+need products of A with vectors only. The Krylov space does not depend on p, so that one product per iteration serves
+all penalties of a problem: the smallest is iterated, and for another one, p + shift, residuals stay parallel to those
+of the first, with the ratio ``ratio`` (B. Jegerlehner, hep-lat/9612014). A is X'X (`FeatureProducts`), or that of a
+ridge on many edges without nuisance variables (`iterative_ridge`).
+
+There, several problems are solved together, such as a fit and its inner folds. Problem c has its own people, scales s
+of the edges and penalties p. With R (n, M) the edges of its people, F = R diag(s), t their targets, C (n, k) nuisance
+variables, H the centring over its people and G = F'C the directions of the features that move with C,
+
+    P = I - G (G'G)^+ G',        (H F P F' H + p I) a = H t,        w = P F' a
+
+which is what `DualRidge` finds from F F'. Every iteration walks over the edges once, for all
+problems and all their penalties. A study then grows with its people, not with their square, and nothing of that size is
+held. R is taken in single precision, since edges are known to fewer digits; all sums are in double precision.
 """
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
+from sklearn.exceptions import ConvergenceWarning
 
-from brainroam.core.iterative_ridge import FeatureProducts, solve
 from brainroam.errors import UsageError
 
 EPS = 1e-8
@@ -148,3 +172,160 @@ def require_penalties(*penalties: float) -> None:
     """Refuse penalties that are not larger than 0, or none at all."""
     if not penalties or min(penalties) <= 0:
         raise UsageError(f"a ridge needs penalties larger than 0, not {', '.join(map(str, penalties)) or 'none'}")
+
+
+Blocks = Iterable[tuple[slice, np.ndarray]]
+TOL = 1e-11  # of the residual, relative to the target
+MAX_STEPS = 500
+CACHED = 2**17  # numbers that a product works on at a time: a megabyte, which a core keeps beside it
+
+
+class Products(Protocol):
+    """Matrices A of c problems, by their products with one vector each."""
+
+    def __matmul__(self, values: np.ndarray, /) -> np.ndarray:
+        """A times values (n, c)."""
+
+
+def solve(matrix: Products, target: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    """Solutions a (n, q, c) for q penalties (q, c) of each of c problems with targets (n, c).
+
+    >>> solve(np.diag([1.0, 3.0]), np.ones((2, 1)), np.array([[1.0], [2.0]]))[:, :, 0].round(3).tolist()
+    [[0.5, 0.333], [0.25, 0.2]]
+    """
+    base = penalties.min(axis=0)
+    shift = penalties - base
+    solution = np.zeros((len(target), *penalties.shape))
+    residual = target.copy()
+    direction, directions = target.copy(), np.repeat(target[:, None], len(penalties), axis=1)
+    size = goal = (residual**2).sum(axis=0)
+    before = ratio = np.ones_like(penalties)
+    last, growth = np.ones_like(base), np.zeros_like(base)
+    for _ in range(MAX_STEPS):
+        going_on = size > TOL**2 * goal
+        if not going_on.any():
+            return solution
+        image = matrix @ direction + base * direction
+        length = going_on * _divided(size, (direction * image).sum(axis=0))  # 0 for problems that are solved
+        new = _divided(ratio * before * last, length * growth * (before - ratio) + before * last * (1 + shift * length))
+        step = _divided(length * new, ratio)
+        solution += step * directions
+        residual -= length * image
+        last = np.where(going_on, length, last)
+        size, growth = (residual**2).sum(axis=0), going_on * _divided((residual**2).sum(axis=0), size)
+        direction = residual + growth * direction
+        directions = new * residual[:, None] + growth * _divided(new, ratio) ** 2 * directions
+        before, ratio = ratio, new
+    warnings.warn(
+        f"a ridge did not converge in {MAX_STEPS} steps; use larger penalties", ConvergenceWarning, stacklevel=2
+    )
+    return solution
+
+
+def _divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """The quotient; 0 once a problem is solved exactly and nothing is left to divide by."""
+    return np.divide(above, below, out=np.zeros(np.broadcast_shapes(above.shape, below.shape)), where=below != 0)
+
+
+class FeatureProducts:
+    """X'X by its products with vectors, some people at a time: X is read once for each."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.x = x
+
+    def __matmul__(self, values: np.ndarray) -> np.ndarray:
+        total, step = np.zeros_like(values), max(CACHED // self.x.shape[1], 1)
+        for start in range(0, len(self.x), step):
+            some = self.x[start : start + step]
+            total += some.T @ (some @ values)
+        return total
+
+
+def iterative_ridge(
+    blocks: Blocks,
+    people: np.ndarray,
+    scales: np.ndarray,
+    target: np.ndarray,
+    nuisance: np.ndarray,
+    penalties: np.ndarray,
+) -> np.ndarray:
+    """Weights w (q, M, c) of the scaled edges, for q penalties of each of c problems.
+
+    Parameters
+    ----------
+    blocks : iterable of (slice, ndarray of shape (n, edges))
+        R of everybody, walked over again and again.
+    people : ndarray of bool, shape (n, c)
+        Whose problem it is.
+    scales : ndarray of shape (M, c)
+    target : ndarray of shape (n,)
+    nuisance : ndarray of shape (n, k)
+    penalties : ndarray of shape (q, c)
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(20, 50)).astype(np.float32)
+    >>> problem = np.ones((20, 1), dtype=bool), np.ones((50, 1)), x[:, 0].astype(float), np.empty((20, 0))
+    >>> w = iterative_ridge([(slice(0, 50), x)], *problem, np.array([[1.0]]))
+    >>> bool(w[0, 0, 0] == w.max())
+    True
+    """
+    problems = _Problems(blocks, people, scales, nuisance)
+    return problems.weights(solve(problems, problems.centred(target[:, None]), penalties))
+
+
+class _Problems:
+    """The matrices H F P F' H of all problems, by their products with one vector each."""
+
+    def __init__(self, blocks: Blocks, people: np.ndarray, scales: np.ndarray, nuisance: np.ndarray) -> None:
+        self.blocks, self.scales, self.squares = blocks, scales, scales**2
+        self.inside, self.count = people.astype(float), people.sum(axis=0)
+        self.nuisance = nuisance[:, :, None] * self.inside[:, None]  # C (n, k, c)
+        self.moved = self._products(self.nuisance)  # U = F F'C (n, k, c)
+        inner = np.einsum("nkc,nlc->ckl", self.nuisance, self.moved)  # C'U = G'G
+        self.inverse = np.linalg.pinv(inner, hermitian=True)
+
+    def centred(self, values: np.ndarray) -> np.ndarray:
+        """H times values (n, c); 0 for people of other problems."""
+        inside = values * self.inside
+        return inside - self.inside * (inside.sum(axis=0) / self.count)
+
+    def __matmul__(self, centred: np.ndarray) -> np.ndarray:
+        """H F P F' times values (n, c) that are centred."""
+        product = self._products(centred[:, None])[:, 0]
+        return self.centred(product - np.einsum("nkc,kqc->nc", self.moved, self._along(centred[:, None])))
+
+    def weights(self, a: np.ndarray) -> np.ndarray:
+        """P F'a (q, M, c) of a (n, q, c)."""
+        n_people, n_penalties, n_problems = a.shape
+        along, columns = self._along(a), np.concatenate([a, self.nuisance], axis=1).reshape(n_people, -1)
+        found = np.empty((n_penalties, len(self.scales), n_problems))
+        for edges, x in self._walk():
+            features = (x.T @ columns).reshape(x.shape[1], -1, n_problems)
+            kept = features[:, :n_penalties] - np.einsum("mkc,kqc->mqc", features[:, n_penalties:], along)
+            found[:, edges] = (kept * self.scales[edges, None]).transpose(1, 0, 2)
+        return found
+
+    def _walk(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some edges at a time, in double precision in one piece of memory that stays in the cache."""
+        width = max(CACHED // len(self.inside), 16)
+        room = np.empty((len(self.inside), width))
+        for edges, block in self.blocks:
+            for start in range(0, block.shape[1], width):
+                some = block[:, start : start + width]
+                x = room if some.shape[1] == width else np.empty(some.shape)
+                np.copyto(x, some)
+                first = edges.start + start
+                yield slice(first, first + some.shape[1]), x
+
+    def _products(self, values: np.ndarray) -> np.ndarray:
+        """F F' times values (n, j, c), in one walk over the edges."""
+        flat, total = values.reshape(len(values), -1), np.zeros_like(values).reshape(len(values), -1)
+        if flat.size:
+            for edges, x in self._walk():
+                total += x @ ((x.T @ flat) * np.tile(self.squares[edges], values.shape[1]))
+        return total.reshape(values.shape) * self.inside[:, None]
+
+    def _along(self, values: np.ndarray) -> np.ndarray:
+        """(G'G)^+ G'F' times values (n, q, c): how far they move with each nuisance variable (k, q, c)."""
+        return np.einsum("ckl,nlc,nqc->kqc", self.inverse, self.moved, values)

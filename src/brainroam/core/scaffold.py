@@ -21,19 +21,29 @@ a scaffold S_c of its own with a threshold tau_c. `joined_scaffold` keeps an edg
     S = union of S_c,      d_com_j = d_com_cj / tau_c
 
 with c, of the contrasts that keep edge j, the one with the largest |d_com_cj| / tau_c; kappa_j and pi_j are its own.
+
+Do sites agree more than chance? `flipped_strengths` has the scaffold when the signs of whole sites are flipped:
+
+    d'_e = s_e d_e,        s_e = +1 or -1 for each site e
+    strength = mean of \\|d_com\\| over the selected edges, 0 where none is selected
+    p = share of flips, the data's own signs among them, whose strength is at least that of the data
+
+A flip keeps the size of every contrast and how the edges of a site go together; only what sites have in common is lost.
+E sites have 2^(E-1) flips that differ, so p cannot be smaller than 1 / 2^(E-1).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
 from scipy.special import comb
 from scipy.stats import binom
 
-from brainroam.core.huber import huber_mean, huber_regression
-from brainroam.core.numbers import is_number, sites_with_numbers, slopes
+from brainroam.core.site_fit import huber_mean, huber_regression
+from brainroam.core.targets import is_number, sites_with_numbers, slopes
 from brainroam.data.names import site_names
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
@@ -407,3 +417,40 @@ def _resampled_means(
 def _blocks(total: int, size: int) -> Iterator[int]:
     for start in range(0, total, size):
         yield min(size, total - start)
+
+
+def flipped_strengths(
+    contrast: np.ndarray,
+    sites: Sequence[str],
+    tau_percentile: float = 80,
+    eta: float = 0.75,
+    zeta: float = 0.70,
+    n_flips: int = 128,
+    seed: int = 0,
+) -> np.ndarray:
+    """Strength of the scaffold of the contrasts (E, M), first as they are, then flipped: all flips, or ``n_flips``.
+
+    Examples
+    --------
+    >>> contrast = np.random.default_rng(0).normal(size=(9, 400))
+    >>> contrast[:, :40] += 2  # edges on which all sites agree
+    >>> strengths = flipped_strengths(contrast, list("abcdefghi"))
+    >>> float((strengths >= strengths[0]).mean())
+    0.0078125
+    """
+    others = len(contrast) - 1
+    if 2**others <= n_flips:
+        signs = np.array(list(product([1.0, -1.0], repeat=others)))
+    else:
+        signs = np.random.default_rng(seed).choice([1.0, -1.0], (n_flips, others))
+        signs[0] = 1
+    whole = np.column_stack([np.ones(len(signs)), signs])[:, :, None]  # to flip all sites changes nothing
+    return np.array([_strength(contrast * flip, sites, tau_percentile, eta, zeta) for flip in whole])
+
+
+def _strength(contrast: np.ndarray, sites: Sequence[str], tau_percentile: float, eta: float, zeta: float) -> float:
+    try:
+        found = select_scaffold(contrast, sites, tau_percentile, eta, zeta, every_edge=False)
+    except EmptyScaffoldError:
+        return 0.0
+    return float(np.abs(found.consensus[found.edges]).mean())

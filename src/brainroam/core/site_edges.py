@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from brainroam.core.connectivity import EdgeKind, cohort_edges, edge_blocks
+from brainroam.core.connectivity import EdgeKind, cohort_edges, edge_blocks, zero_where_missing
 from brainroam.data.cohort import Cohort
 
 
@@ -277,13 +277,3 @@ class ResidualBlocks:
             self._filed[columns.start] = self._file.seek(0, os.SEEK_END), block.shape
             block.tofile(self._file)
         return block
-
-
-def zero_where_missing(values: np.ndarray) -> np.ndarray:
-    """The same array with 0 in the place of NaN.
-
-    >>> zero_where_missing(np.array([1.0, np.nan])).tolist()
-    [1.0, 0.0]
-    """
-    np.copyto(values, 0, where=np.isnan(values))
-    return values

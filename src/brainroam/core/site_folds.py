@@ -5,21 +5,79 @@ site where no network is to be trained, which is what costs. A fold is named by 
 pathways that the other sites gave. The network is trained on the people of each group g, read on the pathways of the
 fold without g. To judge it at group g, it is trained on the people of each other group h on the pathways of the fold
 without g and h, and read on g in the fold without g. The fold that leaves no site out is used for unseen sites.
+
+An episode is some people on the pathways of one fold, as a network reads them. Its arrays are torch tensors; nothing
+here imports torch before a network is trained, so that a linear reading can be made without it.
 """
 
-from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from brainroam.core.episodes import AnyEpisode, Episode, UnreadEpisode
 from brainroam.core.pathways import Pathways, Profiles, SiteStatistics
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.data.folds import grouped, other_sites
 from brainroam.errors import EmptyScaffoldError
+from brainroam.utils.optional import as_array
+from brainroam.utils.workers import one_thread
 
 if TYPE_CHECKING:
     from brainroam.core.gate import PathwayGraph
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Some people on one set of pathways: features (N, B, C), labels (B,) and the graph."""
+
+    features: Any
+    labels: Any
+    graph: Any
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def some(self, people: Any) -> "Episode":
+        """Only these people, by position."""
+        return Episode(self.features[:, people], self.labels[people], self.graph)
+
+    def parts(self) -> "Iterator[Episode]":
+        """Everybody, as many at a time as memory allows: at once."""
+        yield self
+
+
+@dataclass(frozen=True)
+class UnreadEpisode:
+    """An episode whose people are read from disk as they are asked for, by position."""
+
+    labels: Any
+    read: Callable[[np.ndarray], Episode]
+    at_a_time: int = 32
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def some(self, people: Any) -> Episode:
+        """Read these people."""
+        return self.read(as_array(people))
+
+    def parts(self) -> Iterator[Episode]:
+        """Read everybody, a few at a time."""
+        for start in range(0, len(self), self.at_a_time):
+            yield self.read(np.arange(start, min(start + self.at_a_time, len(self))))
+
+
+AnyEpisode: TypeAlias = Episode | UnreadEpisode
+
+
+@one_thread()  # the same logits on any number of cores
+def predict_logits(network: Any, episode: AnyEpisode) -> np.ndarray:
+    """Logits (B,) of the people of an episode; labels are not used."""
+    return np.concatenate([as_array(network.logits(part.features, part.graph)) for part in episode.parts()]).astype(
+        float
+    )
+
 
 GROUPS = 4
 LeftOut = frozenset[str]

@@ -27,10 +27,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from brainroam.core.auc import auc, site_macro_aucs, sites_with_scores
-from brainroam.core.episodes import AnyEpisode, Episode, predict_logits
 from brainroam.core.gate import GatedNetwork
-from brainroam.core.numbers import is_number, mean_order
+from brainroam.core.site_folds import AnyEpisode, Episode, predict_logits
+from brainroam.core.targets import auc, is_number, mean_order, site_macro_aucs, sites_with_scores
 
 
 @dataclass(frozen=True)

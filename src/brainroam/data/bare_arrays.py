@@ -11,7 +11,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import is_matrix
 from brainroam.data.names import site_names
 from brainroam.errors import DataError, listed
-from brainroam.utils.frames import as_pandas
+from brainroam.utils.optional import as_pandas
 
 
 def anonymous_cohort(

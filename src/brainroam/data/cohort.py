@@ -20,8 +20,8 @@ from brainroam.data.measurements import MEASURES, MISSING, checked_arrays, large
 from brainroam.data.people import COVARIATES, People, validated_table
 from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, unknown
-from brainroam.utils.frames import as_pandas
 from brainroam.utils.html import html_summary
+from brainroam.utils.optional import as_pandas
 
 
 class Cohort(People):

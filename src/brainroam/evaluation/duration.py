@@ -23,7 +23,7 @@ from brainroam.errors import listed
 from brainroam.evaluation.grid import Task
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.methods.naming import parse_name
-from brainroam.utils.threads import one_thread
+from brainroam.utils.workers import one_thread
 
 #: Seconds of a run with 1,000 people and 6,670 edges, the power of the number of edges, and seconds of training.
 COSTS = {

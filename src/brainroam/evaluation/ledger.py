@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 from brainroam.errors import counted
 from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError
 from brainroam.evaluation.reveal import Reveal
-from brainroam.utils.csv_text import write_csv
+from brainroam.utils.files import write_csv
 
 COLUMNS = (
     *("event", "time", "forecast", "people", "model", "method", "target", "site", "n", "n_cases", "measure"),

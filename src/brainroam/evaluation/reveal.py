@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import to_prevalence
-from brainroam.core.numbers import correlations
+from brainroam.core.targets import correlations
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.participants_table import USUAL, Columns, read_participants

@@ -45,8 +45,7 @@ from brainroam.evaluation.run_records import (
 )
 from brainroam.evaluation.tables import columns_of, prediction_rows, require_types, score_rows
 from brainroam.utils.crate import command_line, write_crate
-from brainroam.utils.csv_text import csv_lines
-from brainroam.utils.files import write_text
+from brainroam.utils.files import csv_lines, write_text
 
 #: What is kept of everybody, so that results can be told by age, sex and motion without reading the data again.
 PARTICIPANTS = (

@@ -23,7 +23,7 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
 
-from brainroam.core.numbers import indicators
+from brainroam.core.targets import indicators
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, score_shape
 from brainroam.utils.model_files import part

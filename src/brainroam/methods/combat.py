@@ -21,8 +21,8 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from brainroam.core.covariates import CovariateEncoder
-from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import ridge_weights
+from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.features import EdgeFeatures

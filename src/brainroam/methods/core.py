@@ -18,7 +18,7 @@ from brainroam.core.choice import decision_told
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
-from brainroam.core.sign_flips import flipped_strengths
+from brainroam.core.scaffold import flipped_strengths
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest

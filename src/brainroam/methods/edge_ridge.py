@@ -29,12 +29,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from brainroam.core.connectivity import EdgeKind, cohort_edges
+from brainroam.core.connectivity import EdgeKind, cohort_edges, zero_where_missing
 from brainroam.core.covariates import nuisance_variables
-from brainroam.core.iterative_ridge import iterative_ridge
-from brainroam.core.numbers import learned_target
-from brainroam.core.ridge import DualRidge
-from brainroam.core.site_edges import SiteEdges, zero_where_missing
+from brainroam.core.ridge import DualRidge, iterative_ridge
+from brainroam.core.site_edges import SiteEdges
+from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, sites_kept
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo

@@ -30,7 +30,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from brainroam.core.numbers import mean_order
+from brainroam.core.targets import mean_order
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo, score_shape
@@ -41,7 +41,7 @@ from brainroam.methods.one_against_rest import OneAgainstRest
 from brainroam.methods.registry import register
 from brainroam.methods.tuning import GROUPS, inner_folds
 from brainroam.utils.model_files import part
-from brainroam.utils.threads import one_thread
+from brainroam.utils.workers import one_thread
 
 SOFT = 0.25
 MEMBERS: dict[str, dict[str, Any]] = {

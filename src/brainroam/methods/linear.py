@@ -15,8 +15,8 @@ from pydantic import PositiveFloat
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
-from brainroam.core.numbers import learned_target
 from brainroam.core.ridge import EPS, ridge_weights
+from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import CLASSES, TWO
 from brainroam.methods.base import Method, MethodInfo

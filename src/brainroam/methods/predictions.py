@@ -6,7 +6,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from brainroam.core.class_calibration import Shares, as_shares
+from brainroam.core.calibration import Shares, as_shares
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import NUMBER, ORDERED, Target, TargetRequest
 from brainroam.data.target_column import with_target

@@ -17,10 +17,10 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
-from brainroam.core.numbers import signed
 from brainroam.core.on_disk import site_statistics
 from brainroam.core.pathways import SiteStatistics
 from brainroam.core.ridge import ridge_weights
+from brainroam.core.targets import signed
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, sites_kept
 from brainroam.errors import EmptyScaffoldError

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from brainroam.core.class_calibration import as_shares
+from brainroam.core.calibration import as_shares
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.data.atlas import Atlas

@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import as_table
-from brainroam.core.series import TakesSeries
 from brainroam.data.atlas import Atlas
 from brainroam.data.bare_arrays import anonymous_cohort
 from brainroam.data.cohort import Cohort

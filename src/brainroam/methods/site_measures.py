@@ -17,8 +17,8 @@ where shares of people called right are shrunk by one of each kind: no variance 
 import numpy as np
 import pandas as pd
 
-from brainroam.core.auc import auc
 from brainroam.core.calibration import Calibration
+from brainroam.core.targets import auc
 
 MEASURES = ("balanced_acc", "level", "brier")
 INNER_SITES = ("site", "n_cases", "n_controls", "auc", *(f"{name}{end}" for name in MEASURES for end in ("", "_var")))

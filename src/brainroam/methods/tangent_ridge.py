@@ -7,7 +7,7 @@ at the training mean. The reference of the tangent space is learned from the tra
 one of its own. Three things make that cheap, and none of them sees more than the training people of the outer fold:
 
 - the reference of an inner fold starts from a Newton step away from the outer one, where all eigenbases are known, so
-  that one eigendecomposition per person is enough (`brainroam.core.geometric_mean`);
+  that one eigendecomposition per person is enough (`brainroam.core.tangent`);
 - edges and Gram matrix of an inner fold serve all strengths;
 - weights of edges are never computed: inner scores need K alone.
 
@@ -20,11 +20,9 @@ import numpy as np
 from pydantic import PositiveFloat
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.geometric_mean import logarithms_at_mean
-from brainroam.core.numbers import learned_target
-from brainroam.core.site_edges import zero_where_missing
-from brainroam.core.symmetric import edge_vectors
-from brainroam.core.tangent import cohort_covariances
+from brainroam.core.connectivity import edge_vectors, zero_where_missing
+from brainroam.core.tangent import cohort_covariances, logarithms_at_mean
+from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.methods.base import EVERY_TARGET, MethodInfo

@@ -28,10 +28,15 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold
 
-from brainroam.core.auc import aucs, macro_auc
-from brainroam.core.calibration import Calibration, NumberCalibration, calibrate, calibrate_number
-from brainroam.core.class_calibration import ClassCalibration, calibrate_classes
-from brainroam.core.numbers import correlations, mean_order, sites_with_numbers
+from brainroam.core.calibration import (
+    Calibration,
+    ClassCalibration,
+    NumberCalibration,
+    calibrate,
+    calibrate_classes,
+    calibrate_number,
+)
+from brainroam.core.targets import aucs, correlations, macro_auc, mean_order, sites_with_numbers
 from brainroam.data.bare_arrays import refuse_one_series
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, grouped, hold_out
@@ -66,7 +71,7 @@ from brainroam.methods.site_measures import inner_sites
 from brainroam.methods.site_shift import LABELLED, SCALE, UNLABELLED, SiteShift, learn_scale, learn_shift, mended
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import settings_of
-from brainroam.utils.threads import one_thread
+from brainroam.utils.workers import one_thread
 
 RULE = "inner-loso-auc"
 INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var", "off", "off_sd")  # off: the level in units

@@ -10,8 +10,7 @@ from brainroam.report import figures
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.learning_curve import CAPTION, LearningCurveDisplay
 from brainroam.report.page import render
-from brainroam.utils.csv_text import write_csv
-from brainroam.utils.files import write_text
+from brainroam.utils.files import write_csv, write_text
 
 
 def write_plan(plan: Plan, folder: Path, command: str = "") -> list[Path]:

@@ -13,8 +13,7 @@ from brainroam.core.connectivity import cohort_edges, edge_pairs, edges_to_matri
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, listed
 from brainroam.report.residuals import Residuals
-from brainroam.utils.csv_text import inactive
-from brainroam.utils.files import write_text
+from brainroam.utils.files import inactive, write_text
 
 
 def write_edge_table(

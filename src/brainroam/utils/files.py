@@ -1,6 +1,9 @@
 """Writing files so that an interruption leaves the old file or the new one, never half of one.
 
 JSON documents state their own checksum, so that one cut short or changed is never taken for whole.
+
+CSV text is such that no spreadsheet executes it: what would be taken for a formula (text beginning with ``= + - @``, a
+tab or a line end) is written behind an apostrophe, as is text that begins with one. Numbers read back exactly.
 """
 
 import ctypes
@@ -13,12 +16,15 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from brainroam.errors import BrainroamError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = 1
 LARGEST_DOCUMENT = 2**30  # bytes of a JSON file that is read at once
@@ -221,3 +227,36 @@ def content_hash(content: Any) -> str:
     """
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+ACTIVE = frozenset("=+-@\t\r\n'")
+QUOTED = frozenset(',"\r\n')
+
+
+def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV text.
+
+    >>> print(csv_lines([("=1+1", "A, B", 0.1, None)]), end="")
+    '=1+1,"A, B",0.1,
+    """
+    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
+
+
+def write_csv(path: str | Path, table: "pd.DataFrame") -> Path:
+    """Write a table with its header, and without its index."""
+    return write_text(path, csv_lines([table.columns, *table.itertuples(index=False)]))
+
+
+def inactive(text: str) -> str:
+    """Text that no spreadsheet takes for a formula.
+
+    >>> inactive("=1+1"), inactive("S01")
+    ("'=1+1", 'S01')
+    """
+    return f"'{text}" if text[:1] in ACTIVE else text
+
+
+def _cell(value: Any) -> str:
+    """One cell; Python's own csv module leaves a carriage return unquoted before 3.13."""
+    text = "" if value is None else inactive(value) if isinstance(value, str) else str(value)
+    return '"' + text.replace('"', '""') + '"' if QUOTED & set(text) else text

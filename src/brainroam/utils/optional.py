@@ -1,4 +1,7 @@
-"""Packages that only some users need: imported where they are used, and asked for by the line that installs them."""
+"""Packages that only some users need: imported where they are used, and asked for by the line that installs them.
+
+Their tensors and tables become arrays of numpy and tables of pandas at the gates where they come in.
+"""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -6,6 +9,10 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from brainroam.errors import BrainroamError, UsageError
 
@@ -54,3 +61,21 @@ def require_device(name: str) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"nothing can be computed on the device {name!r} here ({reason}); try cpu") from error
+
+
+def as_array(values: Any) -> np.ndarray:
+    """A tensor of any device, or an array, as an array."""
+    return values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
+
+
+def as_pandas(table: Any) -> Any:
+    """A table of polars, or of another library with named columns, as one of pandas; anything else as it is.
+
+    Column by column through numpy, so that neither pyarrow nor the library itself has to be imported here.
+
+    >>> as_pandas([1, 2])
+    [1, 2]
+    """
+    if isinstance(table, (pd.DataFrame, pd.Series)) or not (hasattr(table, "columns") and hasattr(table, "to_numpy")):
+        return table
+    return pd.DataFrame({str(name): table[name].to_numpy() for name in table.columns})

@@ -3,6 +3,8 @@
 They are started once and serve several rounds of work: a command that reads files, computes edges and fits folds pays
 once for their start. What all tasks of a round share is sent to each of them once. A worker that dies fails its task
 and is replaced; workers end with their parent, whatever ends it.
+
+Each computes with one thread (`one_thread`): a sum taken by two threads is rounded differently.
 """
 
 import multiprocessing
@@ -22,9 +24,32 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
 import cloudpickle
+from threadpoolctl import threadpool_limits
 
 from brainroam.errors import BrainroamError, UsageError
-from brainroam.utils.threads import one_thread
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, so that results are the same bytes on any number of cores; also a decorator.
+
+    torch counts its threads itself, from the cores it found at its first product, and `threadpoolctl` does not reach
+    the MKL inside it. So where torch is imported late, this has to be entered once more after the import.
+
+    >>> with one_thread():
+    ...     pass
+    """
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    with threadpool_limits(1):
+        if torch:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch:
+                torch.set_num_threads(before)
+
 
 FORK_SERVER = sys.platform == "linux"
 SHARED = b"what the next tasks share follows"

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import nct, t
 
-from brainroam.core.auc import placements
+from brainroam.core.targets import placements
 from brainroam.data.groups import persons
 from brainroam.errors import DataError
 from brainroam.evaluation.stats.metrics import MIN_WEIGHT, aucs, mean_over_sites, number_of_sites, site_weights

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.auc import added_error, auc, class_aucs, placements
+from brainroam.core.targets import added_error, auc, class_aucs, placements
 from brainroam.data.groups import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed

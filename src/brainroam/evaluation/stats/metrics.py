@@ -11,7 +11,7 @@ The variance of an AUC goes with 1 / min(m, n), and sites differ among themselve
 scatter, so more people than that add little to what a site says about the next one. Weights depend on numbers of people
 alone: all methods have the same, a mean of differences is the difference of means, and no result weights itself.
 
-The AUC is in `brainroam.core.auc`, because inner sites are chosen by it too.
+The AUC is in `brainroam.core.targets`, because inner sites are chosen by it too.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
-from brainroam.core.auc import auc as auc
-from brainroam.core.auc import aucs as aucs
 from brainroam.core.calibration import fit_logistic, to_prevalence
+from brainroam.core.targets import auc as auc
+from brainroam.core.targets import aucs as aucs
 
 METRICS = (
     "auc",

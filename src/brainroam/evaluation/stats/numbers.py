@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from brainroam.core.numbers import LEAST, correlations
+from brainroam.core.targets import LEAST, correlations
 from brainroam.data.target import Target
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics

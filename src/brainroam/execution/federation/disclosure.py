@@ -31,7 +31,7 @@ import pandas as pd
 
 from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder
-from brainroam.core.huber import MAD_OF_A_STANDARD_NORMAL
+from brainroam.core.site_fit import MAD_OF_A_STANDARD_NORMAL
 from brainroam.core.site_summary import own_residuals
 
 MIN_COUNT, LEAST_COUNT = 5, 3

@@ -29,8 +29,7 @@ from brainroam.execution.federation.checks import refuse_copies, refuse_other_pe
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
 from brainroam.execution.federation.model import reading, save_pooled
 from brainroam.execution.federation.scores import calibration_of, shifts_of
-from brainroam.utils.csv_text import write_csv
-from brainroam.utils.files import clear_parts, content_hash, part_beside, read_checksummed, write_checksummed
+from brainroam.utils.files import clear_parts, content_hash, part_beside, read_checksummed, write_checksummed, write_csv
 from brainroam.utils.model_files import membership_lines
 
 MIN_SITES = 3

@@ -17,7 +17,7 @@ from brainroam.core.scaffold import Scaffold
 from brainroam.data.stored_cohort import StoredCohort
 from brainroam.execution import engine as engines
 from brainroam.execution.out_of_core.edges import write_edges
-from brainroam.utils.csv_text import write_csv
+from brainroam.utils.files import write_csv
 from brainroam.utils.model_files import describe_atlas, save_model
 from brainroam.utils.parameters import Percentile
 

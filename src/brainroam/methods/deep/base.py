@@ -27,7 +27,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
-from brainroam.core.numbers import learned_target
+from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.base import Method

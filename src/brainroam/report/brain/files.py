@@ -5,7 +5,7 @@ from pathlib import Path
 from brainroam.methods.explanation_tables import Explanation
 from brainroam.report.brain.figures import drawings
 from brainroam.report.figures import write
-from brainroam.utils.csv_text import write_csv
+from brainroam.utils.files import write_csv
 
 
 def write_explanation(explanation: Explanation, folder: Path) -> list[Path]:
