@@ -13,9 +13,10 @@ from sklearn.preprocessing import FunctionTransformer
 from tests.valid_but_wrong.campaign import Case
 
 from brainroam import CoreClassifier, EnsembleClassifier, SiteDeconfounder, evaluate, make_cohort
-from brainroam.core.connectivity import TangentEdges, pearson_edges
+from brainroam.core.connectivity import pearson_edges
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.scaffold import extract_scaffold
+from brainroam.core.tangent import TangentEdges
 from brainroam.data.check import check_cohort
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort
