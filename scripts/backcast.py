@@ -33,7 +33,7 @@ from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
 from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
 from brainroam.methods.registry import method_info
-from brainroam.methods.site_measures import inner_sites, site_measures
+from brainroam.methods.site_shift import inner_sites, site_measures
 from brainroam.methods.tuning import GROUPS, TunedMethod
 from brainroam.utils.workers import one_thread
 

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import connectome_drawing
 from brainroam.report.brain.study_explanations import held_out, runs_of
 from brainroam.report.tables import Column, fixed

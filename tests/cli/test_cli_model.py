@@ -14,8 +14,8 @@ from brainroam.data.atlas import load_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.external import foretold, validate
 from brainroam.methods.core import Core
-from brainroam.methods.explanation_tables import Explanation
-from brainroam.methods.training_sketch import sketch
+from brainroam.methods.explanation import Explanation
+from brainroam.methods.familiarity import sketch
 from brainroam.utils.model_files import load_model
 
 SETTINGS = ("budget=3", "tau_percentile=60", "hidden=8", "updates=60", "skip=none")

@@ -1,14 +1,18 @@
 """Whom a model has never seen the like of."""
 
+import json
+
 import numpy as np
 import pytest
 
 import brainroam
+from brainroam import make_cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.data.cohort import Cohort
 from brainroam.data.prepare import without_rare_edges
+from brainroam.errors import ModelFileError
 from brainroam.evaluation.adaptation import balanced_metrics
-from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.familiarity import Familiarity, known_share, sketch
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import save_method
 from brainroam.methods.tuning import TunedMethod
@@ -131,3 +135,47 @@ def test_six_scans_of_one_person_are_one_person():
     scans = Cohort(series, table, cohort.atlas)
     assert scans.table["group"].head(6).tolist() == ["somebody"] * 6  # a person with many scans is no study arm
     assert without_rare_edges(scans)[0].missing_rois[:, 0].all()
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return make_cohort(n_sites=4, n_per_site=40, n_rois=8, seed=0)
+
+
+@pytest.fixture(scope="module")
+def strangers():
+    return make_cohort(n_sites=4, n_per_site=40, n_rois=8, seed=1)
+
+
+def training(cohort):
+    return {"manifest_hash": cohort.manifest_hash, "sketch": sketch(cohort)}
+
+
+def test_parts_and_mixtures_are_recognised(trained, strangers):
+    known = training(trained)
+    assert known_share(known, trained) == 1
+    assert known_share(known, trained.subset(range(30))) == 1
+    mixed = trained.subset(range(80)).concat(
+        type(strangers)(strangers.series[:80], strangers.table[:80].assign(subject=[f"x{i}" for i in range(80)]))
+    )
+    assert known_share(known, mixed) == pytest.approx(0.5, abs=0.15)
+
+
+def test_strangers_are_not(trained, strangers):
+    known = training(trained)
+    assert known_share(known, strangers) == 0
+    assert all(known_share(known, strangers.subset(range(k, k + 8))) == 0 for k in range(0, 160, 8))
+
+
+def test_a_single_person_cannot_be_told_from_a_stranger(trained, strangers):
+    known = training(trained)
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(known["sketch"]), dtype=np.uint8))
+    assert 0.3 < bits.mean() < 0.5
+    assert known_share(known, trained.subset([5])) == known_share(known, strangers.subset([5])) == 0
+
+
+def test_a_model_that_says_nothing_or_nonsense(trained):
+    assert known_share({}, trained) == 0
+    for nonsense in ({"sketch": "no hex"}, {"sketch": 7}, json.loads("[]")):
+        with pytest.raises(ModelFileError, match="trained on"):
+            known_share(nonsense, trained)

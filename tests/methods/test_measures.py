@@ -196,7 +196,7 @@ def test_a_sum_of_blocks_adds_the_blocks_and_reads_who_lacks_one(both, tmp_path)
 
 def test_every_block_is_explained_on_those_who_have_it(both):
     from brainroam.methods.blocks import parts_read
-    from brainroam.methods.explanation_tables import Explanation
+    from brainroam.methods.explanation import Explanation
 
     read = parts_read(fitted("ensemble", both).model_, both)
     assert {name: len(people) for name, (_, people) in read.items()} == {"rest": len(both), "anatomy": len(both) - 4}

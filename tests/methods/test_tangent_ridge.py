@@ -5,8 +5,8 @@ import pytest
 
 from brainroam.core import tangent
 from brainroam.data.synthetic import make_cohort
+from brainroam.methods.linear import STRENGTHS, TangentRidge, ridge_scores
 from brainroam.methods.registry import method_info
-from brainroam.methods.tangent_ridge import STRENGTHS, TangentRidge, ridge_scores
 from brainroam.methods.tuning import inner_folds
 
 
@@ -48,7 +48,7 @@ def test_all_strengths_cost_one_round_of_references(monkeypatch):
     folds, calls = list(inner_folds(cohort, "full", 0)), []
     original = tangent.logarithms_at_mean
     monkeypatch.setattr(
-        "brainroam.methods.tangent_ridge.logarithms_at_mean", lambda *a: calls.append(len(a[0])) or original(*a)
+        "brainroam.methods.linear.logarithms_at_mean", lambda *a: calls.append(len(a[0])) or original(*a)
     )
     for strength in STRENGTHS:
         TangentRidge(strength).out_of_fold(cohort, folds, 0)

@@ -11,7 +11,7 @@ import brainroam
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.runs_folder import RunsFolder
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.report.brain import embedding_section, gates_section, scaffold_section
 from brainroam.report.brain.gates import _gates_sentence
 from brainroam.report.brain.outline import outline

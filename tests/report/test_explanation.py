@@ -15,8 +15,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_explanations import kept_explanation
 from brainroam.methods.core import Core
-from brainroam.methods.explanation import described, leading_axes
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation, described, leading_axes
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.figures import drawings, lobes_drawing

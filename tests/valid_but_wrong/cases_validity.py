@@ -21,9 +21,9 @@ from brainroam.data.check import check_cohort
 from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.splits import folds
+from brainroam.methods.familiarity import known_share
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
-from brainroam.methods.training_sketch import known_share
 from brainroam.methods.tuning import TunedMethod, inner_folds
 
 N = 24

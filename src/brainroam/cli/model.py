@@ -152,9 +152,9 @@ def predict(
     from brainroam.cli.show import show_excluded
     from brainroam.data.groups import people_and_scans
     from brainroam.data.prepare import listed_people
+    from brainroam.methods.familiarity import known_share
     from brainroam.methods.predictions import class_predictions, number_predictions, predictions, with_target_of
     from brainroam.methods.saving import load_method, prepared_as_in_training
-    from brainroam.methods.training_sketch import known_share
 
     try:
         method, header = load_method(model, cohort)
@@ -225,7 +225,7 @@ def explain(
     """
     cohort = source.load(require_label=False)
     from brainroam.methods.blocks import parts_read
-    from brainroam.methods.explanation_tables import Explanation
+    from brainroam.methods.explanation import Explanation
     from brainroam.methods.saving import load_method, prepared_as_in_training
     from brainroam.report.brain.files import write_explanation
     from brainroam.report.brain.person import write_person

@@ -1,7 +1,7 @@
 """Foretell what a model will be worth at new sites before their diagnoses are opened.
 
 A forecast says for each new site what will be *observed* there: the AUC (order), balanced accuracy at the model's
-threshold, level and Brier score (`brainroam.methods.site_measures`), each with intervals of 80 and 95 %. They follow
+threshold, level and Brier score (`brainroam.methods.site_shift`), each with intervals of 80 and 95 %. They follow
 from the same measures at the inner held-out sites of the training, from how many people the new site has and from its
 expected share of cases:
 
@@ -40,10 +40,10 @@ from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.evaluation.stats.verdict import observed_auc, observed_next
+from brainroam.methods.familiarity import known_share
 from brainroam.methods.predictions import number_predictions, predictions
 from brainroam.methods.saving import load_method, prepared_as_in_training
-from brainroam.methods.site_measures import MEASURES
-from brainroam.methods.training_sketch import known_share
+from brainroam.methods.site_shift import MEASURES
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
 from brainroam.utils.html import html_summary
@@ -328,7 +328,7 @@ def expected_measures(
 ) -> dict[str, dict[str, float]]:
     """``expected`` and limits of each measure at a site of m cases and n controls.
 
-    ``measured`` are columns of `brainroam.methods.site_measures.inner_sites`, ``kept`` is that of `observed_auc`.
+    ``measured`` are columns of `brainroam.methods.site_shift.inner_sites`, ``kept`` is that of `observed_auc`.
 
     >>> sites = {"auc": [0.6, 0.7, 0.65, 0.8, 0.75], "n_cases": [20] * 5, "n_controls": [20] * 5}
     >>> sites |= {name: [0.6, 0.7, 0.6, 0.7, 0.7] for name in MEASURES}

@@ -23,7 +23,7 @@ from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, model_digest
 from brainroam.evaluation.run_records import plain
-from brainroam.methods.site_measures import MEASURES, site_measures
+from brainroam.methods.site_shift import MEASURES, site_measures
 from brainroam.utils.files import content_hash
 from brainroam.utils.html import html_summary
 

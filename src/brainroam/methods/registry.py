@@ -21,7 +21,7 @@ from brainroam.utils.optional import extra, installed
 GROUP = "brainroam.methods"
 _METHODS: dict[str, MethodInfo] = {}
 _plugged_in: set[EntryPoint] = set()
-_LIGHT = ("ensemble", "edge_ridge", "linear", "tangent_ridge", "scaffold_ridge", "combat", "controls", "core")
+_LIGHT = ("ensemble", "edge_ridge", "linear", "scaffold_ridge", "combat", "controls", "core")
 _BASELINES = (  # in the order of the tables of the paper
     *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco", "brainnettf", "agmgc"),
     *("fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),

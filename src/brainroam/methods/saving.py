@@ -14,10 +14,9 @@ from brainroam.data.measurements import DROPPED
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
 from brainroam.errors import DataError, ModelFileError, UsageError, visible
 from brainroam.methods.base import MEASURED
-from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.familiarity import Familiarity, sketch
 from brainroam.methods.registry import method_info
-from brainroam.methods.site_measures import INNER_SITES
-from brainroam.methods.training_sketch import sketch
+from brainroam.methods.site_shift import INNER_SITES
 from brainroam.methods.tuning import INNER_SITES_OF_CLASSES, INNER_SITES_OF_NUMBERS, TunedMethod
 from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
 

@@ -22,7 +22,7 @@ from brainroam.data.target import CLASSES, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.core import Core
 from brainroam.methods.ensemble import Ensemble
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.methods.saving import load_method
 from brainroam.methods.site_estimator import READ, Covariates, People, SiteEstimator, Times
 from brainroam.methods.site_regressor import SiteRegressor

@@ -29,7 +29,7 @@ from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.methods.saving import describe_method, write_method
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import describe_atlas

@@ -67,8 +67,16 @@ from brainroam.methods.prediction_sets import (
     calibrate_intervals,
     calibrate_sets,
 )
-from brainroam.methods.site_measures import inner_sites
-from brainroam.methods.site_shift import LABELLED, SCALE, UNLABELLED, SiteShift, learn_scale, learn_shift, mended
+from brainroam.methods.site_shift import (
+    LABELLED,
+    SCALE,
+    UNLABELLED,
+    SiteShift,
+    inner_sites,
+    learn_scale,
+    learn_shift,
+    mended,
+)
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import settings_of
 from brainroam.utils.workers import one_thread
@@ -95,7 +103,7 @@ class TunedMethod(Method):
         How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there.
     sets_ : PredictionSets
     inner_sites_ : DataFrame
-        What was measured at the inner sites (`brainroam.methods.site_measures`).
+        What was measured at the inner sites (`brainroam.methods.site_shift`).
     familiarity_ : Familiarity or None
         What the training people were like; of a model that is or was saved (`brainroam.methods.saving`).
     """

@@ -8,7 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from brainroam.data.atlas.lobes import Parts
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.gates import GateDisplay
 from brainroam.report.displays.scaffold import SHOWN, ScaffoldDisplay, region_words

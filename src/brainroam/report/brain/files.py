@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import drawings
 from brainroam.report.figures import write
 from brainroam.utils.files import write_csv

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import unknown
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.methods.predictions import predictions
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.glass import glass_brain

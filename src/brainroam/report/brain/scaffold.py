@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.outline import outline
 from brainroam.report.brain.study_explanations import explained

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.methods.explanation_tables import Explanation
+from brainroam.methods.explanation import Explanation
 from brainroam.report.data import ReportData
 
 
