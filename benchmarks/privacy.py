@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from brainroam import Cohort, load_cohort
 from brainroam.core.connectivity import cohort_edges, edge_pairs
 from brainroam.core.model import CoreModel
-from brainroam.data.atlas.lobes import lobes_of
+from brainroam.data.atlas.anatomy import lobes_of
 from brainroam.methods.core import Core
 from brainroam.methods.registry import method_info
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.signal import butter, sosfiltfilt
 
 import brainroam
-from brainroam.data.atlas.homologues import homologues
+from brainroam.data.atlas.anatomy import homologues
 from brainroam.data.check import check_cohort, shifted, site_pattern, time_course
 from brainroam.data.check.duplicates import correlations
 from brainroam.data.cohort import Cohort

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from brainroam.cli import app
 from brainroam.data.atlas import label_image, load_atlas
+from brainroam.data.atlas.anatomy import parts_of
 from brainroam.data.atlas.known import names, recognised
-from brainroam.data.atlas.lobes import parts_of
 from brainroam.data.loading import load_cohort
 from brainroam.errors import DataError
 
@@ -127,8 +127,7 @@ def test_an_image_of_more_voxels_than_any_brain_is_refused_before_it_is_unpacked
 
 
 def test_atlases_are_told_by_the_names_of_their_regions():
-    from brainroam.data.atlas.families import DESIKAN_LOBES, GORDON_NETWORKS
-    from brainroam.data.atlas.known import recognised
+    from brainroam.data.atlas.known import DESIKAN_LOBES, GORDON_NETWORKS, recognised
 
     gordon = [f"{k + 1}_{'LR'[k > 160]}_{GORDON_NETWORKS[k % 13]}" for k in range(333)]
     deep = [

@@ -9,7 +9,7 @@ import pytest
 import brainroam
 from brainroam.data.check import check_cohort, find_duplicates
 from brainroam.data.cohort import Cohort
-from brainroam.data.condition_columns import within_sites
+from brainroam.data.columns import within_sites
 from brainroam.data.loading import load_cohort
 from brainroam.data.prepare import with_covariates
 from brainroam.data.synthetic import make_cohort

@@ -19,10 +19,10 @@ from brainroam.cli.scale import size_in_bytes
 from brainroam.core import connectivity
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.on_disk import site_statistics
-from brainroam.data import stored_array, stored_cohort
+from brainroam.data import stored_cohort
 from brainroam.data.atlas import Atlas
 from brainroam.data.store import write_store
-from brainroam.data.stored_array import StoredArray
+from brainroam.data.stored_cohort import StoredArray
 from brainroam.errors import DataError, ReaderError, UsageError
 from brainroam.execution.out_of_core import StoredCohort, discard_work
 from brainroam.execution.out_of_core.scaffold import Settings, find_scaffold
@@ -53,8 +53,8 @@ def store(tmp_path_factory):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Several batches and several blocks, the last of each not full."""
-    monkeypatch.setattr(stored_array, "PEOPLE", 9)
-    monkeypatch.setattr(stored_array, "COLUMNS", 30)
+    monkeypatch.setattr(stored_cohort, "PEOPLE", 9)
+    monkeypatch.setattr(stored_cohort, "COLUMNS", 30)
     monkeypatch.setattr(stored_cohort, "BATCH", 9)
     monkeypatch.setattr(connectivity, "BLOCK", 50)
 
@@ -104,7 +104,7 @@ def test_rows_and_columns_of_an_array_on_disk(tmp_path, small_parts, monkeypatch
     assert np.array_equal(array[people, wanted], values[np.ix_(people, wanted)])
     assert np.array_equal(array[people][1:, 5:40], values[people][1:, 5:40])
     assert np.array_equal(array[people] - values[0], values[people] - values[0])
-    monkeypatch.setattr(stored_array, "MOST_BYTES", 100)
+    monkeypatch.setattr(stored_cohort, "MOST_BYTES", 100)
     with pytest.raises(UsageError, match="cohort on disk"):
         np.isfinite(array)
 
@@ -238,7 +238,7 @@ def test_what_lay_in_the_work_folder_before_is_left_alone(store, tmp_path):
 def test_killed_and_started_again(store, tmp_path):
     code = (
         "from brainroam.core import connectivity; connectivity.BLOCK = 4\n"
-        "from brainroam.data import stored_array; stored_array.PEOPLE = 9\n"
+        "from brainroam.data import stored_cohort; stored_cohort.PEOPLE = 9\n"
         "from brainroam.cli import main; main()"
     )
 

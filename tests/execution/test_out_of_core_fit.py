@@ -9,7 +9,7 @@ from brainroam.cli import app
 from brainroam.core import connectivity
 from brainroam.core.on_disk import StoredProfiles, profiles_of
 from brainroam.core.profile import Profiles
-from brainroam.data import stored_array, stored_cohort
+from brainroam.data import stored_cohort
 from brainroam.data.store import write_store
 from brainroam.errors import UsageError
 from brainroam.execution.out_of_core import StoredCohort
@@ -35,7 +35,7 @@ def store(tmp_path_factory):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Several batches and several blocks, the last of each not full."""
-    monkeypatch.setattr(stored_array, "PEOPLE", 9)
+    monkeypatch.setattr(stored_cohort, "PEOPLE", 9)
     monkeypatch.setattr(stored_cohort, "BATCH", 9)
     monkeypatch.setattr(connectivity, "BLOCK", 50)
 

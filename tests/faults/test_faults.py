@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from brainroam.cli import main
-from brainroam.data.readers.scratch import Scratch
+from brainroam.data.readers.participants import Scratch
 from brainroam.data.readers.text import Series
 from brainroam.errors import BrainroamError
 from brainroam.utils.files import exchanged

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 from brainroam import make_cohort
 from brainroam.data.atlas import Atlas, load_atlas
-from brainroam.data.atlas.lobes import LOBES, lobes_of
+from brainroam.data.atlas.anatomy import LOBES, lobes_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_explanations import kept_explanation

@@ -18,8 +18,8 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.scaffold import extract_scaffold
 from brainroam.core.tangent import TangentEdges
 from brainroam.data.check import check_cohort
-from brainroam.data.classes import two_classes
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import two_classes
 from brainroam.evaluation.splits import folds
 from brainroam.methods.familiarity import known_share
 from brainroam.methods.registry import method_info

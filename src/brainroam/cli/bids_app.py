@@ -166,7 +166,7 @@ def _filters(file: Path | None) -> dict[str, list[str]]:
 
 
 def _passes(run: "BoldRun", filters: dict[str, list[str]]) -> bool:
-    from brainroam.data.readers.entities import entities
+    from brainroam.data.readers.bids import entities
 
     found = entities(run.bold)
     return all(found.get(entity, "") in values for entity, values in filters.items())

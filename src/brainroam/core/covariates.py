@@ -5,7 +5,7 @@
 A numeric column is one q~, also where its numbers arrive as text; a categorical column with levels l_1 < ... < l_K is
 K - 1 indicator columns, each standardised alike. A level never seen in training counts as missing. Which values were
 missing can be asked with `CovariateEncoder.missing`. What cannot be a covariate (a date, an id, a text with many
-levels) is refused: `brainroam.data.covariate_columns` says which.
+levels) is refused: `brainroam.data.columns` says which.
 """
 
 import json
@@ -20,7 +20,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.covariate_columns import as_numbers, as_text, levels_of
+from brainroam.data.columns import as_numbers, as_text, levels_of
 from brainroam.data.people import LARGEST
 from brainroam.errors import DataError
 from brainroam.utils.optional import as_pandas

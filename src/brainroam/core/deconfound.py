@@ -32,9 +32,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder, as_table
 from brainroam.core.site_fit import HUBER_K, SiteFit, fit_site, huber_mean, shrunken_slopes
-from brainroam.data.classes import two_classes
 from brainroam.data.features import is_on_disk
 from brainroam.data.names import site_names
+from brainroam.data.target import two_classes
 from brainroam.errors import DataError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.parameters import require_settings

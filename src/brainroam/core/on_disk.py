@@ -26,8 +26,7 @@ from brainroam.core.targets import site_target
 from brainroam.data import stored_cohort
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import group_codes
-from brainroam.data.stored_array import StoredArray
-from brainroam.data.stored_cohort import StoredCohort
+from brainroam.data.stored_cohort import StoredArray, StoredCohort
 
 AT_A_TIME = 128  # people read together; each time the slopes of their sites are pooled again
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of

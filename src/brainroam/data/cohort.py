@@ -328,7 +328,7 @@ class Cohort(People):
         """The same people as they are handed to a method that scores them: nothing tells the diagnosis.
 
         Missing here and in the cohort they were selected from: the label, what a synthetic cohort planted, and columns
-        that measure the condition (a raw diagnosis, symptoms; see `brainroam.data.condition_columns`) unless the study
+        that measure the condition (a raw diagnosis, symptoms; see `brainroam.data.columns`) unless the study
         names them as covariates. Features of single people are shared with the labelled cohort. With ``telling=False``
         only the label is hidden, and what is hidden does not depend on it.
 

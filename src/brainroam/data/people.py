@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from brainroam.data.condition_columns import of_the_condition
+from brainroam.data.columns import of_the_condition
 from brainroam.data.groups import people_and_scans, people_of, persons, validated_groups, validated_persons
 from brainroam.data.names import refuse_aliases
 from brainroam.data.target import TWO_CLASSES, Target

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.condition_columns import warn_of_the_condition
-from brainroam.data.covariate_columns import as_text, warn_of_the_site
+from brainroam.data.columns import as_text, warn_of_the_condition, warn_of_the_site
 from brainroam.data.groups import persons
 from brainroam.data.measurements import EMPTY, MIN_VOLUMES
 from brainroam.data.readers.locate import bare_id, unpadded

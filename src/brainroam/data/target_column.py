@@ -12,10 +12,19 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from brainroam.data.classes import MOST_CLASSES, is_control, two_classes
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.values import SENTINELS, folded, is_empty, one_spelling
-from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO, Target, TargetRequest
+from brainroam.data.target import (
+    CLASSES,
+    MOST_CLASSES,
+    NUMBER,
+    ORDERED,
+    TWO,
+    Target,
+    TargetRequest,
+    is_control,
+    two_classes,
+)
 from brainroam.errors import DataError, UsageError, counted, listed, unknown
 
 FEW = 10  # different numbers up to which a column may as well hold classes or steps of an order

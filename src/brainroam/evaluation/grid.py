@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.covariate_columns import levels_of
+from brainroam.data.columns import levels_of
 from brainroam.data.folds import Fold
 from brainroam.errors import UsageError, unknown
 from brainroam.evaluation.code_version import code_version

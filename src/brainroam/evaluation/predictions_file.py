@@ -28,11 +28,9 @@ from brainroam.data.cohort_file import to_columns
 from brainroam.data.groups import people_of, persons
 from brainroam.data.names import refuse_aliases
 from brainroam.data.readers import participants_table
-from brainroam.data.readers.joining import same_id
 from brainroam.data.readers.participants_table import Columns, code_meaning
-from brainroam.data.readers.sex import sex_meaning, sexes
-from brainroam.data.readers.tables import is_table, read_table
-from brainroam.data.readers.values import ages, codes, floats, is_empty, labels, numbers
+from brainroam.data.readers.tables import is_table, read_table, same_id
+from brainroam.data.readers.values import ages, codes, floats, is_empty, labels, numbers, sex_meaning, sexes
 from brainroam.data.target import Target
 from brainroam.errors import ReaderError, RunsError, UsageError, counted, listed, unknown
 from brainroam.evaluation.run_records import plain

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas
-from brainroam.data.atlas.lobes import Parts, parts_of
+from brainroam.data.atlas.anatomy import Parts, parts_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import Method

@@ -7,7 +7,7 @@ the *other* training sites, and how much their pattern resembles it (over the ed
     distance(x)    = sqrt(mean_j (x_j - b_j)^2),      b = mean over training sites of their mean edges
     resemblance(x) = corr_j(x_j, b_j)
 
-and whether the differences between left and right have the sign they have there (`data.atlas.homologues`).
+and whether the differences between left and right have the sign they have there (`data.atlas.anatomy`).
 
 A signal that swamps all regions makes edges far that still have their pattern. Noise draws all edges to 0, which is
 near b, and takes the pattern away, as does a wrong order of regions. So both are asked.
@@ -33,7 +33,7 @@ from scipy.stats import binom
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.site_edges import SiteEdges
-from brainroam.data.atlas.homologues import homologues, mirrored_edges, sidedness
+from brainroam.data.atlas.anatomy import homologues, mirrored_edges, sidedness
 from brainroam.data.cohort import Cohort
 from brainroam.errors import ModelFileError
 

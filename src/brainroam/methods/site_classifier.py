@@ -16,9 +16,8 @@ from brainroam.core.calibration import as_shares
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.data.atlas import Atlas
-from brainroam.data.classes import several_classes, two_classes
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import CLASSES, TWO_CLASSES, Target
+from brainroam.data.target import CLASSES, TWO_CLASSES, Target, several_classes, two_classes
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.core import Core
 from brainroam.methods.ensemble import Ensemble

@@ -23,8 +23,7 @@ from brainroam.core.covariates import as_table
 from brainroam.data.atlas import Atlas
 from brainroam.data.bare_arrays import anonymous_cohort
 from brainroam.data.cohort import Cohort
-from brainroam.data.condition_columns import warn_of_the_condition
-from brainroam.data.covariate_columns import warn_of_the_site
+from brainroam.data.columns import warn_of_the_condition, warn_of_the_site
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.adapter import resolve

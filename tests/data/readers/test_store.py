@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam import Cohort, load_cohort
 from brainroam.cli import app
-from brainroam.data.readers.scratch import Scratch
+from brainroam.data.readers.participants import Scratch
 from brainroam.data.readers.text import Series
 from brainroam.data.store import CohortStore, write_store
 from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError
@@ -199,7 +199,7 @@ def test_without_zarr_the_line_that_installs_it(store, cohort, monkeypatch, tmp_
 
 
 def test_spooled_series_are_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("brainroam.data.readers.scratch.SEGMENT", 100)
+    monkeypatch.setattr("brainroam.data.readers.participants.SEGMENT", 100)
     spool = Scratch(tmp_path)
     series = [np.random.default_rng(i).normal(size=(5 + 10 * i, 3)) for i in range(6)]
     kept = [spool.keep(Series(x)).values for x in series]
@@ -242,7 +242,7 @@ def test_convert_killed_and_started_again(tmp_path, when):
     made = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=10)
     write_folder(tmp_path / "study", made)
     slow = {
-        "reading": "from brainroam.data.readers import scratch as m; slow, name = m.Scratch, 'keep'",
+        "reading": "from brainroam.data.readers import participants as m; slow, name = m.Scratch, 'keep'",
         "writing": "from brainroam.data import store as m; slow, name = m._Writer, 'add'",
     }
     code = (

@@ -176,7 +176,7 @@ def _cells(path: Path) -> pd.DataFrame:
 
 
 def _read_table(path: Path, name: str, citation: str) -> Atlas:
-    from brainroam.data.atlas.families import family_of
+    from brainroam.data.atlas.known import family_of
 
     try:
         table = _cells(path)

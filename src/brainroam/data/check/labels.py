@@ -8,8 +8,7 @@ import pandas as pd
 from scipy import stats
 
 from brainroam.data.check.report import Finding
-from brainroam.data.condition_columns import REMEDY, of_the_condition
-from brainroam.data.covariate_columns import levels_of
+from brainroam.data.columns import REMEDY, levels_of, of_the_condition
 from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows

@@ -10,7 +10,7 @@ from scipy import stats
 from brainroam.data.check.report import Finding
 from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
-from brainroam.data.head_size import HEAD_SIZE
+from brainroam.data.columns import HEAD_SIZE
 from brainroam.data.measurements import NOT_SYMMETRIC, largest_edge
 from brainroam.data.readers.measures import tell_the_condition
 from brainroam.errors import counted, listed

@@ -5,7 +5,7 @@ A site whose two halves agree with each other, but which does not agree with the
 ten regions of ABIDE drawn by chance and six people of each site that never named a site wrongly (0 of 1,200; with four
 regions 20, so fewer than eight are not looked at).
 
-Left and right exchanged keep most of that agreement; the differences between the sides (`data.atlas.homologues`) turn
+Left and right exchanged keep most of that agreement; the differences between the sides (`data.atlas.anatomy`) turn
 their sign. With the others', those of a site of ABIDE correlate .76 to .92, those of a person .38 in the median with
 AAL and .32 with CC200, and -.07 in the person who is least like it.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from brainroam.data.atlas.homologues import homologues, mirrored_edges, sidedness
+from brainroam.data.atlas.anatomy import homologues, mirrored_edges, sidedness
 from brainroam.data.check.duplicates import correlations
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort

@@ -13,9 +13,9 @@ from brainroam.data.detect.files import look_at_series, series_files
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
 from brainroam.data.readers import detect
+from brainroam.data.readers.locate import files_below, refuse_volumes
 from brainroam.data.readers.tables import is_table
 from brainroam.data.readers.values import codes
-from brainroam.data.readers.walk import files_below, refuse_volumes
 from brainroam.errors import ReaderError
 from brainroam.utils.files import expanded
 

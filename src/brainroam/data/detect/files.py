@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from brainroam.data.atlas import SHIPPED
-from brainroam.data.classes import is_control
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.names import canonical
-from brainroam.data.readers.axes import region_count
-from brainroam.data.readers.locate import ID, SITE, match_template, unpadded
+from brainroam.data.readers.locate import ID, SITE, files_below, match_template, refuse_volumes, unpadded
 from brainroam.data.readers.repeats import starred
-from brainroam.data.readers.series import read_series, suffix_of
-from brainroam.data.readers.walk import files_below, refuse_volumes
+from brainroam.data.readers.series import read_series, region_count, suffix_of
+from brainroam.data.target import is_control
 from brainroam.errors import listed
 
 LOOKED_AT = 12  # series that are read to learn their shape

@@ -7,17 +7,23 @@ from unicodedata import normalize
 
 import pandas as pd
 
-from brainroam.data.classes import is_control
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.readers.encoding import language_of
-from brainroam.data.readers.joining import id_column, join_tables, same_id
+from brainroam.data.names import names_role, words_in
 from brainroam.data.readers.locate import SITE, unpadded
 from brainroam.data.readers.participants_table import NO_COLUMN, USUAL, Columns, code_meaning, is_motion
-from brainroam.data.readers.sex import sex_meaning, sexes
-from brainroam.data.readers.tables import begins_like_people, is_table, read_table, read_workbook
-from brainroam.data.readers.values import codes, is_empty, one_spelling
-from brainroam.data.vocabulary import names_role, words_in
+from brainroam.data.readers.tables import (
+    begins_like_people,
+    id_column,
+    is_table,
+    join_tables,
+    read_table,
+    read_workbook,
+    same_id,
+)
+from brainroam.data.readers.text import language_of
+from brainroam.data.readers.values import codes, is_empty, one_spelling, sex_meaning, sexes
+from brainroam.data.target import is_control
 from brainroam.errors import ReaderError, UsageError, counted
 
 ROLES = ("subject", "age", "sex", "mean_fd", "site", "label")

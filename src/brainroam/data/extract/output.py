@@ -18,10 +18,9 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.data.extract.made_by import MADE_BY
 from brainroam.data.extract.parcellation import Parcellation
 from brainroam.data.extract.runs import BoldRun
-from brainroam.data.extract.settings import Settings
+from brainroam.data.extract.settings import MADE_BY, Settings
 from brainroam.data.extract.signals import Extracted
 from brainroam.data.readers.locate import unpadded
 from brainroam.data.readers.participants_table import PATTERNS

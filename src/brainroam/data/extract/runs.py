@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from brainroam.data.readers.entities import entities
+from brainroam.data.readers.bids import entities
 from brainroam.data.readers.series import refusing
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 

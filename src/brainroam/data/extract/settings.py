@@ -1,6 +1,11 @@
-"""What is done to the signals: the choices a methods section has to name."""
+"""What is done to the signals: the choices a methods section has to name.
 
+A folder of series says here that `brainroam extract` made it; readers look here, so nothing here imports them.
+"""
+
+import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from brainroam.errors import UsageError, unknown
@@ -67,3 +72,16 @@ class Settings:
     def described(self) -> dict[str, Any]:
         """Plain values for the record."""
         return asdict(self)
+
+
+MADE_BY = "brainroam extract"
+
+
+def how_made(folder: Path) -> str | None:
+    """How the series of a folder that we extracted were made, in words; None for any other folder."""
+    try:
+        found = json.loads((folder / "dataset_description.json").read_text(encoding="utf-8"))
+        made_by = found["GeneratedBy"][0]
+        return str(made_by["Description"]) if made_by["Name"] == MADE_BY else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None

@@ -17,11 +17,10 @@ from typing import Any
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers import abcd, abide, adhd200, bids, folder, npy, rest_meta_mdd, srpbs, store, wide_table
-from brainroam.data.readers.fetch import fetch_abide
-from brainroam.data.readers.participants import Request
+from brainroam.data.readers.abide import fetch_abide
+from brainroam.data.readers.participants import Request, Scratch
 from brainroam.data.readers.participants_table import NO_COLUMN
 from brainroam.data.readers.presets import PRESETS, Preset
-from brainroam.data.readers.scratch import Scratch
 from brainroam.data.readers.series import suffix_of
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 from brainroam.utils.files import expanded

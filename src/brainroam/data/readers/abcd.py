@@ -23,15 +23,13 @@ from pathlib import Path
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers.bids import read_with_tr
-from brainroam.data.readers.entities import Selection, find_series, parcellated_files
+from brainroam.data.readers.bids import Selection, find_series, parcellated_files, read_with_tr
 from brainroam.data.readers.locate import USUAL_FILES, Files
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.repeats import Repeats, choose, read_joined
-from brainroam.data.readers.sex import MISSING, ONE_IS_MALE, sexes
 from brainroam.data.readers.tables import column, read_table
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.values import ages, codes
+from brainroam.data.readers.values import MISSING, ONE_IS_MALE, ages, codes, sexes
 from brainroam.errors import ReaderError, listed
 
 TRACKING = ("abcd_lt01.txt", "abcd_y_lt.csv")

@@ -9,9 +9,12 @@
 ``<set>`` is aal (116 regions), cc200, cc400 (392 columns), ho (111), dosenbach160 (161), ez or tt. In the table,
 ``FILE_ID`` is ``no_filename`` for people without series; ``DX_GROUP`` is 1 = autism, 2 = control; ``SEX`` is 1 = male,
 2 = female; -9999 is unknown. The site is ``SITE_ID``. TR is not in the table: the ten sites of the paper are known.
+
+`fetch_abide` downloads it for people with a network, and says what to do by hand for people without one.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -19,10 +22,9 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
 from brainroam.data.readers.series import read_series
-from brainroam.data.readers.sex import ONE_IS_MALE, sexes
 from brainroam.data.readers.tables import column, nearest, read_table
-from brainroam.data.readers.values import ages, codes, labels, numbers
-from brainroam.errors import ReaderError, UsageError
+from brainroam.data.readers.values import ONE_IS_MALE, ages, codes, labels, numbers, sexes
+from brainroam.errors import BrainroamError, ReaderError, UsageError, unknown
 
 PHENOTYPES = "Phenotypic_V1_0b*.csv"
 LOOKS_FOR = f"{PHENOTYPES} near <pipeline>/<strategy>/*_rois_<set>.1D, with or without Outputs/ and rois_<set>/"
@@ -142,3 +144,55 @@ def _roster(source: Path, request: Request, quality_checked: bool) -> Participan
     roster.exclude(~roster.table["passed"], "a rater did not pass the scan (quality_checked)")
     roster.table = roster.table.drop(columns=["has_file", "passed"])
     return roster
+
+
+URL = "https://s3.amazonaws.com/fcp-indi/data/Projects/ABIDE_Initiative"
+TABLE = "Phenotypic_V1_0b_preprocessed1.csv"
+
+
+def fetch_abide(
+    data_dir: str | Path,
+    *,
+    roi_sets: Sequence[str] = ("aal",),
+    pipeline: str = "cpac",
+    strategy: str = "filt_global",
+    sites: Sequence[str] | None = None,
+) -> Path:
+    """Download ABIDE ROI series with nilearn's fetcher into ``data_dir/ABIDE_pcp`` and return that folder.
+
+    Files that are there already are not fetched again. Nobody is left out for quality: choose that when loading.
+
+    Examples
+    --------
+    >>> folder = fetch_abide("data", sites=["OLIN"])  # doctest: +SKIP
+    >>> cohort = brainroam.load_cohort(folder)  # doctest: +SKIP
+    """
+    for kind, value, known in (("pipeline", pipeline, PIPELINES), ("strategy", strategy, STRATEGIES)):
+        if value not in known:
+            raise unknown(kind, value, known)
+    from nilearn.datasets import fetch_abide_pcp
+
+    data_dir = Path(data_dir)
+    chosen = {} if sites is None else {"SITE_ID": list(sites)}
+    try:
+        fetch_abide_pcp(
+            data_dir=str(data_dir),
+            pipeline=pipeline,
+            band_pass_filtering=strategy.startswith("filt"),
+            global_signal_regression=strategy.endswith("_global"),
+            derivatives=[f"rois_{name}" for name in roi_sets],
+            quality_checked=False,
+            verbose=0,
+            **chosen,
+        )
+    except KeyError as error:
+        raise BrainroamError(f"ABIDE has no such ROI set: {error.args[0]}") from error
+    except OSError as error:  # every network error of requests and urllib is one
+        target = data_dir / "ABIDE_pcp"
+        raise BrainroamError(
+            f"ABIDE could not be fetched ({type(error).__name__}). By hand, from a machine with a network: "
+            f"put {URL}/{TABLE} into {target}, and for each FILE_ID of that table "
+            f"{URL}/Outputs/{pipeline}/{strategy}/rois_<set>/<FILE_ID>_rois_<set>.1D "
+            f"into {target / pipeline / strategy}; then load {target}"
+        ) from error
+    return data_dir / "ABIDE_pcp"

@@ -25,9 +25,8 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
 from brainroam.data.readers.repeats import Chosen, Repeats, Scan, choose, read_joined, rows_of_scans
 from brainroam.data.readers.series import read_series
-from brainroam.data.readers.sex import sexes
 from brainroam.data.readers.tables import column, nearest, read_table
-from brainroam.data.readers.values import ages, codes, labels
+from brainroam.data.readers.values import ages, codes, labels, sexes
 from brainroam.errors import ReaderError
 
 PHENOTYPES = "adhd200_preprocessed_phenotypics.tsv"

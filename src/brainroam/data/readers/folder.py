@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers.locate import USUAL, USUAL_FILES, Files
+from brainroam.data.readers.locate import USUAL, USUAL_FILES, Files, files_below
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     PATTERNS,
@@ -25,11 +25,17 @@ from brainroam.data.readers.participants_table import (
     find_participants,
     read_participants,
 )
-from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, choose, rows_of_scans
+from brainroam.data.readers.repeats import (
+    USUAL_REPEATS,
+    Repeats,
+    at_several_sites,
+    choose,
+    named_with_site,
+    refuse_numbered_by_site,
+    rows_of_scans,
+)
 from brainroam.data.readers.series import suffix_of
-from brainroam.data.readers.site_numbering import at_several_sites, named_with_site, refuse_numbered_by_site
 from brainroam.data.readers.tables import begins_like_people, is_table, nearest
-from brainroam.data.readers.walk import files_below
 from brainroam.errors import ReaderError
 
 FEW = 5  # files of text that are looked into: more of them are series

@@ -4,8 +4,11 @@ A template is a path below the data folder with ``{participant_id}`` in it and, 
 ``**`` (any folders): ``timeseries/{participant_id}.*``, ``{participant_id}/ses-1/*_aal.csv``; ``{site}`` in it is the
 site, as in ``{site}/{participant_id}.csv``. The files on disk are matched against the ids of the table, never a path
 made from an id: no id can point outside the folder.
+
+Files below a folder are found through links too, each folder once.
 """
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Set
@@ -19,8 +22,52 @@ from brainroam.data.readers.participants import Participants
 from brainroam.data.readers.repeats import Chosen, Scan, read_joined
 from brainroam.data.readers.series import read_series, suffix_of
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.walk import files_below, refuse_volumes
 from brainroam.errors import ReaderError, UsageError, listed
+
+VOLUMES = "*_bold.nii*"  # as BIDS and fMRIPrep name them
+
+
+def files_below(folder: Path, depth: int | None = None) -> list[Path]:
+    """Files at most ``depth`` folders below a folder, sorted; nothing hidden; a link that leads back ends there.
+
+    >>> import tempfile
+    >>> root = Path(tempfile.mkdtemp())
+    >>> (root / "a").mkdir()
+    >>> _ = (root / "a" / "x.csv").write_text("1")
+    >>> (root / "a" / "back").symlink_to(root)
+    >>> [file.relative_to(root).as_posix() for file in files_below(root)]
+    ['a/x.csv']
+    """
+    found: list[Path] = []
+    seen: set[str] = set()
+
+    def visit(place: Path, level: int) -> None:
+        real = os.path.realpath(place)
+        if real in seen:
+            return
+        seen.add(real)
+        for item in sorted(place.iterdir()):
+            if item.name.startswith("."):
+                continue
+            if item.is_file():
+                found.append(item)
+            elif item.is_dir() and (depth is None or level < depth):
+                visit(item, level + 1)
+
+    if folder.is_dir():
+        visit(folder, 0)
+    return found
+
+
+def refuse_volumes(folder: Path) -> None:
+    """Say how volumes become series, where a folder without series holds volumes."""
+    volume = next(iter(folder.rglob(VOLUMES)), None)
+    if volume is not None and not volume.name.endswith((".dtseries.nii", ".ptseries.nii")):
+        raise ReaderError(
+            f"{folder} holds volumes ({volume.name}), no regional series; average them over regions first: "
+            f"brainroam extract {folder} --atlas schaefer200 --out series"
+        )
+
 
 ID = "{participant_id}"
 SITE = "{site}"

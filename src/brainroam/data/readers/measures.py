@@ -19,14 +19,13 @@ from scipy.stats import rankdata
 from brainroam.data.atlas import anonymous_atlas, columns_of_table
 from brainroam.data.atlas.known import recognised
 from brainroam.data.cohort import Cohort
-from brainroam.data.condition_columns import FEWEST, HARDLY, TELLS
-from brainroam.data.condition_columns import MOSTLY as KNOWN
-from brainroam.data.readers.joining import same_id
+from brainroam.data.columns import FEWEST, HARDLY, TELLS
+from brainroam.data.columns import MOSTLY as KNOWN
+from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.repeats import Scan
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
-from brainroam.data.readers.tables import is_table, read_table
+from brainroam.data.readers.tables import is_table, read_table, same_id
 from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
-from brainroam.data.readers.walk import files_below
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
 MOSTLY = 0.5  # share of people who have a number in a column, or whose ids a table has
@@ -87,7 +86,7 @@ def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
 
 
 def tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
-    """Which columns measure the condition: `brainroam.data.condition_columns.of_the_condition`, of many at once."""
+    """Which columns measure the condition: `brainroam.data.columns.of_the_condition`, of many at once."""
     y, place = label.to_numpy(dtype=float), site.to_numpy().astype(str)
     if min((y == 1).sum(), (y == 0).sum()) < FEWEST:
         return np.zeros(values.shape[1], dtype=bool)

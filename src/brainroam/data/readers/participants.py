@@ -2,13 +2,18 @@
 
 A reader knows its layout; what happens to a person afterwards is the same for all of them and stands here once:
 choose the sites, leave out those without a label or a series, read, name the regions.
+
+Files of many people are read by several processes. Where there are more people than memory holds, each series goes to a
+scratch file once it is read, and is mapped back.
 """
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -17,13 +22,48 @@ from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import is_matrix
-from brainroam.data.readers.axes import turn_to_time_first
-from brainroam.data.readers.parallel_read import read_in_parallel
-from brainroam.data.readers.scratch import Scratch
+from brainroam.data.readers.series import turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import folded, is_empty
-from brainroam.errors import DataError, ReaderError, UsageError, counted, listed, unknown
-from brainroam.utils.workers import Workers
+from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError, counted, listed, unknown
+from brainroam.utils.workers import Failure, Workers
+
+
+class Scratch:
+    """Scratch files; `keep` gives back the same series, read-only, on disk instead of in memory.
+
+    >>> import tempfile
+    >>> spool = Scratch(Path(tempfile.mkdtemp()))
+    >>> spool.keep(Series(np.eye(3))).values.tolist() == np.eye(3).tolist()
+    True
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._segments = folder, 0
+        self._room: np.ndarray = np.empty(0)
+        self._file: IO[bytes]
+
+    def keep(self, series: Series) -> Series:
+        """Move the values of one person to disk."""
+        size = series.values.size
+        try:
+            if size > len(self._room):
+                self._begin_segment(max(SEGMENT, size))
+            # Written as a file: a full disk is then an error, where writing to a map of it would end the process.
+            self._file.write(np.ascontiguousarray(series.values, dtype=float).data)
+            self._file.flush()
+        except OSError as error:
+            raise BrainroamError(f"cannot write to {self._folder}: {error.strerror or error}") from error
+        place, self._room = self._room[:size].reshape(series.values.shape), self._room[size:]
+        return replace(series, values=place)
+
+    def _begin_segment(self, size: int) -> None:
+        """A new scratch file, mapped as a whole; it takes up room only as it is filled."""
+        path = self._folder / f"{self._segments}.spool"
+        self._file = open(path, "wb")  # noqa: SIM115  open as long as it is filled
+        self._file.truncate(size * 8)
+        self._room = np.memmap(path, float, "r", shape=(size,))
+        self._segments += 1
 
 
 @dataclass(frozen=True)
@@ -269,3 +309,49 @@ def name_regions(request: Request, roi_set: str | None, series: Series, hint: st
     unnamed = all(label.isdigit() for label in series.names or ())
     fitting = [name for name, size in SHIPPED.items() if size == n_rois and (name == "aal" or name in hint.lower())]
     return load_atlas(fitting[0]) if fitting and unnamed else regions
+
+
+MANY = 64  # people; fewer are read before a process could start
+AT_A_TIME = 8
+
+
+def read_in_parallel(
+    read: Callable[[str], Any], subjects: Sequence[str], workers: Workers | None
+) -> Iterator[tuple[str, Any]]:
+    """Each person, in this order, with what ``read`` gives, or with the `ReaderError` it raises.
+
+    >>> [(subject, str(found)) for subject, found in read_in_parallel(str.upper, ["a", "b"], None)]
+    [('a', 'A'), ('b', 'B')]
+    """
+    if workers is None or len(subjects) < MANY:
+        yield from ((subject, _attempt(read, subject)) for subject in subjects)
+        return
+    import cloudpickle  # what readers read with is made where it is needed, which pickle alone cannot send
+
+    tasks = [tuple(subjects[start : start + AT_A_TIME]) for start in range(0, len(subjects), AT_A_TIME)]
+    found = dict(workers.map(_some, tasks, cloudpickle.dumps(read)))
+    for task in tasks:
+        if isinstance(found[task], Failure):
+            raise BrainroamError(f"subjects {task[0]} to {task[-1]} could not be read: {found[task].error}")
+        yield from zip(task, found.pop(task), strict=True)
+
+
+def _some(packed: bytes, subjects: Sequence[str]) -> list[Any]:
+    return [_attempt(_unpacked(packed), subject) for subject in subjects]
+
+
+@lru_cache(maxsize=1)
+def _unpacked(packed: bytes) -> Callable[[str], Any]:
+    import cloudpickle
+
+    return cloudpickle.loads(packed)
+
+
+def _attempt(read: Callable[[str], Any], subject: str) -> Any:
+    try:
+        return read(subject)
+    except ReaderError as error:
+        return error
+
+
+SEGMENT = 2**27  # values in one scratch file, 1 GB: few files even for a biobank, because each stays open

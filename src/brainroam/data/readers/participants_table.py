@@ -8,11 +8,19 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.data.classes import is_control
-from brainroam.data.readers.joining import join_tables
-from brainroam.data.readers.sex import sex_meaning, sexes
-from brainroam.data.readers.tables import nearest, read_table
-from brainroam.data.readers.values import ages, codes, folded, is_empty, labels, numbers, one_spelling
+from brainroam.data.readers.tables import join_tables, nearest, read_table
+from brainroam.data.readers.values import (
+    ages,
+    codes,
+    folded,
+    is_empty,
+    labels,
+    numbers,
+    one_spelling,
+    sex_meaning,
+    sexes,
+)
+from brainroam.data.target import is_control
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 
 USUAL = {

@@ -22,10 +22,9 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import NotInFile, Participants, Request
 from brainroam.data.readers.series import read_mat
-from brainroam.data.readers.sex import FEMALE, MALE, MISSING, sexes
 from brainroam.data.readers.tables import column, nearest, read_workbook
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.values import ages
+from brainroam.data.readers.values import FEMALE, MALE, MISSING, ages, sexes
 from brainroam.errors import ReaderError, unknown
 
 LOOKS_FOR = "[Results/]ROISignals_FunImgARCWF/ROISignals_S<site>-<1 or 2>-<number>.mat"

@@ -1,17 +1,26 @@
-"""One file, one series: which suffix is read how, and which files are refused before they can do harm."""
+"""One file, one series: which suffix is read how, and which files are refused before they can do harm.
+
+A column of times or of volume numbers is no region: it is recognised, left out, and said. Which axis is time is told by
+the number of regions, since series that users made themselves are often regions x time, at one site or at all.
+That number is that of the atlas, or what nearly all files share along one axis while the other varies. A
+file that has it only along its rows was written the other way round.
+"""
 
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from brainroam.data.atlas import SHIPPED
 from brainroam.data.readers.cifti import read_ptseries
 from brainroam.data.readers.text import Series, read_text
-from brainroam.data.readers.time_column import without_time
-from brainroam.errors import BrainroamError, ReaderError, listed
+from brainroam.errors import BrainroamError, DataError, ReaderError, counted, listed
 
 TEXT = (".csv", ".tsv", ".txt", ".1d", ".csv.gz", ".tsv.gz", ".txt.gz", ".1d.gz")
 PARCELLATED = ".ptseries.nii"
@@ -113,3 +122,93 @@ def check_archive(path: Path) -> None:
         unpacked = sum(member.file_size for member in archive.infolist())
         if unpacked > max(MAX_UNPACKED, 2 * path.stat().st_size):
             raise ReaderError(f"{path} unpacks to {unpacked / 1e9:.1f} GB, which no such file needs; it was not opened")
+
+
+TIME_NAMES = {"time", "times", "timepoint", "time_point", "tr", "trs", "volume", "volumes", "vol", "frame", "frames"}
+TIME_NAMES |= {"seconds", "sec", "onset", "scan", "row"}
+MIN_VOLUMES = 10  # fewer values may go up evenly by chance
+MAX_UNEVEN = 0.02  # of a step: times are often rounded
+
+
+def without_time(series: Series) -> Series:
+    """Leave out a first column that is named like time, or goes up by the same step in every row, as no signal does.
+
+    >>> x = np.random.default_rng(0).normal(size=(20, 3))
+    >>> x[:, 0] = 2.5 * np.arange(20)
+    >>> found = without_time(Series(x))
+    >>> found.values.shape, found.notes
+    ((20, 2), ('the first column goes up evenly: a time or index, not a region; it was left out',))
+    """
+    values, names = series.values, series.names
+    if values.ndim != 2 or values.shape[1] < 3:
+        return series
+    if names is not None and names[0].strip().lower().replace(" ", "_") in TIME_NAMES:
+        why = f"the first column is named {names[0]!r}"
+    elif _goes_up_evenly(values[:, 0]) and not _goes_up_evenly(values[:, 1]):
+        why = "the first column goes up evenly"
+    else:
+        return series
+    note = f"{why}: a time or index, not a region; it was left out"
+    return replace(series, values=values[:, 1:], names=names and names[1:], notes=(*series.notes, note))
+
+
+def _goes_up_evenly(column: np.ndarray) -> bool:
+    steps = np.diff(column)
+    if len(column) < MIN_VOLUMES or not np.isfinite(steps).all():
+        return False
+    step = float(np.median(steps))
+    return step > 0 and float(np.abs(steps - step).max()) <= MAX_UNEVEN * step
+
+
+REMEDY = "pass transpose=True (--option transpose=true), or transpose=False if it is right as it is"
+
+
+def region_count(shapes: Sequence[tuple[int, ...]], n_rois: int | None = None) -> tuple[int, np.ndarray]:
+    """The number of regions, and which files have it only along their rows; ``n_rois`` is that of a known atlas.
+
+    >>> n_rois, turned = region_count([(150, 40), (180, 40), (40, 200)])
+    >>> n_rois, turned.tolist()
+    (40, [False, False, True])
+    """
+    rows, columns = np.array([shape[:2] for shape in shapes]).T
+    if n_rois is None:
+        across = len(set(rows)) == 1 and (len(set(columns)) > 1 or rows[0] == SHIPPED["aal"])
+        n_rois = int(rows[0]) if across else Counter(columns.tolist()).most_common(1)[0][0]
+    return n_rois, (rows == n_rois) & (columns != n_rois)
+
+
+def turn_to_time_first(
+    series: list[Series],
+    people: pd.DataFrame,
+    n_rois: int | None,
+    keep: Callable[[Series], Series] | None = None,
+) -> tuple[list[Series], str]:
+    """Turn the series that fit only so, and say whose, by site; an error where it cannot be known which way is right.
+
+    With a known atlas nothing is in doubt. Without one, series of several lengths tell it: regions are what all share.
+    ``keep`` moves a turned series to disk, for cohorts that memory cannot hold.
+    """
+    found, turned = region_count([person.values.shape for person in series], n_rois)
+    if not turned.any():
+        return series, ""
+    lengths = {person.values.shape[1 if flip else 0] for person, flip in zip(series, turned, strict=True)}
+    if n_rois is None and (turned.all() or len(lengths) == 1):
+        first = int(np.flatnonzero(turned)[0])
+        height, width = series[first].values.shape
+        remedy = (
+            REMEDY if turned.all() else "give the atlas (--atlas), a name or a table of its regions, which tells it"
+        )
+        raise DataError(
+            f"subject {people['subject'].iloc[first]}: the series of {height} rows x {width} columns looks transposed "
+            f"(rows should be volumes, columns {found} regions; {int(turned.sum())} people are like this); {remedy}"
+        )
+    of_site = pd.Series(turned).groupby(people["site"].astype(str).to_numpy()).agg(["sum", "size"])
+    told = ", ".join(f"{row['sum']} of {row['size']} at {site}" for site, row in of_site.iterrows() if row["sum"])
+    keep = keep or (lambda person: person)
+    upright = [keep(_turned(person)) if flip else person for person, flip in zip(series, turned, strict=True)]
+    n = counted(int(turned.sum()), "series is", "series are")
+    return upright, f"{n} regions x time and read the other way round ({told}), for {found} regions"
+
+
+def _turned(series: Series) -> Series:
+    return replace(series, values=np.ascontiguousarray(series.values.T), names=None)

@@ -21,9 +21,8 @@ from brainroam.data.readers.locate import USUAL_FILES, Files
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import find_participants
 from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, choose, rows_of_scans
-from brainroam.data.readers.sex import ONE_IS_MALE, sexes
 from brainroam.data.readers.tables import column, nearest, read_table
-from brainroam.data.readers.values import ages, codes, labels
+from brainroam.data.readers.values import ONE_IS_MALE, ages, codes, labels, sexes
 from brainroam.errors import UsageError
 
 LOOKS_FOR = "participants.tsv with the columns site, protocol and diag"

@@ -1,14 +1,23 @@
-"""From the text of a table's cells to numbers, codes and labels; what cannot be one is an error that names the line."""
+"""From the text of a table's cells to numbers, codes and labels; what cannot be one is an error that names the line.
 
+Sex is told by words of some languages; a code of unknown meaning is an error, not a guess.
+"""
+
+import json
 import re
 import unicodedata
+import warnings
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer
 
-from brainroam.errors import ReaderError
+from brainroam.data import names
+from brainroam.data.names import plain
+from brainroam.errors import ReaderError, UsageError, counted
 
 SENTINELS = (-9999, -999, 999, 555, 888, 777)
 EMPTY = ("", "n/a", "na", "nan", "[]", "none", "null", "#n/a")
@@ -93,3 +102,104 @@ def labels(values: pd.Series, meaning: Mapping[str, int]) -> dict[str, pd.Series
     reason = f"{values.name} is " + known.map(repr).where(~is_empty(known), "empty")
     label = known.map(folded).map(by_word).astype(float)
     return {"label": label, "unlabelled": reason + ": neither condition nor control"}
+
+
+MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
+MISSING_WORDS = "missing unknown unspecified unbekannt inconnu desconocido desconhecido sconosciuto 不详 未知 不明 미상"
+WORDS = {
+    **dict.fromkeys(map(plain, names.MALE.split()), MALE),
+    **dict.fromkeys(map(plain, names.FEMALE.split()), FEMALE),
+    **dict.fromkeys([*MISSING_WORDS.split(), "not reported", *map(str, SENTINELS)], MISSING),
+}
+# One letter means something only beside the other: M is man in M/F, M/W and mujer in H/M.
+LETTERS = (("m", "f"), ("m", "w"), ("h", "f"))
+ONE_IS_MALE = {"1": MALE, "2": FEMALE}
+ABIDE_COLUMNS = {"sub_id", "dx_group", "age_at_scan", "sex"}  # ABIDE I and II: 1 = male, 2 = female
+SAY = "say what they mean with sex_codes (--option sex_codes=1=male,2=female; 'missing' for sex unknown)"
+
+
+def sexes(
+    values: pd.Series, source: object, meaning: Mapping[str, float] | None = None, remedy: str = SAY
+) -> pd.Series:
+    """1 = male, 0 = female, NaN for empty cells; codes that are neither words nor in ``meaning`` are an error.
+
+    >>> sexes(pd.Series(["M", "w", "", "männlich"]), "table").tolist()
+    [1.0, 0.0, nan, 1.0]
+    >>> sexes(pd.Series(["男", "女", "여성", "Féminin"]), "table").tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    words = codes(values).map(_word)
+    known = {**WORDS, **_letters(set(words)), **{_word(code): value for code, value in (meaning or {}).items()}}
+    strange = words[~words.isin(known) & ~is_empty(words)]
+    if len(strange):
+        found = sorted(Counter(values[strange.index]).items())
+        held = ", ".join(f"{code!r} ({counted(n, 'person', 'people')})" for code, n in found[:8])
+        raise ReaderError(f"{source}, column {values.name!r} holds {held}, which is neither male nor female; {remedy}")
+    return words.map(known).astype(float)
+
+
+def _word(text: object) -> str:
+    return plain(folded(str(text)))
+
+
+def _letters(present: set[str]) -> dict[str, float]:
+    """What single letters mean; H or V beside M is Spanish or Dutch, where M may be either."""
+    single = {word for word in present if len(word) == 1 and word.isascii() and word.isalpha()}
+    for male, female in LETTERS:
+        if single <= {male, female} and single != {"h"}:
+            return {male: MALE, female: FEMALE}
+    return {}
+
+
+def sex_meaning(values: pd.Series, given: object, table: pd.DataFrame, path: Path) -> dict[str, float]:
+    """What codes of sex mean, as given, as the column's name says, as the table's sidecar says, or as in ABIDE."""
+    if given is not None:
+        return parse_sex_codes(given)
+    name = str(values.name)
+    pairs = re.findall(r"(\w+)\s*[=:]\s*(\w+)", unicodedata.normalize("NFKC", name))
+    told = {_word(code): WORDS.get(_word(word)) for code, word in pairs}
+    short = {"m": MALE, "f": FEMALE, "w": FEMALE}
+    told |= {_word(code): short[_word(word)] for code, word in pairs if _word(word) in short}
+    words = set(re.findall(r"[a-z]+", name.lower()))
+    if "female" in words and "male" not in words:
+        told |= {"1": FEMALE, "0": MALE}
+    elif "male" in words and "female" not in words and not told:
+        told |= {"1": MALE, "0": FEMALE}
+    told |= _sidecar(path, name)
+    if not told and {str(column).lower() for column in table.columns} >= ABIDE_COLUMNS:
+        told = dict(ONE_IS_MALE)
+    if not told and set(codes(values)[~is_empty(values)]) == {"0", "1"}:  # as `brainroam.Cohort` has it
+        told = {"1": MALE, "0": FEMALE}
+        warnings.warn(
+            f"{path}, column {name!r} holds 0 and 1, read as 1 = male and 0 = female; "
+            "if it is otherwise say so with sex_codes (--option sex_codes=0=male,1=female)",
+            stacklevel=2,
+        )
+    return {code: value for code, value in told.items() if value is not None}
+
+
+def parse_sex_codes(given: object) -> dict[str, float]:
+    """Codes as a mapping, or as text.
+
+    >>> parse_sex_codes("1=male, 2=female, diverse=missing")
+    {'1': 1.0, '2': 0.0, 'diverse': nan}
+    """
+    pairs = (
+        given.items() if isinstance(given, Mapping) else [part.partition("=")[::2] for part in str(given).split(",")]
+    )
+    meaning = {}
+    for code, word in pairs:
+        value = WORDS.get(_word(word))
+        if value is None:
+            raise UsageError(f"sex_codes: {code}={word} should name male, female or missing, as in 1=male,2=female")
+        meaning[_word(code)] = value
+    return meaning
+
+
+def _sidecar(path: Path, name: str) -> dict[str, float | None]:
+    """``Levels`` of the column in the JSON file beside a BIDS table."""
+    try:
+        levels = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))[name]["Levels"]
+        return {_word(code): WORDS.get(_word(word)) for code, word in levels.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from brainroam.data.atlas.lobes import Parts
+from brainroam.data.atlas.anatomy import Parts
 from brainroam.methods.explanation import Explanation
 from brainroam.report.displays.axes import drawing
 from brainroam.report.displays.gates import GateDisplay

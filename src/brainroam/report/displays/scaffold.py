@@ -12,7 +12,7 @@ from matplotlib.path import Path as Curve
 
 from brainroam.core.connectivity import edge_pairs
 from brainroam.data.atlas import Atlas, anonymous_atlas
-from brainroam.data.atlas.lobes import parts_of
+from brainroam.data.atlas.anatomy import parts_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.report.data import Source, read_data
 from brainroam.report.displays.axes import Shown, axes_for

@@ -9,18 +9,30 @@ so b*_e, Gamma*_e and s* are exactly what a regression of the edges on covariate
 With K subtypes there are K patterns s_k, each the edges around one region. Everybody expresses each of them to an
 individual degree z_ik, and a case has the effect in the pattern of one subtype only; s* = effect x mean of s_k.
 With a trait t_i in (0, 1), which everybody shows in edges of its own, a case has the effect (1 - t_i) s_1 + t_i s_2.
-How series with that correlation are drawn on scanners that differ, see `brainroam.data.synthetic.scans`.
+
+**Series** with that correlation are drawn on scanners that differ.
+The expected covariance of the series is R although a share nu of the variance is white noise w_t and the rest follows
+an AR(1) process a_t with the scanner's phi:
+
+    x_t = chol(R - nu I) a_t + nu^1/2 w_t.
+
+Where that root does not exist, R is shrunk towards the identity, which scales all its edges alike.
+
+phi may differ between people: it sets how slowly their regions move and leaves R, and so every edge, as it is.
+
+In the two regions of a volatile edge the noise is coupled by a correlation that swings slowly around zero: the strength
+over the whole scan does not change, only its fluctuation.
 """
 
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.signal import lfilter
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.synthetic.scans import SLOWING, SWING, VOLATILE_NOISE, Scanner, draw_scanner, draw_scans
-from brainroam.data.synthetic.truth import Truth
 from brainroam.errors import UsageError
 
 __all__ = ["Truth", "make_cohort"]
@@ -32,6 +44,111 @@ EFFECT_SIZE = 0.08  # typical change of a diagnostic edge, at effect=1
 INDIVIDUALITY = 0.6  # standard deviation of z; it caps the AUC that anybody can reach at about 0.88
 SITE_SIZE, SLOPE_SIZE = 0.04, 0.045  # spread of intercepts and slopes, on the edges that have one
 ARTEFACT_SIZE = 2.0  # an outlier's artefact, against a standard deviation of 1
+REPETITION_TIMES = (1.5, 2.0, 2.2, 2.5, 3.0)
+VOLATILE_NOISE = 0.3  # share of variance that swings, in the regions of volatile edges
+SWING = 0.3, 0.6  # amplitude of the swing in controls, and what cases have more at volatility=1
+SWING_PERIOD = 100  # volumes, long against a window of 30
+SLOWING = 0.3  # by how much the phi of cases is larger than that of controls, at rhythm=1
+EIGENVALUE_FLOOR = 0.02
+BURN_IN = 30
+
+
+class Scanner(NamedTuple):
+    """What a site's scanner does to everybody scanned there."""
+
+    autocorrelation: float
+    noise: float
+    n_volumes: int
+    tr: float
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What `make_cohort` planted. Arrays are read-only; edges stand in ``numpy.triu_indices(P, 1)`` order.
+
+    Attributes
+    ----------
+    sites : tuple of str
+        Site names, in the order of every array with a site axis.
+    covariates : tuple of str
+        Names of the d covariates, in the order of the slopes.
+    covariate_mean, covariate_std : ndarray of shape (d,)
+        What the covariates were standardised with: everybody, before values were made missing.
+    effect : ndarray of shape (M,)
+        s*: difference in correlation between cases and controls, zero on most edges.
+    subtypes : dict of str to int
+        The subtype of each case.
+    patterns : ndarray of shape (K, M)
+        What a case of each subtype, or at either end of the trait, has more than controls; their mean is `effect`.
+    trait : dict of str to float
+        t of each person; empty without a trait.
+    trait_pattern : ndarray of shape (M,)
+        Change in correlation per standard deviation of the trait, in cases and controls.
+    volatility : ndarray of shape (M,)
+        Difference in the amplitude of the swinging correlation between cases and controls, zero on most edges.
+    rhythm : float
+        By how much the autocorrelation of every region is larger in cases than in controls.
+    intercept : ndarray of shape (E, M)
+        b*: expected correlation of a control with mean covariates.
+    coef : ndarray of shape (E, d, M)
+        Gamma*: change in correlation per standard deviation of a covariate.
+    autocorrelation, noise : ndarray of shape (E,)
+        The scanners: phi and nu.
+    shortcut : ndarray of shape (E,)
+        By how many standard deviations cases are older than controls at each site.
+    shrinkage : dict of str to float
+        People whose edges are all ``1 - shrinkage`` times what the arrays above say.
+    all_male_sites : tuple of str
+        Where nobody is female by design.
+    outliers : tuple of str
+        People whose scan is swamped by one artefact in all regions.
+    constant_rois : dict of str to tuple of int
+        People with regions without signal, and which.
+    missing_covariates : dict of str to str
+        People with an empty covariate, and which.
+    """
+
+    sites: tuple[str, ...]
+    covariates: tuple[str, ...]
+    covariate_mean: np.ndarray
+    covariate_std: np.ndarray
+    effect: np.ndarray
+    subtypes: dict[str, int]
+    patterns: np.ndarray
+    trait: dict[str, float]
+    trait_pattern: np.ndarray
+    volatility: np.ndarray
+    rhythm: float
+    intercept: np.ndarray
+    coef: np.ndarray
+    autocorrelation: np.ndarray
+    noise: np.ndarray
+    shortcut: np.ndarray
+    shrinkage: dict[str, float]
+    all_male_sites: tuple[str, ...]
+    outliers: tuple[str, ...]
+    constant_rois: dict[str, tuple[int, ...]]
+    missing_covariates: dict[str, str]
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if isinstance(value := getattr(self, one.name), np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def effect_edges(self) -> np.ndarray:
+        """Indices of the edges whose strength differs between cases and controls."""
+        return np.flatnonzero(self.effect)
+
+    @property
+    def effect_signs(self) -> np.ndarray:
+        """+1 where cases are stronger, -1 where they are weaker, in the order of `effect_edges`."""
+        return np.sign(self.effect[self.effect_edges])
+
+    @property
+    def volatility_edges(self) -> np.ndarray:
+        """Indices of the edges that fluctuate more in cases; half of them are effect edges as well."""
+        return np.flatnonzero(self.volatility)
 
 
 def make_cohort(
@@ -271,3 +388,68 @@ def _spoil(
         "constant_rois": constant_rois,
         "missing_covariates": missing_covariates,
     }
+
+
+def draw_scanner(rng: np.random.Generator) -> Scanner:
+    """A plausible scanner."""
+    n_volumes, tr = int(rng.integers(120, 200)), float(rng.choice(REPETITION_TIMES))
+    return Scanner(rng.uniform(0.3, 0.6), rng.uniform(0.1, 0.25), n_volumes, tr)
+
+
+def draw_scans(
+    rng: np.random.Generator,
+    coupling: np.ndarray,
+    scanner: Scanner,
+    volatile: np.ndarray,
+    swing: np.ndarray,
+    slowing: np.ndarray,
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Series of the people of one site.
+
+    Parameters
+    ----------
+    rng : Generator
+    coupling : ndarray of shape (n, P, P)
+        R - I of each person.
+    scanner : Scanner
+    volatile : ndarray of shape (k, 2)
+        Region pairs of the volatile edges; no region stands in two of them.
+    swing : ndarray of shape (n,)
+        Amplitude of each person's swing, at most 1.
+    slowing : ndarray of shape (n,)
+        What is added to the scanner's phi for each person.
+
+    Returns
+    -------
+    series : list of ndarray of shape (T, P)
+    shrinkage : ndarray of shape (n,)
+        The t of (1 - t) R + t I, 0 for people whose R could stay as it is.
+    """
+    noise = np.full(coupling.shape[1], scanner.noise)
+    noise[volatile] = VOLATILE_NOISE
+    # With D = diag(1 - noise - floor): (1 - t) C + D >= 0 exactly when (1 - t) lambda_min(D^-1/2 C D^-1/2) >= -1.
+    room = np.sqrt(1 - noise - EIGENVALUE_FLOOR)
+    kept = np.minimum(1, -1 / np.linalg.eigvalsh(coupling / np.outer(room, room))[:, 0])
+    roots = np.linalg.cholesky(coupling * kept[:, None, None] + np.diag(1 - noise))
+    phi, series = scanner.autocorrelation + slowing, []
+    for i, root in enumerate(roots):
+        smooth = _smooth(rng, phi[i], scanner.n_volumes, len(noise))
+        series.append(smooth @ root.T + np.sqrt(noise) * _white(rng, scanner, len(noise), volatile, swing[i]))
+    return series, 1 - kept
+
+
+def _smooth(rng: np.random.Generator, phi: float, n_volumes: int, n_rois: int) -> np.ndarray:
+    """AR(1) processes of unit variance, one for each region."""
+    innovation = rng.normal(scale=np.sqrt(1 - phi**2), size=(BURN_IN + n_volumes, n_rois))
+    return lfilter([1.0], [1.0, -phi], innovation, axis=0)[BURN_IN:]
+
+
+def _white(rng: np.random.Generator, scanner: Scanner, n_rois: int, volatile: np.ndarray, swing: float) -> np.ndarray:
+    """White noise of unit variance, coupled in volatile pairs by a correlation with mean zero over the scan."""
+    white = rng.normal(size=(scanner.n_volumes, n_rois))
+    cycles = max(1, round(scanner.n_volumes / SWING_PERIOD))  # whole ones, or the mean would not be zero
+    time = np.arange(scanner.n_volumes)[:, None] / scanner.n_volumes
+    correlation = swing * np.sin(2 * np.pi * (cycles * time + rng.random(len(volatile))))
+    first, second = volatile.T
+    white[:, second] = correlation * white[:, first] + np.sqrt(1 - correlation**2) * white[:, second]
+    return white
