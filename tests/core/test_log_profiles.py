@@ -51,5 +51,5 @@ def test_where_a_fold_needs_many_edges_all_are_computed_at_once(people, monkeypa
 
 def test_everybody_who_is_too_short_is_named(people):
     window = np.full(len(people), 1000)
-    with pytest.raises(ShortSeriesError, match=f"{len(people)} people have fewer volumes"):
+    with pytest.raises(ShortSeriesError, match=f"{len(people)} people"):
         profiles_of(people, np.arange(3), window, window)

@@ -128,7 +128,7 @@ def test_seconds_without_a_repetition_time_are_named(tr):
 
 def test_short_series_are_named(people):
     assert too_short(people, 100).tolist() == [False, False, True]
-    with pytest.raises(ShortSeriesError, match=r"1 person has .* window of 70: Cy \(60 volumes\); .*on_short"):
+    with pytest.raises(ShortSeriesError, match=r"70.*Cy \(60 volumes\).*on_short"):
         temporal_descriptors(people, PAIRS, window=70, subjects=["Ann", "Bo", "Cy"])
     with pytest.raises(ShortSeriesError, match="number 2"):
         temporal_descriptors(people, PAIRS, window=70)
@@ -136,5 +136,5 @@ def test_short_series_are_named(people):
 
 @pytest.mark.parametrize(("window", "stride"), [(2, 1), (30, 0)])
 def test_senseless_windows_are_named(people, window, stride):
-    with pytest.raises(DataError, match="at least 3 volumes"):
+    with pytest.raises(DataError, match="3 volumes"):
         temporal_descriptors(people, PAIRS, window, stride)

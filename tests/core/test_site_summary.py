@@ -65,5 +65,5 @@ def test_leaving_a_summary_out_is_leaving_the_site_out(cohort, central, evidence
 def test_edges_that_were_not_asked_for_are_missed(evidence):
     products = next(iter(evidence._products.values()))
     absent = np.setdiff1d(np.arange(190), products.edges)[:1]
-    with pytest.raises(DataError, match="lacks edges"):
+    with pytest.raises(DataError, match="edges"):
         products.on(absent)

@@ -47,7 +47,7 @@ def test_strangers_and_twins_are_refused(folders, tmp_path):
     other = brainroam.make_cohort(n_sites=3, n_per_site=14, n_rois=8, seed=2)
     other = other.with_columns(other.table[["subject"]].map(lambda name: f"x{name}"))
     brainroam.evaluate(other, ["majority"], tuning="fast", out=tmp_path / "runs")
-    with pytest.raises(RunsError, match="nobody in common"):
+    with pytest.raises(RunsError, match="common"):
         brainroam.compare([folders / "before" / "runs", tmp_path / "runs"])
-    with pytest.raises(RunsError, match="named twice"):
+    with pytest.raises(RunsError, match="twice"):
         brainroam.compare([tmp_path / "runs", tmp_path / "runs"])

@@ -166,9 +166,9 @@ def test_two_jobs_give_the_bytes_of_one(cohort, tmp_path):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failed_run_is_recorded_and_the_others_finish(cohort, method, tmp_path, jobs):
     fragile = "first[fail_without=S02]"
-    with pytest.raises(RunsError, match=r"1 of 6 runs are not finished.*S02, seed 0: RuntimeError: no S02.*--partial"):
+    with pytest.raises(RunsError, match=r"1 of 6 .*S02, seed 0.*--partial"):
         evaluate(cohort, [fragile, "steady"], out=tmp_path, jobs=jobs)
-    with pytest.warns(UserWarning, match="1 of 6 runs are not finished"):
+    with pytest.warns(UserWarning, match="1 of 6"):
         results = evaluate(cohort, [fragile, "steady"], out=tmp_path, partial=True)
     assert results.scores.groupby("method")["site"].apply(list).to_dict() == {
         fragile: ["S01", "S03"],
@@ -180,14 +180,14 @@ def test_a_failed_run_is_recorded_and_the_others_finish(cohort, method, tmp_path
 
 
 def test_a_failed_run_is_tried_again(cohort, method, tmp_path, monkeypatch, counted):
-    with monkeypatch.context() as failing, pytest.raises(RunsError, match="3 of 3 runs"):
+    with monkeypatch.context() as failing, pytest.raises(RunsError, match="3 of 3"):
         failing.setattr(FirstRegion, "score", lambda self, cohort: 1 / 0)
         evaluate(cohort, ["first"], out=tmp_path, partial=True)  # nothing at all is no partial result
     assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
 
 
 def test_a_killed_worker_is_a_failed_run(cohort, method, tmp_path):
-    with pytest.raises(RunsError, match=r"1 of 3 runs .* S03, seed 0: the worker process was killed"):
+    with pytest.raises(RunsError, match=r"S03, seed 0: .*killed"):
         evaluate(cohort, ["first[die_without=S03]"], out=tmp_path, jobs=2)
     assert len(read_table(tmp_path / "scores.csv")) == 2
 
@@ -203,10 +203,10 @@ def test_a_one_class_site_keeps_its_row(method):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda content: content[: len(content) // 2], "cut short"),
-        (lambda content: b"", "cut short"),
-        (lambda content: content.replace(b'"score": [', b'"score": [\n  9.5,'), "checksum does not match"),
-        (lambda content: b'{"hello": 1}', "not a file of brainroam"),
+        (lambda content: content[: len(content) // 2], "short"),
+        (lambda content: b"", "short"),
+        (lambda content: content.replace(b'"score": [', b'"score": [\n  9.5,'), "checksum"),
+        (lambda content: b'{"hello": 1}', "brainroam"),
     ],
 )
 def test_a_damaged_run_is_reported_and_done_again(cohort, method, tmp_path, counted, damage, words):
@@ -214,7 +214,7 @@ def test_a_damaged_run_is_reported_and_done_again(cohort, method, tmp_path, coun
     before = tables(tmp_path)
     victim = sorted((tmp_path / "runs").iterdir())[1]
     victim.write_bytes(damage(victim.read_bytes()))
-    with pytest.warns(UserWarning, match=words), pytest.raises(RunsError, match="not done yet: first"):
+    with pytest.warns(UserWarning, match=words), pytest.raises(RunsError, match="first"):
         load_runs(tmp_path)
     with pytest.warns(UserWarning, match=words):
         evaluate(cohort, ["first"], out=tmp_path)
@@ -231,17 +231,17 @@ def test_files_that_are_not_ours_do_no_harm(cohort, method, tmp_path):
     evaluate(other, ["first"], out=tmp_path / "other", sites=["S01"])
     stray = next((tmp_path / "other" / "runs").iterdir())
     (tmp_path / "runs" / stray.name).write_bytes(stray.read_bytes())
-    with pytest.warns(UserWarning, match="is of another cohort; it is not used"):
+    with pytest.warns(UserWarning, match="cohort"):
         assert len(load_runs(tmp_path).scores) == 3
 
 
 def test_the_folder_of_another_cohort(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
-    with pytest.raises(RunsError, match="another cohort: its people"):
+    with pytest.raises(RunsError, match="people"):
         evaluate(make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=1), ["first"], out=tmp_path)
     table = cohort.table
     table.loc[0, "age"] = 99
-    with pytest.raises(RunsError, match="covariates differ"):
+    with pytest.raises(RunsError, match="covariates"):
         evaluate(Cohort(cohort.series, table), ["first"], out=tmp_path)
     shuffled = cohort.subset(np.random.default_rng(0).permutation(len(cohort)))
     assert len(evaluate(shuffled, ["first"], out=tmp_path).scores) == 3
@@ -249,15 +249,15 @@ def test_the_folder_of_another_cohort(cohort, method, tmp_path):
 
 def test_one_folder_one_tuning_and_one_set_of_folds(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
-    with pytest.raises(RunsError, match=r"contains runs made with --tuning default \(first at S01, seed 0\)"):
+    with pytest.raises(RunsError, match=r"--tuning default .*S01, seed 0"):
         evaluate(cohort, ["first"], out=tmp_path, tuning="fast")
     evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=2)
-    with pytest.raises(RunsError, match="made with other folds"):
+    with pytest.raises(RunsError, match="folds"):
         evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=3)
 
 
 def test_no_folder_of_runs(tmp_path):
-    with pytest.raises(RunsError, match=r"holds no runs: there is no study\.json"):
+    with pytest.raises(RunsError, match=r"study\.json"):
         load_runs(tmp_path)
 
 
@@ -265,9 +265,9 @@ def test_a_damaged_study_file(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
     whole = (tmp_path / "study.json").read_bytes()
     (tmp_path / "study.json").write_text("{")
-    with pytest.raises(RunsError, match=r"study\.json is cut short"):
+    with pytest.raises(RunsError, match=r"study\.json"):
         load_runs(tmp_path)
-    with pytest.warns(UserWarning, match=r"study\.json is cut short.*written again"):
+    with pytest.warns(UserWarning, match=r"study\.json"):
         assert len(evaluate(cohort, ["first"], out=tmp_path).scores) == 3
     assert (tmp_path / "study.json").read_bytes() == whole
     (tmp_path / "study.json").unlink()
@@ -279,7 +279,7 @@ def test_a_damaged_plan_is_refused_by_readers_and_written_again_by_its_command(c
     (plan,) = (tmp_path / "plans").iterdir()
     whole = plan.read_bytes()
     plan.write_bytes(whole[:-9])
-    with pytest.raises(RunsError, match="give the command again"):
+    with pytest.raises(RunsError, match="command"):
         load_runs(tmp_path)
     evaluate(cohort, ["first"], out=tmp_path)
     assert plan.read_bytes() == whole and len(load_runs(tmp_path).scores) == 3
@@ -291,10 +291,10 @@ def test_a_file_with_a_right_checksum_and_wrong_content_is_refused(cohort, metho
     content = read_run_file(file)
     for wrong in ({"status": "done"}, {"status": "dreamt"}, {**content, "predictions": {"subject": 3}}):
         write_checksummed(file, {"spec": content["spec"], **wrong})
-        with pytest.warns(UserWarning, match="does not hold a whole run.*done again"):
+        with pytest.warns(UserWarning, match="again"):
             assert len(RunsFolder(tmp_path).runs) == 2
     write_checksummed(tmp_path / "study.json", {"manifest_hash": 3})
-    with pytest.raises(RunsError, match="facts of a study"):
+    with pytest.raises(RunsError, match="facts"):
         RunsFolder(tmp_path)
 
 
@@ -317,20 +317,20 @@ def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort
 @pytest.mark.parametrize(
     ("methods", "options", "words"),
     [
-        (["tangent-rigde"], {}, "did you mean 'tangent-ridge'"),
-        (["fc-ridge", "fc-ridge"], {}, "fc-ridge is named twice"),
-        (["fc-ridge[strength=1]", "fc-ridge"], {"parameters": {"strength": 1}}, r"strength=1\] is named twice"),
-        (["fc-ridge[stength=1]"], {}, "unknown setting of fc-ridge .stength.; did you mean .strength."),
-        (["fc-ridge[strength=1"], {}, "lacks its closing bracket"),
-        (["inside"], {}, "cannot predict at a site it was not trained on; use cv"),
-        ([], {}, "no method was named"),
-        (["first"], {"sites": ["S4"]}, "unknown site to hold out 'S4'"),
-        (["first"], {"seeds": 0}, "seeds must be at least 1"),
-        (["first"], {"tuning": "ful"}, "did you mean 'full'"),
-        (["first"], {"protocol": "halfs"}, "did you mean 'halves'"),
-        (["first"], {"engine": "dsk"}, "unknown engine"),
-        (["first"], {"jobs": 0}, "jobs must be at least 1"),
-        (["first"], {"parameters": {"lots": object()}}, "not a number"),
+        (["tangent-rigde"], {}, "'tangent-ridge'"),
+        (["fc-ridge", "fc-ridge"], {}, "fc-ridge .*twice"),
+        (["fc-ridge[strength=1]", "fc-ridge"], {"parameters": {"strength": 1}}, r"strength=1\] .*twice"),
+        (["fc-ridge[stength=1]"], {}, "fc-ridge .stength..*.strength."),
+        (["fc-ridge[strength=1"], {}, "bracket"),
+        (["inside"], {}, "cv"),
+        ([], {}, "method"),
+        (["first"], {"sites": ["S4"]}, "'S4'"),
+        (["first"], {"seeds": 0}, "seeds"),
+        (["first"], {"tuning": "ful"}, "'full'"),
+        (["first"], {"protocol": "halfs"}, "'halves'"),
+        (["first"], {"engine": "dsk"}, "engine"),
+        (["first"], {"jobs": 0}, "jobs"),
+        (["first"], {"parameters": {"lots": object()}}, "lots"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_for(cohort, method, methods, options, words):
@@ -399,7 +399,7 @@ def test_no_space_left_stops_the_study_and_loses_nothing(cohort, method, tmp_pat
         original(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(BrainroamError, match=r"cannot write .*\.json: No space left on device"):
+    with pytest.raises(BrainroamError, match=r"\.json: No space left"):
         evaluate(cohort, ["first", "steady"], out=tmp_path)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     assert len(list((tmp_path / "runs").glob("*.json"))) == 1
@@ -421,7 +421,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
 def test_a_disk_that_is_full_or_read_only(cohort, method, small_disk):
-    with pytest.raises(BrainroamError, match="No space left on device"):
+    with pytest.raises(BrainroamError, match="No space left"):
         evaluate(cohort, ["first", "steady"], seeds=9, out=small_disk / "runs")
     assert not list(small_disk.rglob("*.part"))
     finished = len(list((small_disk / "runs" / "runs").glob("*.json")))
@@ -429,13 +429,13 @@ def test_a_disk_that_is_full_or_read_only(cohort, method, small_disk):
     subprocess.run(["mount", "-o", "remount,size=1m", small_disk], check=True)
     assert len(evaluate(cohort, ["first", "steady"], seeds=9, out=small_disk / "runs").scores) == 30
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    with pytest.raises(BrainroamError, match=r"cannot write .*: Read-only file system"):
+    with pytest.raises(BrainroamError, match="Read-only"):
         evaluate(cohort, ["first"], seeds=10, out=small_disk / "runs")
 
 
 def test_a_file_in_the_place_of_the_folder(cohort, method, tmp_path):
     (tmp_path / "runs").touch()
-    with pytest.raises(BrainroamError, match="cannot write"):
+    with pytest.raises(BrainroamError, match="write"):
         evaluate(cohort, ["first"], out=tmp_path / "runs")
 
 

@@ -103,7 +103,7 @@ def test_a_damaged_file_is_never_read_as_something_else(tmp_path_factory, data):
 def test_a_foreign_file(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(RunsError, match="cut short"):
+    with pytest.raises(RunsError, match="short"):
         read_run_file(path)
 
 
@@ -118,17 +118,17 @@ def test_a_file_of_a_later_version(tmp_path):
 def test_a_run_under_another_name_and_a_sealed_file_without_a_run(tmp_path):
     write_run(tmp_path, SPEC, RESULT)
     (tmp_path / f"{SPEC.hash}.json").rename(tmp_path / "abc.json")
-    with pytest.raises(RunsError, match=r"holds another run than its name says: core.* at NYU, seed 0"):
+    with pytest.raises(RunsError, match="NYU"):
         read_run(tmp_path / "abc.json")
     write_checksummed(tmp_path / "plan.json", {"command": "x"})
-    with pytest.raises(RunsError, match="holds no run"):
+    with pytest.raises(RunsError, match="no run"):
         read_run(tmp_path / "plan.json")
     with pytest.raises(RunsError, match="No such file"):
         read_run(tmp_path / "none.json")
 
 
 def test_plain_refuses_what_json_has_not():
-    with pytest.raises(UsageError, match="is not a number, text"):
+    with pytest.raises(UsageError, match="number"):
         plain({"a": [object()]})
 
 

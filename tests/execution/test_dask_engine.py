@@ -91,7 +91,7 @@ def test_a_task_computes_on_one_core(dask):
 
 
 def test_what_cannot_be_sent_is_said_in_words(dask):
-    with pytest.raises(UsageError, match="not everything can be sent"):
+    with pytest.raises(UsageError, match="sent"):
         list(engine.map(lambda shared, task: task, [1], None, engine=dask))
 
 
@@ -153,7 +153,7 @@ def test_a_store_that_changed_meanwhile(cohort, tmp_path):
     people = StoredPeople.find(store, cohort)
     store.rename(tmp_path / "old.zarr")
     write_store(store, cohort.table.iloc[::-1], cohort.series, cohort.atlas)
-    with pytest.raises(ReaderError, match="has changed since the work began"):
+    with pytest.raises(ReaderError, match="changed"):
         people.load()
 
 
@@ -191,7 +191,7 @@ def test_a_cluster_without_workers_is_named_while_it_is_waited_for(monkeypatch):
         n_workers=0, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL"
     ) as empty:
         threading.Timer(0.5, empty.scale, [1]).start()
-        with pytest.warns(UserWarning, match="no Dask worker has been there") as told:
+        with pytest.warns(UserWarning, match="worker") as told:
             assert list(engine.map(divide, [2], 1, engine=Dask(scheduler=empty.scheduler_address))) == [(2, 0.5)]
     assert len([warning for warning in told if "no Dask worker" in str(warning.message)]) == 1
 
@@ -202,13 +202,13 @@ def test_workers_of_this_machine_that_do_not_come_back_are_an_error(monkeypatch)
     with Dask()._client(1) as client:
         for nanny in list(client.cluster.workers.values()):
             client.cluster.sync(nanny.close)
-        with pytest.raises(BrainroamError, match="start again"):
+        with pytest.raises(BrainroamError, match="start"):
             list(dask_engine._outcomes(client, divide, [2], pickle.dumps(1), 1, 2, lambda task: None))
 
 
 def test_nobody_answers(monkeypatch):
     monkeypatch.setitem(dask_engine.SETTINGS, "distributed.comm.timeouts.connect", "1s")
-    with pytest.raises(BrainroamError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+    with pytest.raises(BrainroamError, match=r"tcp://127\.0\.0\.1:9"):
         list(engine.map(divide, [1], 1.0, engine=Dask(scheduler="tcp://127.0.0.1:9")))
 
 
@@ -311,7 +311,7 @@ class Broken(Majority):
 
 def test_a_failed_run_is_recorded_with_its_specification(cohort, dask, tmp_path):
     broken = MethodInfo("broken", Broken, "no fit", stochastic=False)
-    with registry.temporarily(broken), pytest.raises(BrainroamError, match="3 of 6 runs"):
+    with registry.temporarily(broken), pytest.raises(BrainroamError, match="3 of 6"):
         evaluate(cohort, ["majority", "broken"], out=tmp_path, jobs=2, engine=dask)
     failed = [spec for spec, outcome in RunsFolder(tmp_path).runs.values() if outcome["status"] == "failed"]
     assert {spec.method for spec in failed} == {"broken"} and {spec.fold for spec in failed} == {"S01", "S02", "S03"}
@@ -330,7 +330,7 @@ class Hungry(Majority):
 
 def test_a_run_that_always_dies_is_recorded_while_the_others_finish(cohort, dask, tmp_path):
     hungry = MethodInfo("hungry", Hungry, "too much", stochastic=False)
-    with registry.temporarily(hungry), pytest.raises(BrainroamError, match=r"1 of 6 runs.*hungry at S02"):
+    with registry.temporarily(hungry), pytest.raises(BrainroamError, match=r"1 of 6.*hungry at S02"):
         evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask)
     runs = list(RunsFolder(tmp_path).runs.values())
     ((spec, outcome),) = [(spec, outcome) for spec, outcome in runs if outcome["status"] == "failed"]

@@ -84,16 +84,16 @@ def test_what_cannot_be_unpacked_fails_its_task_only():
 
 
 def test_what_cannot_be_sent_is_said_in_words():
-    with pytest.raises(UsageError, match="use jobs=1"):
+    with pytest.raises(UsageError, match="jobs=1"):
         list(engine.map(lambda shared, task: task, [1, 2], None, jobs=2))
-    with pytest.raises(UsageError, match="use jobs=1"):
+    with pytest.raises(UsageError, match="jobs=1"):
         list(engine.map(divide, [Unsendable(), 2], 1.0, jobs=2))
 
 
 def test_unknown_engine_and_impossible_jobs():
-    with pytest.raises(UsageError, match="did you mean 'local'"):
+    with pytest.raises(UsageError, match="'local'"):
         engine.map(divide, [1], 1, engine="locla")
-    with pytest.raises(UsageError, match="at least 1, got 0"):
+    with pytest.raises(UsageError, match="jobs"):
         engine.map(divide, [1], 1, jobs=0)
 
 
@@ -167,7 +167,7 @@ def first_fast_then_slow(folder, task):
 
 def test_a_worker_that_cannot_start(monkeypatch):
     monkeypatch.setattr(workers, "_work", exit_at_once)
-    with pytest.raises(BrainroamError, match="no task could be started: the worker process ended with exit code 3"):
+    with pytest.raises(BrainroamError, match="exit code 3"):
         list(engine.map(divide, [1, 2], 1.0, jobs=2))
 
 

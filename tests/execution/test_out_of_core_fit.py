@@ -88,7 +88,7 @@ def test_profiles_from_disk(store, tmp_path, small_parts):
 def test_too_little_memory_to_train_is_refused_before_training(store, tmp_path):
     cohort = StoredCohort(store, tmp_path)
     cohort.features.memory = 0.4e9
-    with pytest.raises(UsageError, match=r"--memory 0.4GB is too little for training on \d+ pathways of 62 people"):
+    with pytest.raises(UsageError, match=r"--memory 0\.4GB .*62 people"):
         fitted(cohort)
 
 

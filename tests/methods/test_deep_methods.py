@@ -188,21 +188,21 @@ def test_explanation(name):
 @every_method
 def test_what_cannot_be_is_said(name):
     make = method_info(name).make
-    with pytest.raises(UsageError, match="not fitted yet"):
+    with pytest.raises(UsageError, match="fitted"):
         make().state()
     with pytest.raises(DataError, match="10 regions"):
         once(name).score(make_cohort(n_sites=2, n_per_site=4, n_rois=12))
     with pytest.raises(UsageError, match="epochs"):
         make(epochs=0).fit(small())
     people = sites(small(), 0)
-    with pytest.raises(DataError, match="same label"):
+    with pytest.raises(DataError, match="label"):
         make(epochs=1).fit(people.subset(people.labels == 1))
 
 
 def test_readouts():
     model = method_info("gcn").make(epochs=1, readout="concat").fit(small())
     assert model.network_.head.weight.shape == (1, 64 * 10)
-    with pytest.raises(UsageError, match="did you mean 'concat'"):
+    with pytest.raises(UsageError, match="'concat'"):
         method_info("gcn").make(readout="concatenate").fit(small())
 
 

@@ -67,7 +67,7 @@ def test_edges_of_pearson_matrices_are_those_of_their_series(series, matrices):
     np.testing.assert_allclose(cohort_edges(matrices), cohort_edges(series), atol=1e-12)
     for kind in ("log", "partial"):
         np.testing.assert_allclose(cohort_edges(matrices, kind, 0.7), cohort_edges(series, kind, 0.7), atol=1e-9)
-    with pytest.raises(DataError, match="time series"):
+    with pytest.raises(DataError, match="series"):
         cohort_edges(matrices, "lag")
 
 

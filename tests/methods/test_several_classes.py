@@ -149,7 +149,7 @@ def test_check_names_a_class_of_few_people_and_counts_each(cohort):
 def test_a_file_of_predictions_beside_several_classes_is_refused(cohort, tmp_path):
     file = tmp_path / "mine.csv"
     cohort.table[["subject"]].assign(score=0.5).to_csv(file, index=False)
-    with pytest.raises(UsageError, match="several classes"):
+    with pytest.raises(UsageError, match="classes"):
         brainroam.read_predictions(file, cohort)
 
 

@@ -82,7 +82,7 @@ def test_a_covariate_that_is_none_is_refused_before_any_run(cohort, method, name
 def test_a_column_that_cannot_be_a_covariate_is_said_once(cohort, tmp_path):
     visits = pd.DataFrame({"visit": [f"2020-01-{1 + k % 28:02d}" for k in range(len(cohort))]})
     dated = cohort.with_columns(visits).using(["age", "visit"])
-    with pytest.raises(DataError, match="'visit' is a date"):
+    with pytest.raises(DataError, match="'visit'"):
         evaluate(dated, ["scaffold-ridge", "confounds"], tuning="fast", out=tmp_path)
     dated.save(tmp_path / "c.npz")
     shown = CliRunner().invoke(app, ["check", str(tmp_path / "c.npz")])

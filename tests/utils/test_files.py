@@ -47,7 +47,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, kept):
 def test_a_document_that_never_ends_is_refused_at_once(tmp_path, kind):
     path = tmp_path / "run.json"
     os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
-    with pytest.raises(BrainroamError, match="no regular file"):
+    with pytest.raises(BrainroamError, match="regular"):
         read_checksummed(path)
 
 

@@ -71,7 +71,7 @@ def test_a_setting_that_cannot_be_is_refused_in_plain_words(cohort_file, tmp_pat
 def test_scores_that_are_no_numbers_are_named_as_such(monkeypatch):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=0)
     monkeypatch.setattr("brainroam.methods.linear.EdgeModel.score", lambda self, people: np.full(len(people), np.nan))
-    with pytest.raises(BrainroamError, match="training diverged: scores are not finite"):
+    with pytest.raises(BrainroamError, match="diverged"):
         TunedMethod(method_info("fc-logistic")).fit(cohort)
 
 
@@ -96,7 +96,7 @@ def test_numbers_of_numpy_are_numbers():
 @pytest.mark.parametrize("grid", [[70, 80], (70, 80), np.array([70, 80]), np.linspace(70, 80, 2), range(70, 81, 10)])
 def test_a_grid_is_any_row_of_numbers(grid):
     assert Recipe(tau_percentile=grid, eta=np.float32(0.5)).tau_percentile == (70, 80)
-    with pytest.raises(UsageError, match="tau_percentile must be"):
+    with pytest.raises(UsageError, match="tau_percentile"):
         Recipe(tau_percentile=np.array([80, 101]))
 
 
@@ -114,5 +114,5 @@ def test_a_parameter_without_annotation_takes_anything():
         raise AssertionError("not called")
 
     require_settings("mine", make, {"threshold": "low", "depth": -4})
-    with pytest.raises(UsageError, match="unknown setting of mine 'detph'; did you mean 'depth'"):
+    with pytest.raises(UsageError, match=r"mine 'detph'.*'depth'"):
         require_settings("mine", make, {"detph": 1})

@@ -44,9 +44,9 @@ def test_relatives_of_people_to_be_scored_are_not_trained_on():
 
 
 def test_five_sites_are_refused_and_so_are_sites_of_one_class():
-    with pytest.raises(DataError, match="at least 6 sites"):
+    with pytest.raises(DataError, match="6 sites"):
         list(draws(people(5), 2, 0))
     table = people(6)
     table.loc[table["site"] == "S0", "label"] = 0
-    with pytest.raises(DataError, match="there are 5"):
+    with pytest.raises(DataError, match="are 5"):
         list(draws(table, 2, 0))

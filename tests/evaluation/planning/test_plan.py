@@ -75,7 +75,7 @@ def test_what_cannot_be_said_is_refused():
     few = run("plan", "synthetic", "--option", "n_sites=5", "--option", "n_rois=8", "--methods", "fc-ridge")
     assert few.exit_code == 1 and "at least 6 sites" in few.stderr
     cohort = brainroam.make_cohort(n_sites=6, n_per_site=8, n_rois=8)
-    with pytest.raises(UsageError, match="beyond twice the sites"):
+    with pytest.raises(UsageError, match="twice"):
         make_plan(cohort, ["fc-ridge"], more_sites=7)
-    with pytest.raises(DataError, match="no curve to extend"):
+    with pytest.raises(DataError, match="curve"):
         make_plan(cohort, ["majority"], n_draws=2)

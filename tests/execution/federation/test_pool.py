@@ -100,24 +100,24 @@ def test_damaged_doubled_and_mismatched_files_are_refused_by_name(hospitals, don
     other = hospitals.select([hospitals.sites[1]])
     broken = tmp_path / "broken.summary"
     broken.write_bytes(first.read_bytes()[:-1] + b"!")
-    with pytest.raises(SummaryError, match=r"broken\.summary is damaged"):
+    with pytest.raises(SummaryError, match=r"broken\.summary"):
         Pool(tmp_path / "pool").receive([broken])
     again = shutil.copy(first, tmp_path / "again.summary")
-    with pytest.raises(SummaryError, match="this site and round"):
+    with pytest.raises(SummaryError, match="round"):
         Pool(tmp_path / "pool").receive([first, again])
     renamed = tmp_path / "renamed.summary"
     Message(**{**vars(read_message(first, SUMMARY)), "site": "Elsewhere"}).write(renamed)
-    with pytest.raises(SummaryError, match="is a copy"):
+    with pytest.raises(SummaryError, match="copy"):
         Pool(tmp_path / "pool").receive([first, renamed])
     kind = answer(other, settings=Settings(kind="pearson")).write(tmp_path / "kind.summary")
-    with pytest.raises(SummaryError, match=r"kind.summary .* kind is 'pearson', but 'log'"):
+    with pytest.raises(SummaryError, match=r"kind\.summary .*'pearson'.*'log'"):
         Pool(tmp_path / "pool").receive([first, kind])
     newer = Message(**{**vars(answer(other)), "version": "9.0"}).write(tmp_path / "newer.summary")
-    with pytest.raises(SummaryError, match=r"newer.summary .* version is '9.0'"):
+    with pytest.raises(SummaryError, match=r"newer\.summary .*'9\.0'"):
         Pool(tmp_path / "pool").receive([first, newer])
     atlas = {**answer(other).atlas, "name": "else", "labels_sha256": "0"}
     regions = Message(**{**vars(answer(other)), "atlas": atlas}).write(tmp_path / "regions.summary")
-    with pytest.raises(SummaryError, match=r"regions.summary .* in another order"):
+    with pytest.raises(SummaryError, match=r"regions\.summary .*order"):
         Pool(tmp_path / "pool").receive([first, regions])
     message = answer(other)
     message.arrays["counts"] = np.array([np.nan, 3.0])
@@ -135,7 +135,7 @@ def test_labels_swapped_between_rounds_are_noticed(hospitals, done, tmp_path):
     second = read_message(done / f"{name}-2.summary", SUMMARY)
     wrong = answer(swapped).write(tmp_path / "wrong.summary")
     second.write(tmp_path / "second.summary")
-    with pytest.raises(SummaryError, match="other people"):
+    with pytest.raises(SummaryError, match="people"):
         pool.receive([wrong, tmp_path / "second.summary"])
 
 

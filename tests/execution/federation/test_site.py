@@ -77,13 +77,13 @@ def test_data_that_are_not_one_site_or_not_numbers_are_refused(hospitals, done):
         answer(hospitals)
     part = hospitals.select([hospitals.sites[0]])
     words = part.with_columns(pd.DataFrame({"scanner": ["GE", "Siemens"] * (len(part) // 2)})).using(["age", "scanner"])
-    with pytest.raises(DataError, match="scanner has words"):
+    with pytest.raises(DataError, match="scanner"):
         answer(words)
     empty = part.with_columns(pd.DataFrame({"age": np.full(len(part), np.nan)}))
-    with pytest.raises(DataError, match="knows age of nobody"):
+    with pytest.raises(DataError, match="age"):
         answer(empty)
     request = read_message(done / "pool" / "request", REQUEST)
-    with pytest.raises(SummaryError, match="site Elsewhere"):
+    with pytest.raises(SummaryError, match="Elsewhere"):
         answer(part, request, name="Elsewhere")
 
 
