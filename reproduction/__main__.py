@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from brainroam.cli import errors_in_words
-from brainroam.cli.options import Jobs, Seeds, Tuning
+from brainroam.cli.options import Jobs, Seeds, Tuning, quiet
 from brainroam.cli.source import DataSource, takes_data
-from brainroam.cli.verbosity import quiet
 from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:

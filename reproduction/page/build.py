@@ -8,8 +8,7 @@ from markupsafe import Markup
 from brainroam import __version__
 from brainroam.evaluation.code_version import package_of
 from brainroam.report.build import Chapter
-from brainroam.report.page import render
-from brainroam.report.section import Section
+from brainroam.report.page import Section, render
 from brainroam.utils.files import write_text
 from reproduction.page.cohort import cohort
 from reproduction.page.content import Part

@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from brainroam.report import figures
-from brainroam.report.section import Drawing, Section
+from brainroam.report.page import Drawing, Section
 from brainroam.report.tables import Column, cell, table
 
 

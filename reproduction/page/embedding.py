@@ -2,7 +2,7 @@
 
 from brainroam.report.brain.embedding import draw_maps, neighbourhood, t_sne
 from brainroam.report.brain.study_explanations import embeddings
-from brainroam.report.section import Drawing
+from brainroam.report.page import Drawing
 from reproduction.page.content import Part
 from reproduction.page.data import PaperData
 from reproduction.page.published import CLAIMS

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from brainroam.report.figures import BLUE, GREEN, GREY, VERMILION, canvas
-from brainroam.report.section import Drawing
+from brainroam.report.page import Drawing
 from reproduction.page.content import Block, Part
 from reproduction.page.data import PaperData
 

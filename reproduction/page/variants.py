@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from brainroam.core.choice import decision_told
 from brainroam.errors import listed
 from brainroam.report.figures import BLUE, GREY, INK, canvas
-from brainroam.report.section import Drawing
-from brainroam.report.sections.sensitivity import curve, window_map
+from brainroam.report.page import Drawing
+from brainroam.report.sections.ablation import curve, window_map
 from brainroam.report.tables import Column, fixed, interval, p_value
 from reproduction.page.content import Block, Listing, Part
 from reproduction.page.data import PaperData

@@ -24,8 +24,7 @@ from brainroam.data.atlas import Atlas
 from brainroam.data.store import write_store
 from brainroam.data.stored_cohort import StoredArray
 from brainroam.errors import DataError, ReaderError, UsageError
-from brainroam.execution.out_of_core import StoredCohort, discard_work
-from brainroam.execution.out_of_core.scaffold import Settings, find_scaffold
+from brainroam.execution.out_of_core import Settings, StoredCohort, discard_work, find_scaffold
 from brainroam.utils.model_files import load_model
 
 PEARSON = Settings(kind="pearson", robust=False)

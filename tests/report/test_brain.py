@@ -14,9 +14,8 @@ from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain import embedding_section, gates_section, scaffold_section
 from brainroam.report.brain.gates import _gates_sentence
-from brainroam.report.brain.outline import outline
 from brainroam.report.brain.person import safe_name, write_person
-from brainroam.report.brain.scaffold import scene
+from brainroam.report.brain.scaffold import outline, scene
 from brainroam.report.brain.study_explanations import embeddings, explained
 from brainroam.report.data import read_data
 

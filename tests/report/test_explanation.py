@@ -13,7 +13,7 @@ from brainroam.data.atlas import Atlas, load_atlas
 from brainroam.data.atlas.anatomy import LOBES, lobes_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.evaluation.run_explanations import kept_explanation
+from brainroam.evaluation.run_records import kept_explanation
 from brainroam.methods.core import Core
 from brainroam.methods.explanation import Explanation, described, leading_axes
 from brainroam.methods.registry import method_info

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import brainroam
-from brainroam.report.sections.notes import causes_of
+from brainroam.report.sections.audit import causes_of
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from brainroam.report.figures import INK, canvas, inline
-from brainroam.report.section import Drawing
+from brainroam.report.page import Drawing
 from brainroam.report.tables import Column, fixed, table
 
 

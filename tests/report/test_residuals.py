@@ -10,8 +10,7 @@ from brainroam import make_cohort
 from brainroam.cli import app
 from brainroam.core.connectivity import cohort_edges, pearson_edges
 from brainroam.data.cohort import Cohort
-from brainroam.report.relmats import write_edge_table
-from brainroam.report.residuals import deconfounded
+from brainroam.report.relmats import deconfounded, write_edge_table
 
 
 def made(n_rois=8):

@@ -29,12 +29,11 @@ from brainroam.cli import (
     init,
     model,
     plan,
-    report,
     run,
     scale,
     study,
 )
-from brainroam.cli.verbosity import verbose, with_verbosity
+from brainroam.cli.options import verbose, with_verbosity
 from brainroam.errors import BrainroamError, UsageError, visible
 
 EPILOG = """[bold]Your own data in three commands[/bold]
@@ -122,7 +121,7 @@ PANELS = {
         study.ablate,
         study.sweep,
         study.compare,
-        report.report,
+        study.report,
         plan.plan,
         study.methods,
     ),

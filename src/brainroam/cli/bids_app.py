@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from brainroam.cli.init import STANDARD, init
+from brainroam.cli.options import quiet
 from brainroam.cli.run import run as run_study
-from brainroam.cli.verbosity import quiet
 from brainroam.errors import DataError, UsageError, listed, unknown
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import Json, Memory
+from brainroam.cli.options import Json, Memory, quiet
 from brainroam.cli.scale import load_or_open
 from brainroam.cli.source import DataSource, possible_here, takes_data
-from brainroam.cli.verbosity import quiet
 from brainroam.errors import unknown
 
 if TYPE_CHECKING:

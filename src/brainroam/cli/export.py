@@ -37,7 +37,7 @@ def export(
     cohort = source.load(require_label=False)
     from brainroam.cli.show import show_excluded
     from brainroam.report import relmats
-    from brainroam.report.residuals import deconfounded as residuals_of
+    from brainroam.report.relmats import deconfounded as residuals_of
 
     show_excluded(cohort.excluded)
     residuals = residuals_of(cohort, kind, sites) if deconfounded else None

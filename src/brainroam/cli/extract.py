@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.options import Jobs, flag
-from brainroam.cli.verbosity import quiet
+from brainroam.cli.options import Jobs, flag, quiet
 
 PANEL = "What is done to the signals"
 

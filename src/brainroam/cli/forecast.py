@@ -88,10 +88,8 @@ def reveal(
     from brainroam.data.readers.tables import is_table
     from brainroam.evaluation.ledger import record_reveal
     from brainroam.evaluation.reveal import reveal as judge
-    from brainroam.report.displays.axes import drawing
-    from brainroam.report.displays.forecast import ForecastDisplay
-    from brainroam.report.figures import write
-    from brainroam.report.ledger_page import write_ledger_page
+    from brainroam.report.figures import drawing, write
+    from brainroam.report.ledger_page import ForecastDisplay, write_ledger_page
     from brainroam.utils.files import write_text
 
     path = Path(source.data)

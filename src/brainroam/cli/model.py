@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning
+from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning, quiet
 from brainroam.cli.scale import load_or_open, work_beside
 from brainroam.cli.source import DataSource, parse_option, takes_data
-from brainroam.cli.verbosity import quiet
 from brainroam.errors import BrainroamError, UsageError, counted, visible
 from brainroam.methods.naming import as_typed, parse_name
 
@@ -227,7 +226,7 @@ def explain(
     from brainroam.methods.blocks import parts_read
     from brainroam.methods.explanation import Explanation
     from brainroam.methods.saving import load_method, prepared_as_in_training
-    from brainroam.report.brain.files import write_explanation
+    from brainroam.report.brain.figures import write_explanation
     from brainroam.report.brain.person import write_person
 
     method, header = load_method(model, cohort)

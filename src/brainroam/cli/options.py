@@ -2,9 +2,15 @@
 
 A dataclass is a group of options that go together: a command that asks for it (`brainroam.cli.source.takes`) has them
 all and gets them as one object.
+
+``--quiet`` and ``--verbose`` are options of every command.
 """
 
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -248,3 +254,35 @@ class StudyOptions:
     json: Json = False
     memory: Memory = None
     jobs: Jobs = None
+
+
+_LEVEL = ContextVar("verbosity", default=0)  # of the command that runs, and of no other
+
+
+def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--quiet`` and ``--verbose``; it asks for them with `quiet` and `verbose`."""
+
+    @wraps(command)
+    def wrapper(quiet: bool, verbose: bool, **own: Any) -> None:
+        _LEVEL.set(int(verbose) - int(quiet))
+        command(**own)
+
+    own = inspect.signature(command).parameters.values()
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+        for name, annotation in (("quiet", Quiet), ("verbose", Verbose))
+    ]
+    keywords = [*(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own), *common]
+    wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
+    return wrapper
+
+
+def quiet() -> bool:
+    """Whether the command was told to be quiet."""
+    return _LEVEL.get() < 0
+
+
+def verbose() -> bool:
+    """Whether the command was told to say more."""
+    return _LEVEL.get() > 0

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import Jobs, Json, Seed, Tuning
+from brainroam.cli.options import Jobs, Json, Seed, Tuning, quiet
 from brainroam.cli.source import DataSource, takes_data
-from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError
 from brainroam.methods.naming import split_names
 

@@ -19,11 +19,11 @@ from brainroam.cli.options import (
     Repeats,
     StudyOptions,
     flag,
+    quiet,
 )
 from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
 from brainroam.cli.source import DataSource, takes_data, takes_options
 from brainroam.cli.study import asked_of, repeats_of
-from brainroam.cli.verbosity import quiet
 from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
 from brainroam.methods.naming import STANDARD_METHODS, split_names

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import EngineOptions, Jobs, Memory
+from brainroam.cli.options import EngineOptions, Jobs, Memory, quiet
 from brainroam.cli.source import DataSource, parse_option, takes_data, takes_options
-from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, listed, unknown
 from brainroam.utils.files import expanded, refuse_existing, working_dir
 
@@ -114,8 +113,7 @@ def scaffold(
     [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
     """
     where = engine_of(place, source.data, out)
-    from brainroam.execution.out_of_core import discard_work
-    from brainroam.execution.out_of_core.scaffold import Settings, find_scaffold, save_scaffold
+    from brainroam.execution.out_of_core import Settings, discard_work, find_scaffold, save_scaffold
     from brainroam.utils.parameters import require_settings
 
     given = dict(parse_option(text, "--set") for text in settings or ())

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from brainroam.cli.options import quiet
 from brainroam.cli.show import print_json
-from brainroam.cli.verbosity import quiet
 from brainroam.data.target import Target
 from brainroam.errors import visible
 from brainroam.evaluation.run_records import plain

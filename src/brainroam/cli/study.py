@@ -1,4 +1,4 @@
-"""Commands about studies: judge methods under a protocol, look at the runs, compare."""
+"""Commands about studies: judge methods under a protocol, look at the runs, compare, report."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,10 +19,10 @@ from brainroam.cli.options import (
     Studies,
     StudyOptions,
     flag,
+    quiet,
 )
 from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
 from brainroam.cli.source import DataSource, parse_option, source_of, split_words, takes_data, takes_options
-from brainroam.cli.verbosity import quiet
 from brainroam.errors import UsageError, unknown
 from brainroam.methods.naming import split_names
 
@@ -264,3 +264,43 @@ def methods(
         show_methods([method_info(name) for name in method_names()], json)
     else:
         show_settings(method_info(name), json)
+
+
+def report(
+    runs: Studies,
+    out: Annotated[Path, typer.Option(help="The HTML file; it is self-contained.", metavar="FILE")] = Path(
+        "report.html"
+    ),
+    figures: Annotated[
+        Path | None, typer.Option(help="A folder for the figures as PNG (300 dpi) and SVG.", metavar="DIR")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="The method the report is about; else ensemble, core, or the first run.", metavar="NAME"),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the study is called; else as its data or study folder.", metavar="TEXT")
+    ] = None,
+    data: PeopleOf = None,
+) -> None:
+    """Write one self-contained HTML page: did it work, at which sites, can I trust it, what about the next site?
+
+    Runs that are missing or failed are listed in it; its end names the commands that would add more.
+
+    A pool of site summaries whose three rounds are done (brainroam pool) has a page of its own.
+
+    Two folders of runs of the same people (two atlases, two pipelines) are reported side by side, and so is a csv or
+    tsv table of predictions made elsewhere, alone or beside runs.
+
+    [bold]Example:[/bold] brainroam report runs --out report.html --figures figures
+    """
+    from brainroam.report.build import write_report
+    from brainroam.report.pool_page import is_pool, write_pool_page
+
+    if len(runs) == 1 and is_pool(Path(runs[0])):
+        for line in write_pool_page(Path(runs[0]), out):
+            typer.echo(line)
+        return
+    typer.echo(f"report: {write_report(runs, out, figures, method, name, people_of_study(data))}")
+    if figures is not None:
+        typer.echo(f"figures: {figures}")

@@ -22,8 +22,7 @@ from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.duration import estimate
 from brainroam.evaluation.grid import Task, make_tasks
-from brainroam.evaluation.run_explanations import kept_explanation
-from brainroam.evaluation.run_records import RunSpec, plain
+from brainroam.evaluation.run_records import RunSpec, kept_explanation, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, folds, protocol_of

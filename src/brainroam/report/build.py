@@ -12,28 +12,26 @@ from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
 from brainroam.report.data import ReportData, read_data
-from brainroam.report.page import render
-from brainroam.report.section import Section
-from brainroam.report.sections.ablation import ablation_section
-from brainroam.report.sections.abstaining import abstaining_section
+from brainroam.report.page import Section, render
+from brainroam.report.sections.ablation import ablation_section, sensitivity_section
 from brainroam.report.sections.adaptation import adaptation_section
-from brainroam.report.sections.audit import audit_section
-from brainroam.report.sections.calibration import calibration_section
-from brainroam.report.sections.check import check_section
+from brainroam.report.sections.audit import audit_section, check_section, notes_section
+from brainroam.report.sections.calibration import abstaining_section, calibration_section
 from brainroam.report.sections.comparison import comparison_section
-from brainroam.report.sections.confounding import confounding_section
-from brainroam.report.sections.controls import controls_section
+from brainroam.report.sections.confounding import confounding_section, controls_section
 from brainroam.report.sections.first import first_section
 from brainroam.report.sections.groups import groups_section
-from brainroam.report.sections.next_site import next_site_section
-from brainroam.report.sections.notes import notes_section
+from brainroam.report.sections.next_site import next_site_section, plan_section
 from brainroam.report.sections.people import people_section
-from brainroam.report.sections.plan import plan_section
-from brainroam.report.sections.provenance import provenance_section
-from brainroam.report.sections.sensitivity import sensitivity_section
 from brainroam.report.sections.sites import sites_section
 from brainroam.report.sections.verdict import verdict_section
-from brainroam.report.sections.writing import checklist_section, methods_section, model_card_section, probast_section
+from brainroam.report.sections.writing import (
+    checklist_section,
+    methods_section,
+    model_card_section,
+    probast_section,
+    provenance_section,
+)
 from brainroam.report.target_page import write_target_page
 from brainroam.utils.files import write_text
 

@@ -10,7 +10,7 @@ from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.classes import ClassComparison, average_seeds, confusion, people_counted
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.figures import BLUE, GREY, canvas, shortened
-from brainroam.report.section import Drawing
+from brainroam.report.page import Drawing
 from brainroam.report.tables import Column, fixed, number, table
 
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all

@@ -1,4 +1,7 @@
-"""What a report and its displays are made from: results, and what `check`, `audit` and `plan` left beside them."""
+"""What a report and its displays are made from: results, and what `check`, `audit` and `plan` left beside them.
+
+What the study is called and how its data are named on a command line is read off the commands that made the runs.
+"""
 
 import json
 import shlex
@@ -6,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +18,8 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
-from brainroam.errors import RunsError, unknown
+from brainroam.data.study_file import is_study, read_study
+from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.file_checks import check_files, unknown_of
 from brainroam.evaluation.finding import Check
 from brainroam.evaluation.run_records import RunSpec
@@ -29,7 +34,6 @@ from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.evaluation.tables import KEY
 from brainroam.methods.naming import bare_name
-from brainroam.report.source import data_words, study_name
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
 OF_PERSON = ("score", "probability", "prevalence", "predicted")
@@ -379,3 +383,48 @@ def _loaded(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> R
     if unfinished:
         warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=4)
     return results
+
+
+READING = ("--reader", "--atlas", "--sites", "--preset", "--max-missing-rois", "--option")
+READERS_OF_DATA = ("loso", "cv", "ablate", "sweep", "run", "audit", "check")
+
+
+def data_words(commands: Sequence[str]) -> list[str]:
+    """DATA as it was typed, with the options that say how to read it; empty where no command tells.
+
+    >>> data_words(["brainroam loso ABIDE_pcp --atlas aal --methods core", "brainroam run study.yaml"])
+    ['ABIDE_pcp', '--atlas', 'aal']
+    >>> data_words(["brainroam run --open"]), data_words(["ipykernel_launcher.py -f kernel.json"])
+    (['study.yaml'], [])
+    """
+    for command in commands:
+        words = shlex.split(command)
+        if words[1:2] == ["run"] and (len(words) == 2 or words[2].startswith("-")):
+            return ["study.yaml"]  # what the command reads unless told
+        if len(words) < 3 or words[1] not in READERS_OF_DATA or words[2].startswith("-"):
+            continue
+        found = [words[2]]
+        for flag, value in pairwise(words[3:]):
+            found += [flag, value] if flag in READING else []
+        return found
+    return []
+
+
+def study_name(commands: Sequence[str]) -> str:
+    """The name that the study file gives, else of the data or of the file's folder; empty where no command tells.
+
+    >>> study_name(["brainroam loso data/ABIDE_pcp --atlas aal"]), study_name(["brainroam run autism/study.yaml"])
+    ('ABIDE_pcp', 'autism')
+    """
+    words = data_words(commands)
+    if not words:
+        return ""
+    path = Path(words[0])
+    if is_study(path):
+        try:
+            if name := read_study(path).name:
+                return name
+        except UsageError:
+            pass  # it is no longer there, or was changed since
+        return path.absolute().parent.name if path.stem == "study" else path.stem
+    return path.stem if path.suffix else path.name

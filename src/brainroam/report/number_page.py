@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.numbers import average_seeds
 from brainroam.report.figures import GREY, canvas
-from brainroam.report.section import Drawing
+from brainroam.report.page import Drawing
 from brainroam.report.tables import Column, fixed, number, table
 
 LINE = 10  # people from which on a site's own line says something

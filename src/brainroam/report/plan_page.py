@@ -7,9 +7,9 @@ from brainroam import __version__
 from brainroam.evaluation.planning.plan import Plan
 from brainroam.evaluation.run_records import plain
 from brainroam.report import figures
-from brainroam.report.displays.axes import drawing
-from brainroam.report.displays.learning_curve import CAPTION, LearningCurveDisplay
+from brainroam.report.figures import drawing
 from brainroam.report.page import render
+from brainroam.report.sections.next_site import CAPTION, LearningCurveDisplay
 from brainroam.utils.files import write_csv, write_text
 
 

@@ -13,9 +13,9 @@ from brainroam.evaluation.stats.verdict import Verdict, site_intervals, verdict
 from brainroam.evaluation.tables import read_table
 from brainroam.report import figures
 from brainroam.report.data import Summary
-from brainroam.report.displays.axes import drawing
-from brainroam.report.displays.site_forest import SiteForestDisplay
+from brainroam.report.figures import drawing
 from brainroam.report.page import render
+from brainroam.report.sections.first import SiteForestDisplay
 from brainroam.utils.files import write_text
 
 CAPTION = (

@@ -11,8 +11,7 @@ from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.brain.study_explanations import embeddings
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
-from brainroam.report.page import missing, render
-from brainroam.report.section import Drawing, Section
+from brainroam.report.page import Drawing, Section, missing, render
 
 BESIDE = ("brainood", "brainnettf", "gcn", "ensemble", "tangent-ridge")
 NEIGHBOURS = 10

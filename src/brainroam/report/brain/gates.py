@@ -9,8 +9,7 @@ from brainroam.report.brain.figures import gates_drawing
 from brainroam.report.brain.study_explanations import Explained, explained, people_explained
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
-from brainroam.report.page import missing, render
-from brainroam.report.section import Section
+from brainroam.report.page import Section, missing, render
 
 MOST_PEOPLE = 2000  # the page stays below eight megabytes
 

@@ -17,8 +17,7 @@ from brainroam.methods.predictions import predictions
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.glass import glass_brain
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline
-from brainroam.report.page import render
-from brainroam.report.section import Drawing
+from brainroam.report.page import Drawing, render
 from brainroam.report.tables import Column, fixed, table
 from brainroam.utils.files import write_text
 

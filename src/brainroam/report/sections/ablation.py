@@ -1,15 +1,15 @@
-"""What each part of CORE is worth."""
+"""What each part of CORE is worth, and how much its settings matter: the curve over K, a map over window and stride."""
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from brainroam.evaluation.stats.compare import Comparison
-from brainroam.evaluation.stats.families import ablations
+from brainroam.evaluation.stats.compare import Comparison, summarise
+from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweeps
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline
-from brainroam.report.page import missing, render
-from brainroam.report.section import Drawing, Section
+from brainroam.report.page import Drawing, Missing, Section, missing, render
 from brainroam.report.sections.comparison import paired_table
 
 PARTS = {
@@ -60,4 +60,77 @@ def _bars(data: ReportData, found: Comparison, family: dict[str, str]) -> Figure
     axes.set_yticks(at, [PARTS[method] for method in variants])
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, 1), xlabel="AUC; dashed: chance")
+    return figure
+
+
+def sensitivity_section(data: ReportData) -> Section:
+    """The two sweeps of the paper, each where it was run."""
+    parts: list[Markup] = []
+    drawings: list[Drawing] = []
+    gaps: list[Missing] = []
+    for over, name, title, caption, draw in (
+        (BUDGET, "budget", "Gate budget K", "Mean AUC over the gate budget K, with 95 % intervals.", curve),
+        (
+            WINDOW,
+            "window",
+            "Window and stride",
+            "Mean AUC for every window length W and stride S (volumes).",
+            window_map,
+        ),
+    ):
+        families = sweeps(data.names, over)
+        for number, family in enumerate(families, 1):
+            table = _summary(data, list(family.values()))
+            drawing = Drawing(
+                f"sweep-{name}" if number == 1 else f"sweep-{name}-{number}",
+                caption,
+                lambda table=table, family=family, draw=draw: draw(family, table),  # type: ignore[misc]
+            )
+            drawings.append(drawing)
+            parts.append(render("sweep.html", title=title, figure=inline(drawing)))
+        if not families:
+            what = f"How much {title[0].lower() + title[1:]} of CORE matters"
+            gaps.append(Missing(what, data.command("sweep", f"--over {name}")))
+    return Section("sensitivity", "Sensitivity to settings", Markup("").join(parts), tuple(drawings), tuple(gaps))
+
+
+def _summary(data: ReportData, names: list[str]) -> pd.DataFrame:
+    scores, predictions = (
+        frame[frame["method"].isin(names) & (frame["protocol"] == data.protocol)]
+        for frame in (data.results.scores, data.results.predictions)
+    )
+    return summarise(scores, predictions).set_index("method")
+
+
+def curve(family: dict[tuple, str], table: pd.DataFrame) -> Figure:
+    """Mean AUC over the values of one setting, with its interval."""
+    rows = table.loc[list(family.values())]
+    x = [point[0] for point in family]
+    figure, axes = canvas(7.6, 3.2)
+    axes.fill_between(x, rows["auc_low"], rows["auc_high"], color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(x, rows["auc"], "o-", color=BLUE)
+    axes.axhline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    axes.set_xticks(x, [f"{value:g}" for value in x])
+    axes.set(xlabel="Gate budget K (pathways)", ylabel="AUC; dashed: chance")
+    return figure
+
+
+def window_map(family: dict[tuple, str], table: pd.DataFrame) -> Figure:
+    """Mean AUC over window lengths and strides."""
+    windows, strides = (sorted({point[axis] for point in family}) for axis in (0, 1))
+    values = np.full((len(strides), len(windows)), np.nan)
+    for (window, stride), name in family.items():
+        values[strides.index(stride), windows.index(window)] = table.loc[name, "auc"]
+    figure, axes = canvas(7.6, 0.55 * len(strides) + 1.1)
+    image = axes.pcolormesh(values, cmap="cividis", edgecolors="none")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            ink = "black" if value > middle else "white"
+            axes.text(column + 0.5, row + 0.5, f"{value:.3f}", ha="center", va="center", color=ink)
+    axes.set_xticks(np.arange(len(windows)) + 0.5, [f"{value:g}" for value in windows])
+    axes.set_yticks(np.arange(len(strides)) + 0.5, [f"{value:g}" for value in strides])
+    axes.tick_params(length=0)
+    axes.set(xlabel="Window length W (volumes)", ylabel="Stride S (volumes)")
+    figure.colorbar(image, ax=axes, label="Mean AUC")
     return figure

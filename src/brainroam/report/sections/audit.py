@@ -1,13 +1,17 @@
-"""Can the result be trusted: leaks, shortcuts and duplicates."""
+"""Can the result be trusted: leaks and shortcuts, what `brainroam check` found, and what fits had to leave out."""
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from brainroam.errors import counted, listed
+from brainroam.report.concerns import findings
 from brainroam.report.data import ReportData
-from brainroam.report.page import render
-from brainroam.report.section import Section
+from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, table
 
 RESULTS = {True: "passed", None: "to note", False: "failed"}
@@ -83,3 +87,65 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{key}: {_text(item)}" for key, item in value.items())
     return str(value)
+
+
+def check_section(data: ReportData) -> Section:
+    """Findings, the gravest first; from the table of participants alone where nobody checked the series."""
+    found = findings(data)
+    keys = {"severity": "Severity", "site": "Site", "message": "Finding", "remedy": "What to do"}
+    rows = pd.DataFrame([{key: str(item.get(key) or "") for key in keys} for item in found], columns=list(keys))
+    rows["site"] = rows["site"].replace("", "all")
+    columns = [Column("message", "Finding"), *(Column(k, h) for k, h in keys.items() if k != "message")]
+    known = len(data.participants) > 0 or data.check is not None
+    html = render(
+        "check.html",
+        table=table(rows, columns, "check", "What check found") if found else None,
+        n=len(found),
+        whole=data.check is not None,
+        known=known,
+        other_data=data.check is not None and data.check.get("manifest_hash") != data.study["manifest_hash"],
+    )
+    grave = [str(item.get("message")) for item in found if item.get("severity") in ("error", "warning")]
+    gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{': ' if grave else ''}{listed(grave, 2)}."
+    return Section("check", "Checks of the data", html, gist=gist if known else "")
+
+
+COUNTS = re.compile(r"\d+(?= (?:training )?(?:people|person|edges)\b)")  # differ from fold to fold, not the cause
+MARK = "\0"  # in the place of a count; no note holds it
+
+
+def notes_section(data: ReportData) -> Section:
+    """Notes of the runs; nothing where no fit took a fallback."""
+    runs = [(spec.name, result) for spec, result in data.finished if spec.protocol == data.protocol]
+    causes = causes_of(runs)
+    html = render("notes.html", causes=causes, n_runs=len(runs))
+    return Section("notes", "What fits could not estimate", html)
+
+
+def causes_of(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Each cause with the methods it is about and the number of their runs, the most frequent first.
+
+    >>> runs = [("core", {"notes": [f"age: missing for {n} training people"]}) for n in (7, 9)]
+    >>> causes_of(runs)
+    [{'note': 'age: missing for 7 to 9 training people', 'methods': ['core'], 'n_runs': 2}]
+    """
+    seen: dict[str, list[tuple[str, str]]] = {}
+    for method, result in runs:
+        for note in dict.fromkeys(result.get("notes", ())):
+            seen.setdefault(COUNTS.sub(MARK, note), []).append((method, note))
+    rows = [
+        {
+            "note": _with_ranges(cause, [note for _, note in found]),
+            "methods": sorted({method for method, _ in found}),
+            "n_runs": len(found),
+        }
+        for cause, found in seen.items()
+    ]
+    return sorted(rows, key=lambda row: -row["n_runs"])
+
+
+def _with_ranges(cause: str, notes: list[str]) -> str:
+    """The cause with the smallest and the largest of each count in it."""
+    columns = zip(*(map(int, COUNTS.findall(note)) for note in notes), strict=True)
+    ranges = iter([f"{min(c)}" if min(c) == max(c) else f"{min(c)} to {max(c)}" for c in map(list, columns)])
+    return re.sub(MARK, lambda _: next(ranges), cause)

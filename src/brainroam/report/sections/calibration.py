@@ -1,17 +1,203 @@
-"""Can its probabilities be believed and acted on?"""
+"""Can its probabilities be believed and acted on, and when should it keep quiet?"""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from scipy.special import expit, logit
+from scipy.stats import binomtest
 
-from brainroam.evaluation.stats.metrics import at_prevalence
-from brainroam.report.data import ReportData
-from brainroam.report.displays.axes import drawing
-from brainroam.report.displays.calibration_by_site import CalibrationBySiteDisplay
-from brainroam.report.displays.decision_curve import DecisionCurveDisplay
-from brainroam.report.figures import inline
-from brainroam.report.page import render
-from brainroam.report.section import Section
+from brainroam.core.calibration import to_prevalence
+from brainroam.errors import DataError
+from brainroam.evaluation.adaptation import kept_next_site
+from brainroam.evaluation.coverage import coverage, over_sites
+from brainroam.evaluation.stats.metrics import at_prevalence, calibration
+from brainroam.report.data import ReportData, Source, read_data
+from brainroam.report.figures import (
+    BLUE,
+    GREY,
+    INK,
+    SKY,
+    VERMILION,
+    Shown,
+    axes_for,
+    drawing,
+    inline,
+    people_frame,
+    say,
+    sites_with_both,
+)
+from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, number, table
+
+THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
+
+
+@dataclass
+class DecisionCurveDisplay(Shown):
+    """Net benefit over the probability at which one would act (Vickers and Elkin 2006).
+
+    With pi the share of cases, and someone called a case when their probability reaches t,
+
+        net benefit = sensitivity * pi - (1 - specificity) * (1 - pi) * t / (1 - t)
+
+    Parameters
+    ----------
+    label, probability : ndarray of shape (n,)
+    prevalence : float, optional
+        The share of cases where the model would be used; by default that of these people, which in a case-control
+        study is far too high for screening.
+
+    Examples
+    --------
+    >>> from brainroam.report import DecisionCurveDisplay
+    >>> display = DecisionCurveDisplay.from_predictions([0, 0, 1, 1], [0.1, 0.3, 0.7, 0.9])
+    >>> round(float(display.net_benefit(0.5)), 2), round(float(display.act_on_all(0.5)), 2)
+    (0.5, 0.0)
+    """
+
+    label: np.ndarray
+    probability: np.ndarray
+    prevalence: float | None = None
+
+    @classmethod
+    def from_results(
+        cls, results: Source, method: str | None = None, prevalence: float | None = None
+    ) -> "DecisionCurveDisplay":
+        """Of a folder of runs or of results."""
+        people = read_data(results, method).people.dropna(subset="probability")
+        probability = people["probability"]
+        if prevalence is not None:
+            probability = to_prevalence(probability, people["prevalence"], prevalence)
+        return cls.from_predictions(people["label"], probability, prevalence)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Sequence[int], y_prob: Sequence[float], prevalence: float | None = None
+    ) -> "DecisionCurveDisplay":
+        """Of labels, and probabilities that hold for this prevalence."""
+        people = people_frame([""] * len(y_true), y_true, probability=y_prob)
+        if people["label"].nunique() < 2:
+            raise DataError("a decision curve needs cases and controls")
+        return cls(people["label"].to_numpy(), people["probability"].to_numpy(dtype=float), prevalence)
+
+    @property
+    def share(self) -> float:
+        """The share of cases that the benefit is computed for."""
+        return float(self.label.mean()) if self.prevalence is None else self.prevalence
+
+    def net_benefit(self, threshold: float) -> float:
+        """Of acting on everybody whose probability reaches the threshold."""
+        called = self.probability >= threshold
+        hit, false = called[self.label == 1].mean(), called[self.label == 0].mean()
+        return hit * self.share - false * (1 - self.share) * threshold / (1 - threshold)
+
+    def act_on_all(self, threshold: float) -> float:
+        """Of acting on everybody."""
+        return self.share - (1 - self.share) * threshold / (1 - threshold)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches that suit it."""
+        return 5.0, 3.7
+
+    def plot(self, ax: Axes | None = None) -> "DecisionCurveDisplay":
+        """Draw it, on these axes or on new ones."""
+        self.ax_ = ax = axes_for(ax, self.size)
+        ax.axhline(0, color=INK, linewidth=1, label="act on nobody")
+        ax.plot(THRESHOLDS, [self.act_on_all(t) for t in THRESHOLDS], color=GREY, linewidth=1.4, label="act on all")
+        ax.plot(THRESHOLDS, [self.net_benefit(t) for t in THRESHOLDS], color=VERMILION, linewidth=2, label="the model")
+        ax.fill_between(
+            THRESHOLDS,
+            [max(self.act_on_all(t), 0) for t in THRESHOLDS],
+            [max(self.net_benefit(t), self.act_on_all(t), 0) for t in THRESHOLDS],
+            color=BLUE, alpha=0.13, linewidth=0, label="gained by the model",
+        )  # fmt: skip
+        ax.set(xlim=(0, 1), ylim=(-0.1 * self.share, 1.05 * self.share))
+        ax.set(xlabel="Probability at which one would act", ylabel="Net benefit")
+        ax.legend(loc="upper right", frameon=False, fontsize=8.5)
+        return self
+
+
+N_GROUPS = 10
+
+
+@dataclass
+class CalibrationBySiteDisplay(Shown):
+    """Predicted probability against what happened: dots for everybody, a thin line for each site.
+
+    Calibrated probabilities are on one scale whatever the fold, so unlike scores they may be read together.
+
+    Parameters
+    ----------
+    people : DataFrame
+        ``site``, ``label`` and ``probability``.
+    unit : str
+
+    Examples
+    --------
+    >>> from brainroam.report import CalibrationBySiteDisplay
+    >>> display = CalibrationBySiteDisplay.from_predictions([0, 1] * 20, [0.2, 0.8] * 20, ["A"] * 40)
+    >>> display.tenths[["probability", "share"]].iloc[0].tolist()
+    [0.2, 0.0]
+    """
+
+    people: pd.DataFrame
+    unit: str = "site"
+
+    @classmethod
+    def from_results(cls, results: Source, method: str | None = None) -> "CalibrationBySiteDisplay":
+        """Of a folder of runs or of results."""
+        data = read_data(results, method)
+        return cls(data.people.dropna(subset="probability"), data.unit)
+
+    @classmethod
+    def from_predictions(cls, y_true: Sequence[int], y_prob: Sequence[float], site: Sequence[Any]):
+        """Of labels, probabilities and sites."""
+        return cls(people_frame(site, y_true, probability=y_prob))
+
+    @property
+    def tenths(self) -> pd.DataFrame:
+        """Tenths of the people by probability: its mean, the ``share`` of cases and its Wilson interval."""
+        ordered = self.people.sort_values("probability", kind="stable")
+        rows = []
+        for part in np.array_split(np.arange(len(ordered)), min(N_GROUPS, max(len(ordered) // 5, 1))):
+            here = ordered.iloc[part]
+            low, high = binomtest(int(here["label"].sum()), len(here)).proportion_ci(method="wilson")
+            rows.append((here["probability"].mean(), here["label"].mean(), low, high))
+        return pd.DataFrame(rows, columns=["probability", "share", "low", "high"])
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches that suit it."""
+        return 3.9, 3.7
+
+    def plot(self, ax: Axes | None = None) -> "CalibrationBySiteDisplay":
+        """Draw it, on these axes or on new ones."""
+        self.ax_ = ax = axes_for(ax, self.size)
+        ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)), label="perfect")
+        label: str | None = f"each {self.unit}, recalibrated"
+        for name, here in sites_with_both(self.people):
+            probability = here["probability"].to_numpy()
+            slope, intercept = calibration(here["label"].to_numpy(), probability)
+            if np.isfinite(slope):
+                x = np.linspace(max(probability.min(), 1e-3), min(probability.max(), 1 - 1e-3), 60)
+                y = expit(intercept + slope * logit(x))
+                (line,) = ax.plot(x, y, color=SKY, linewidth=0.8, alpha=0.7, label=label)
+                say(line, f"{name}: slope {slope:.2f}, intercept {intercept:.2f}")
+                label = None
+        tenths = self.tenths
+        ax.vlines(tenths["probability"], tenths["low"], tenths["high"], color=INK, linewidth=1.2)
+        ax.scatter(tenths["probability"], tenths["share"], s=24, color=INK, zorder=3, label="tenths of everybody")
+        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="Predicted probability", ylabel="Observed share with the condition")
+        ax.set_aspect("equal")
+        ax.legend(loc="upper left", frameon=False, fontsize=8.5)
+        return self
+
 
 PREVALENCES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
 
@@ -88,3 +274,45 @@ def _elsewhere(people: pd.DataFrame, method: str) -> Markup:
         Column("npv", "Do not, of the others", fixed(2)),
     ]
     return table(rows, columns, "prevalence", f"{method} where other shares of people have the condition")
+
+
+TITLE = "When it does not decide"
+
+
+def abstaining_section(data: ReportData) -> Section:
+    """Coverage and set sizes at every held-out site; nothing where too few sites promise anything."""
+    found = coverage(kept_next_site(data.finished, data.method))
+    if found.empty:
+        return Section("abstaining", TITLE, Markup(""))
+    levels = over_sites(found)
+    shares = [
+        Column("covered", "Held", fixed(2)),
+        Column("covered_cases", "Held, with the condition", fixed(2)),
+        Column("covered_controls", "Held, controls", fixed(2)),
+        Column("decided", "One class named", fixed(2)),
+        Column("right", "Right of these", fixed(2)),
+    ]
+    level = Column("level", "Promised", "{:.0%}".format)
+    worst = [Column("worst", "Worst", fixed(2)), Column("worst_site", data.unit.capitalize())]
+    site = Column("site", data.unit.capitalize())
+    html = render(
+        "abstaining.html",
+        sentence=_sentence(levels.iloc[0], data.unit),
+        levels=table(levels, [level, *shares, *worst], "prediction-sets", f"Prediction sets of {data.method}"),
+        sites=table(
+            found, [site, level, Column("n", "People"), *shares], "prediction-sets-by-site",
+            f"Prediction sets of {data.method} at every held-out {data.unit}",
+        ),
+        unit=data.unit,
+    )  # fmt: skip
+    return Section("abstaining", TITLE, html, gist=_sentence(levels.iloc[0], data.unit))
+
+
+def _sentence(row: pd.Series, unit: str) -> str:
+    """One level read aloud, in the digits of the table: another rounding of 0.925 would contradict it."""
+    covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
+    return (
+        f"As an example, the level of {row['level']:.0%}: the answer holds the true class for {covered} of "
+        f"people, and at the worst {unit} ({row['worst_site']}) for {worst}. One class is named for "
+        f"{decided} of people, and it is the right one for {right} of these."
+    )

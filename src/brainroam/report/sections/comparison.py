@@ -11,8 +11,7 @@ from brainroam.evaluation.stats.metrics import RULE
 from brainroam.report.data import ReportData
 from brainroam.report.facts import gather_facts
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, say_rows, shortened
-from brainroam.report.page import missing, render
-from brainroam.report.section import Drawing, Section
+from brainroam.report.page import Drawing, Section, missing, render
 from brainroam.report.tables import Column, fixed, interval, number, p_value, span, table
 
 

@@ -1,15 +1,171 @@
-"""The first screen: the verdict in plain words, the picture that carries it, and what to worry about."""
+"""The first screen: the verdict in plain words, the picture of every held-out site, and what to worry about."""
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from brainroam.evaluation.runner import Results
 from brainroam.report.concerns import MOST, concerns
-from brainroam.report.data import CONFOUNDS, PLAIN, ReportData
-from brainroam.report.displays.axes import drawing
-from brainroam.report.displays.site_forest import SiteForestDisplay
-from brainroam.report.figures import inline
-from brainroam.report.page import render
-from brainroam.report.section import Missing, Section
+from brainroam.report.data import CONFOUNDS, PLAIN, ReportData, Source, Summary, auc_intervals, read_data
+from brainroam.report.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    RULE,
+    VERMILION,
+    Shown,
+    axes_for,
+    drawing,
+    inline,
+    people_frame,
+    say_rows,
+    shortened,
+)
+from brainroam.report.page import Missing, Section, render
 from brainroam.report.sections.verdict import judgement
+from brainroam.report.tables import span
+
+SUBJECT = "scores"
+
+
+@dataclass
+class SiteForestDisplay(Shown):
+    """Forest plot of the AUC of one method over held-out sites.
+
+    Parameters
+    ----------
+    sites : DataFrame
+        ``site``, ``n``, ``n_cases``, ``auc``, ``low`` and ``high``, in the order to draw.
+    summary : Summary
+        Mean over sites, its interval, and the interval of the next site.
+    references : dict of str to float
+        Mean AUC of other methods, drawn as lines.
+    unit : str
+        What was held out.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Once plotted.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> from brainroam.report import SiteForestDisplay
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=10)
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], tuning="fast")
+    >>> display = SiteForestDisplay.from_results(results).plot()
+    >>> display.sites["site"].tolist() == sorted(cohort.sites, key=display.sites["site"].tolist().index)
+    True
+    """
+
+    sites: pd.DataFrame
+    summary: Summary
+    references: Mapping[str, float] = field(default_factory=dict)
+    unit: str = "site"
+
+    @classmethod
+    def from_results(cls, results: Source, method: str | None = None) -> "SiteForestDisplay":
+        """Of a folder of runs or of results; ``method`` as for `brainroam.report`."""
+        data: ReportData = read_data(results, method)
+        return cls(data.site_aucs, data.summary, data.references, data.unit)
+
+    @classmethod
+    def from_predictions(cls, y_true: Sequence[int], y_score: Sequence[float], site: Sequence[Any]):
+        """Of labels, scores and sites of people who were held out with their site."""
+        people = people_frame(site, y_true, score=y_score)
+        people["subject"] = [f"{i:09d}" for i in range(len(people))]
+        rows = people.assign(method=SUBJECT, protocol="loso", seed=0, probability=np.nan)
+        from brainroam.evaluation.stats.site_scores import gather
+
+        found = gather(rows, "loso")
+        runs = [
+            {"method": SUBJECT, "protocol": "loso", "site": name, "seed": 0, "auc": value}
+            for name, value in zip(found.sites, found.auc[:, 0], strict=True)
+        ]
+        scores = pd.DataFrame([*runs, *(runs[0] | {"site": s, "auc": np.nan} for s in found.one_class)])
+        data = ReportData(Results(scores, rows, {"commands": [], "sites": []}), SUBJECT, "loso")
+        sites = auc_intervals(found.sites, found.auc[:, 0], found.n_cases, found.n_controls)
+        return cls(sites, data.summary)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches that suit it."""
+        n = len(self.sites)
+        return 5.6, (0.27 if n <= 12 else 0.205) * max(n, 3) + 1.1
+
+    def plot(self, ax: Axes | None = None) -> "SiteForestDisplay":
+        """Draw it, on these axes or on new ones."""
+        self.ax_ = ax = axes_for(ax, self.size)
+        sites, summary = self.sites, self.summary
+        at = np.arange(len(sites))[::-1]
+        top = len(sites) - 0.4
+        if np.isfinite(summary.next_low):
+            ax.axvspan(summary.next_low, summary.next_high, color=VERMILION, alpha=0.13, linewidth=0)
+        ax.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        for value in self.references.values():
+            ax.axvline(value, color=GREEN, linewidth=1.4, linestyle=(0, (1, 1.5)))
+        if np.isfinite(summary.low):
+            ax.axvspan(summary.low, summary.high, color=VERMILION, alpha=0.22, linewidth=0)
+        if np.isfinite(summary.mean):
+            ax.axvline(summary.mean, color=VERMILION, linewidth=1.8)
+        ax.hlines(at, sites["low"], sites["high"], color=INK, linewidth=1)
+        size = 12 + 55 * sites["n"] / max(sites["n"].max(), 1) if len(sites) else []
+        ax.scatter(sites["auc"], at, s=size, marker="s", color=BLUE, zorder=3)
+        names = [f"{shortened(str(row.site), 18)}  {row.n}" for row in sites.itertuples()]
+        ax.set_yticks(at, names, fontsize=8.5)
+        ax.text(-0.02, len(sites) - 0.45, f"{self.unit}, people", transform=ax.get_yaxis_transform(), ha="right",
+                fontsize=7.5, color=GREY)  # fmt: skip
+        ax.text(1.015, len(sites) - 0.45, "AUC", transform=ax.get_yaxis_transform(), fontsize=7.5, color=GREY)
+        for y, row in zip(at, sites.itertuples(), strict=True):
+            ax.text(1.015, y, f"{row.auc:.2f}", transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+        ax.spines["bottom"].set_color(RULE)
+        ax.set_ylim(-0.6, top)
+        least = min(0.35, float(sites["low"].min()) - 0.02) if len(sites) else 0.35
+        ax.set_xlim(max(least, 0.0), 1.0)
+        ax.set_xlabel("AUC (0.5 is guessing, 1 is perfect)")
+        self._legend(ax)
+        say_rows(ax, {float(y): _tip(row) for y, row in zip(at, sites.to_dict("records"), strict=True)})
+        return self
+
+    def _legend(self, ax: Axes) -> None:
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+        from matplotlib.transforms import ScaledTranslation
+
+        summary = self.summary
+        handles: list[Artist] = [Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label="guessing")]
+        if np.isfinite(summary.mean):
+            text = f"mean {summary.mean:.2f}"
+            text += "" if np.isnan(summary.low) else f" ({span(summary.low, summary.high)})"
+            handles.append(Line2D([], [], color=VERMILION, linewidth=1.8, label=text))
+        if np.isfinite(summary.next_low):
+            text = f"next {self.unit} {span(summary.next_low, summary.next_high)}"
+            handles.append(Patch(color=VERMILION, alpha=0.2, linewidth=0, label=text))
+        for name, value in self.references.items():
+            line = Line2D([], [], color=GREEN, linestyle=(0, (1, 1.5)), linewidth=1.4)
+            line.set_label(f"plain ridge {value:.2f}" if name == "fc-ridge" else f"{name} {value:.2f}")
+            handles.append(line)
+        corner = ax.transAxes + ScaledTranslation(-0.8, 0.2, ax.figure.dpi_scale_trans)  # above the names of sites
+        spacing: dict[str, Any] = {"columnspacing": 0.9, "handlelength": 1.3, "handletextpad": 0.4, "borderpad": 0}
+        spacing |= {"bbox_to_anchor": (0, 1), "bbox_transform": corner}
+        ax.legend(handles=handles, loc="lower left", ncols=2, fontsize=8, frameon=False, **spacing)
+
+
+def _tip(row: dict[str, Any]) -> str:
+    """What one site says when pointed at."""
+    people = f"{row['n']} people, {row['n_cases']} with the condition"
+    return f"{row['site']}: AUC {row['auc']:.2f} ({span(row['low'], row['high'])}), {people}"
+
 
 PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
 

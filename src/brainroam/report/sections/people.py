@@ -6,8 +6,7 @@ import pandas as pd
 
 from brainroam.data.groups import persons
 from brainroam.report.data import ReportData
-from brainroam.report.page import render
-from brainroam.report.section import Section
+from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, table
 
 

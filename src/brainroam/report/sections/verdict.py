@@ -5,8 +5,7 @@ import math
 from brainroam.errors import counted
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, WORSE, ReportData
-from brainroam.report.page import render
-from brainroam.report.section import Section
+from brainroam.report.page import Section, render
 from brainroam.report.tables import number, span
 
 

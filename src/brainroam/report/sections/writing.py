@@ -1,4 +1,11 @@
-"""What goes into the manuscript: methods text, TRIPOD+AI and PROBAST+AI, model card, filled from the run."""
+"""What goes into the manuscript: methods text, TRIPOD+AI and PROBAST+AI, model card, filled from the run.
+
+The items of the checklists are in our own short words.
+TRIPOD+AI is Collins et al. (2024) BMJ 385:e078378, its wording at https://www.tripod-statement.org; PROBAST+AI is Moons
+et al. (2025) BMJ 388:e082505, its wording at https://www.probast.org. The lists say what each question is about.
+
+Its end names the commands, data, seeds and versions that every figure comes from.
+"""
 
 from collections.abc import Iterator
 
@@ -7,12 +14,10 @@ import pandas as pd
 from brainroam.errors import counted, listed
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT
 from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweeps
-from brainroam.report.checklist import ITEMS, RISKS
 from brainroam.report.concerns import findings
 from brainroam.report.data import ReportData
 from brainroam.report.facts import PROTOCOL, Facts, covariate_sentences, gather_facts
-from brainroam.report.page import render
-from brainroam.report.section import Section
+from brainroam.report.page import Section, render
 from brainroam.report.sections.verdict import verdict_sentence
 from brainroam.report.tables import Column, number, span, table
 
@@ -201,3 +206,89 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
         "27a",
         "Regions without signal and unknown covariates are accepted and reported; a scan that is too short is refused.",
     )
+
+
+ITEMS: tuple[tuple[str, str, str], ...] = (
+    ("1", "Title", "Developing or evaluating a prediction model, target population, outcome"),
+    ("2", "Abstract", "Structured summary, see TRIPOD+AI for abstracts"),
+    ("3a", "Background", "Healthcare context and rationale, existing models"),
+    ("3b", "Background", "Target population, purpose and intended users"),
+    ("3c", "Background", "Known health inequalities between groups"),
+    ("4", "Objectives", "Study objectives: development, evaluation, or both"),
+    ("5a", "Data", "Sources of data for development and evaluation, and how representative they are"),
+    ("5b", "Data", "Dates of the data"),
+    ("6a", "Participants", "Setting, number and location of centres"),
+    ("6b", "Participants", "Eligibility criteria"),
+    ("6c", "Participants", "Treatments received and how they were handled"),
+    ("7", "Data preparation", "Pre-processing and quality checks, also across groups"),
+    ("8a", "Outcome", "Outcome and time horizon, how and when assessed"),
+    ("8b", "Outcome", "Qualifications of assessors where the outcome needs judgement"),
+    ("8c", "Outcome", "Blinding of the assessment"),
+    ("9a", "Predictors", "Choice of initial predictors and any selection before modelling"),
+    ("9b", "Predictors", "Definition of all predictors, how and when measured"),
+    ("9c", "Predictors", "Qualifications of assessors where predictors need judgement"),
+    ("10", "Sample size", "How the size was arrived at"),
+    ("11", "Missing data", "How missing data were handled"),
+    ("12a", "Analysis", "How data were used, partitioned for development and evaluation"),
+    ("12b", "Analysis", "How predictors were handled: form, rescaling, transformation"),
+    ("12c", "Analysis", "Type of model, all model-building steps, hyper-parameters, internal validation"),
+    ("12d", "Analysis", "Heterogeneity between clusters such as sites"),
+    ("12e", "Analysis", "Measures and plots of performance, comparison of models"),
+    ("12f", "Analysis", "Model updating arising from the evaluation"),
+    ("12g", "Analysis", "How predictions were calculated in the evaluation"),
+    ("13", "Class imbalance", "Methods used, why and how"),
+    ("14", "Fairness", "Approaches used to address model fairness"),
+    ("15", "Model output", "Output of the model, classes and thresholds"),
+    ("16", "Training and evaluation", "Differences between development and evaluation data"),
+    ("17", "Ethics", "Ethical approval and consent"),
+    ("18a", "Open science", "Funding and role of the funders"),
+    ("18b", "Open science", "Conflicts of interest"),
+    ("18c", "Open science", "Where the protocol can be found"),
+    ("18d", "Open science", "Registration"),
+    ("18e", "Open science", "Availability of the data"),
+    ("18f", "Open science", "Availability of the code"),
+    ("19", "Involvement", "Patient and public involvement"),
+    ("20a", "Participants", "Flow of participants, numbers with and without the outcome"),
+    ("20b", "Participants", "Characteristics overall and per centre, missing data"),
+    ("20c", "Participants", "Comparison of evaluation with development data"),
+    ("21", "Model development", "Numbers of participants and outcome events in each analysis"),
+    ("22", "Model specification", "The full model, so that others can predict and evaluate"),
+    ("23a", "Model performance", "Performance with intervals, also for key subgroups"),
+    ("23b", "Model performance", "Heterogeneity of performance between clusters"),
+    ("24", "Model updating", "Results of any updating"),
+    ("25", "Interpretation", "Overall interpretation, fairness, objectives and previous studies"),
+    ("26", "Limitations", "Limitations and their effect on bias and generalisability"),
+    ("27a", "Usability", "How poor-quality or unavailable input is handled"),
+    ("27b", "Usability", "Whether users must interact with the input, and their expertise"),
+    ("27c", "Usability", "Next steps for research, applicability and generalisability"),
+)
+
+#: Key, domain and question; the keys are ours.
+RISKS: tuple[tuple[str, str, str], ...] = (
+    ("source", "Participants and data", "Were the sources of data right for the question?"),
+    ("eligible", "Participants and data", "Were people included and left out for good reasons?"),
+    ("alike", "Participants and data", "Were people of both classes recruited and scanned alike?"),
+    ("measured", "Predictors", "Were predictors defined and measured alike for everybody?"),
+    ("blind", "Predictors", "Were predictors measured without knowing the outcome?"),
+    ("available", "Predictors", "Are predictors at hand when the model would be used?"),
+    ("outcome", "Outcome", "Was the outcome defined and found alike for everybody?"),
+    ("independent", "Outcome", "Was the outcome found without knowing the predictors?"),
+    ("size", "Analysis", "Were there enough people with and without the condition?"),
+    ("everybody", "Analysis", "Was everybody who was enrolled analysed?"),
+    ("missing", "Analysis", "Were missing data handled well?"),
+    ("leakage", "Analysis", "Was information of the evaluation kept out of the development?"),
+    ("overfitting", "Analysis", "Was optimism accounted for?"),
+    ("imbalance", "Analysis", "Was imbalance of the classes handled well?"),
+    ("measures", "Analysis", "Were discrimination and calibration both assessed?"),
+    ("clusters", "Analysis", "Were sites taken into account?"),
+    ("fairness", "Analysis", "Was performance assessed in groups of people?"),
+    ("same", "Analysis", "Is the model that is reported the one that was evaluated?"),
+)
+
+
+def provenance_section(data: ReportData) -> Section:
+    """Enough to make the report again."""
+    html = render(
+        "provenance.html", data=data, study=data.study, facts=gather_facts(data), n_finished=len(data.finished)
+    )
+    return Section("provenance", "Provenance", html)

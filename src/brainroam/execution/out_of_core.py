@@ -1,7 +1,15 @@
-"""The scaffold alone, of a cohort on disk: stages 1 and 2 of CORE."""
+"""Cohorts larger than memory: everybody's edges on disk, summaries of sites in memory.
 
-from collections.abc import Sequence
+`brainroam.data.stored_cohort.StoredCohort` is used like any cohort, and edges are read in blocks by the same code
+(`brainroam.core.site_edges`, `brainroam.core.pathways`). Here is what all processes do first, writing the edges, a
+batch of people after the other; and `brainroam scaffold`, stages 1 and 2 of CORE alone.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -9,17 +17,62 @@ import numpy as np
 import pandas as pd
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from brainroam.core.connectivity import EdgeKind
+from brainroam.core.connectivity import EdgeKind, edge_name, edges
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.core.on_disk import site_statistics
 from brainroam.core.pathways import SiteStatistics
 from brainroam.core.scaffold import Scaffold
-from brainroam.data.stored_cohort import StoredCohort
+from brainroam.data.stored_cohort import StoredCohort, StoredFeatures
+from brainroam.errors import BrainroamError
 from brainroam.execution import engine as engines
-from brainroam.execution.out_of_core.edges import write_edges
+from brainroam.execution.progress import View, show_progress
 from brainroam.utils.files import write_csv
 from brainroam.utils.model_files import describe_atlas, save_model
 from brainroam.utils.parameters import Percentile
+
+
+def write_edges(
+    cohort: StoredCohort,
+    kinds: Sequence[EdgeKind],
+    jobs: int = 1,
+    engine: "str | engines.Engine" = "local",
+    progress: bool | View = False,
+) -> None:
+    """Write the edges of these kinds of everybody, as far as they are not written yet.
+
+    Parameters
+    ----------
+    cohort : StoredCohort
+    kinds : sequence of EdgeKind
+    jobs, engine
+        See `brainroam.execution.engine.map`.
+    progress : bool or callable
+        See `brainroam.execution.progress.show_progress`.
+    """
+    features = cohort.features
+    todo = [(kind, k) for kind in kinds for k in features.stored(edge_name(kind), _computing(kind)).missing()]
+    with show_progress(len(todo), progress) as advance:
+        for (kind, k), outcome in engines.map(_write, todo, features, jobs, engine):
+            if isinstance(outcome, engines.Failure):
+                raise BrainroamError(f"{kind.kind} edges, batch {k + 1}: {outcome.error}")
+            advance(f"{kind.kind} edges, batch {k + 1}")
+
+
+def discard_work(work: Path) -> None:
+    """Delete what cohorts keep below ``work``, and the folder itself unless something else is in it."""
+    for folder in work.glob("[0-9a-f]" * 16):
+        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        work.rmdir()
+
+
+def _write(features: StoredFeatures, task: tuple[EdgeKind, int]) -> None:
+    kind, k = task
+    features.write(features.stored(edge_name(kind), _computing(kind)), k, _computing(kind))
+
+
+def _computing(kind: EdgeKind) -> Callable:
+    return partial(edges, **kind._asdict())
 
 
 @dataclass(frozen=True)
