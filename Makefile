@@ -43,7 +43,8 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 docs: $(STAMP)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/zensical build --strict
+	$(BIN)/python scripts/notebooks.py docs/tutorials site/notebooks
 
 # Two plain processes rather than pytest-xdist, whose workers have stood still for hours with nothing left to do.
 # Three things at a time on two cores, because many tests wait for processes that they kill.

@@ -1,8 +1,7 @@
 """Turn the tutorials about Python into notebooks: ``python scripts/notebooks.py docs/tutorials site/notebooks``.
 
 The page is the only copy: its Python blocks become cells of code, all else cells of text. Blocks that show output are
-left out, for running the notebook gives it. ``mkdocs build`` calls this (``hooks`` in mkdocs.yml) and puts a link below
-the title.
+left out, for running the notebook gives it. ``make docs`` calls this; the page links to its notebook below the title.
 """
 
 import json
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = re.compile(r"(?ms)^(<!-- check: parse -->\s*\n)?```(python|bash|text)\n(.*?)^```$")
-NOT_KEPT = re.compile(r"(?m)^<!--.*?-->\n?|^!\[.*?\]\(.*?\)\n?")  # comments; pictures, whose files stay behind
+# Comments; the link to the notebook; pictures, whose files stay behind.
+NOT_KEPT = re.compile(r"(?m)^<!--.*?-->\n?|^<a .*? download>.*?</a>\n?|^!\[.*?\]\(.*?\)\n?")
 
 
 def is_python(text: str) -> bool:
@@ -49,21 +49,6 @@ def _told(text: str) -> list[dict[str, Any]]:
     """A cell of text, where there is some."""
     told = NOT_KEPT.sub("", text).strip()
     return [{"cell_type": "markdown", "source": told}] if told else []
-
-
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Of MkDocs: a link to the notebook below the title of a page that has one."""
-    if not (page.file.src_uri.startswith("tutorials/") and is_python(markdown)):
-        return markdown
-    name = Path(page.file.src_uri).stem
-    title, _, rest = markdown.partition("\n")
-    link = f'<a href="../notebooks/{name}.ipynb" download>Download this page as a notebook</a>'
-    return f"{title}\n\n{link}\n{rest}"
-
-
-def on_post_build(config: Any, **_: Any) -> None:
-    """Of MkDocs: write the notebooks into the site."""
-    write_all(Path(config["docs_dir"]) / "tutorials", Path(config["site_dir"]) / "notebooks")
 
 
 def write_all(pages: Path, out: Path) -> list[Path]:

@@ -114,6 +114,7 @@ def test_notebooks_hold_the_blocks_that_run(tmp_path):
         run = [block for block in TO_RUN[f"docs/tutorials/{file.stem}.md"] if block.language == "python"]
         assert code == [block.code.rstrip() for block in run]
         assert cells[0]["source"].startswith("# ") and not any("<!--" in cell["source"] for cell in cells)
+        assert f'<a href="../notebooks/{file.name}" download>' in (ROOT / f"docs/tutorials/{file.stem}.md").read_text()
 
 
 def shown_lines(page: str) -> list[str]:
