@@ -330,7 +330,7 @@ def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort
         (["first"], {"protocol": "halfs"}, "'halves'"),
         (["first"], {"engine": "dsk"}, "engine"),
         (["first"], {"jobs": 0}, "jobs"),
-        (["first"], {"parameters": {"lots": object()}}, "lots"),
+        (["first"], {"parameters": {"lots": object()}}, "number"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_for(cohort, method, methods, options, words):
