@@ -412,7 +412,7 @@ def test_no_space_left_stops_the_study_and_loses_nothing(cohort, method, tmp_pat
 def small_disk(tmp_path):
     path = tmp_path / "disk"
     path.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", path], capture_output=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path], capture_output=True)
     if done.returncode:
         pytest.skip("mounting a small disk needs root")
     yield path
