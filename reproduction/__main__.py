@@ -81,8 +81,7 @@ def as_published(plan: "Study") -> tuple["Study", str | None]:
 
     Whoever names sites gets those, and no published numbers.
     """
-    from brainroam.data.readers import detect
-    from brainroam.data.readers.presets import PRESETS
+    from brainroam.data.readers import PRESETS, detect
     from brainroam.data.study_file import SYNTHETIC
     from brainroam.errors import BrainroamError
     from brainroam.utils.files import expanded

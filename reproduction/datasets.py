@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers.presets import PRESETS
+from brainroam.data.readers import PRESETS
 
 
 @dataclass(frozen=True)

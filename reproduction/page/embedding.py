@@ -1,6 +1,6 @@
 """Figure 3: t-SNE of CORE beside BrainOOD."""
 
-from brainroam.report.brain.embedding import draw_maps, neighbourhood, t_sne
+from brainroam.report.brain.people import draw_maps, neighbourhood, t_sne
 from brainroam.report.brain.study_explanations import embeddings
 from brainroam.report.page import Drawing
 from reproduction.page.content import Part

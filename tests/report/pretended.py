@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 
 import brainroam
-from brainroam.evaluation.grid import make_tasks
-from brainroam.evaluation.run_records import plain, write_run
+from brainroam.evaluation.run_records import make_tasks, plain, write_run
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.metrics import site_metrics

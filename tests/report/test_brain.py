@@ -13,7 +13,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain import embedding_section, gates_section, scaffold_section
-from brainroam.report.brain.gates import _gates_sentence
+from brainroam.report.brain.people import _gates_sentence
 from brainroam.report.brain.person import safe_name, write_person
 from brainroam.report.brain.scaffold import outline, scene
 from brainroam.report.brain.study_explanations import embeddings, explained

@@ -10,13 +10,13 @@ from functools import partial
 
 from brainroam.audit.candidates import Candidate, Procedure, candidate
 from brainroam.audit.data import confounds_only, duplicates, site_decodability
-from brainroam.audit.finding import Audit, Check
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
 from brainroam.audit.shuffle import FEWEST, mean_order, permuted_within_site, shuffle_checks
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import Target
 from brainroam.errors import UsageError
+from brainroam.evaluation.finding import Audit, Check
 from brainroam.execution.progress import show_progress
 from brainroam.methods.adapter import Judged
 from brainroam.utils.workers import one_thread

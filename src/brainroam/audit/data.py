@@ -3,12 +3,12 @@
 import numpy as np
 from sklearn.linear_model import RidgeClassifier
 
-from brainroam.audit.finding import Check
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.check import find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.errors import listed
+from brainroam.evaluation.finding import Check
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.splits import SiteStratifiedKFold
 from brainroam.evaluation.stats import classes, numbers

@@ -33,7 +33,6 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
-from brainroam.audit.finding import Check
 from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import (
     corrupted,
@@ -47,6 +46,7 @@ from brainroam.core.targets import sites_with_numbers
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError
+from brainroam.evaluation.finding import Check
 from brainroam.methods.base import Method, without_blocks
 from brainroam.methods.one_against_rest import made_for
 

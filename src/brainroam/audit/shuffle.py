@@ -7,11 +7,11 @@ import pandas as pd
 from scipy.stats import t
 
 from brainroam.audit.candidates import Candidate
-from brainroam.audit.finding import Check
 from brainroam.core.targets import LEAST, correlations, macro_auc
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
 from brainroam.errors import EmptyScaffoldError
+from brainroam.evaluation.finding import Check
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.methods.base import score_shape

@@ -18,12 +18,9 @@ from typer.core import TyperGroup
 
 from brainroam import __version__
 from brainroam.cli import (
-    atlas,
     audit,
     bids_app,
     data,
-    export,
-    extract,
     federation,
     forecast,
     init,
@@ -112,8 +109,8 @@ def _root(
 
 
 PANELS = {
-    "Start here": (data.demo, extract.extract, init.init, run.run),
-    "Look at data": (data.check, audit.audit, data.fetch, atlas.atlas, scale.convert, export.export, scale.scaffold),
+    "Start here": (data.demo, data.extract, init.init, run.run),
+    "Look at data": (data.check, audit.audit, data.fetch, data.atlas, scale.convert, data.export, scale.scaffold),
     "Judge methods at the next site": (
         study.evaluate,
         study.loso,

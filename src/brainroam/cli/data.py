@@ -1,4 +1,4 @@
-"""Commands about data alone: look at it, fetch it, make some up."""
+"""Commands about data alone: look at it, fetch it, make some up, extract series, tell regions, hand edges on."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import Json, Memory, quiet
+from brainroam.cli.options import Jobs, Json, Memory, flag, quiet
 from brainroam.cli.scale import load_or_open
 from brainroam.cli.source import DataSource, possible_here, takes_data
 from brainroam.errors import unknown
 
 if TYPE_CHECKING:
     from brainroam.data.atlas import Atlas
+
 
 DEMO_METHODS = ["ensemble", "core", "fc-ridge", "confounds"]
 
@@ -111,3 +112,162 @@ def _demo_atlas(n_rois: int) -> "Atlas":
     chosen = np.linspace(0, len(whole) - 1, n_rois).round().astype(int)
     labels, coords, networks = (np.array(of)[chosen] for of in (whole.labels, whole.coords, whole.networks))
     return Atlas("demo", tuple(labels.tolist()), coords, whole.citation, tuple(networks.tolist()))
+
+
+def atlas(
+    image: Annotated[
+        str, typer.Argument(help="A label image (.nii.gz), or the name of a known atlas.", metavar="IMAGE")
+    ],
+    names: Annotated[
+        Path | None, typer.Option(help="A table of the regions' names: index, name, perhaps network.", metavar="FILE")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The table to write.", metavar="CSV")] = Path("atlas.csv"),
+) -> None:
+    """Write the names, MNI centres and networks of an atlas as a table, to give as --atlas.
+
+    For a parcellation of your own give its label image in MNI space and, if you have them, the names of its regions.
+
+    [bold]Example:[/bold] brainroam atlas labels.nii.gz --names names.csv --out atlas.csv
+    """
+    import pandas as pd
+
+    from brainroam.data.atlas import load_atlas
+    from brainroam.data.atlas.known import canonical
+    from brainroam.data.atlas.label_image import region_table
+    from brainroam.utils.files import write_csv
+
+    if canonical(image) is None:
+        table = region_table(image, names)
+    else:
+        known = load_atlas(image)
+        table = pd.DataFrame({"name": known.labels})
+        table[["x", "y", "z"]] = known.coords
+        if known.networks is not None:
+            table["network"] = known.networks
+    path = write_csv(out, table)
+    typer.echo(f"{len(table)} regions; now give --atlas {path}")
+
+
+@takes_data
+def export(
+    source: DataSource,
+    out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")] = Path("relmats"),
+    kind: Annotated[str, typer.Option(help="Edge values: pearson, log, partial or lag.", metavar="NAME")] = "pearson",
+    deconfounded: Annotated[bool, flag("--deconfounded", help="Without the effects of site and covariates.")] = False,
+    held_out: Annotated[
+        str | None,
+        typer.Option(help="Sites that must not be learned from, with commas between; frozen for them.", metavar="A,B"),
+    ] = None,
+    table: Annotated[bool, flag("--table", help="One table, a row per person and a column per edge.")] = False,
+) -> None:
+    """Write everybody's connectivity as BIDS relationship matrices, with a table of people.
+
+    One sub-<id>_..._relmat.dense.tsv and its .json per person, as the draft BIDS extension BEP017 has them; or one
+    table, edges.tsv. With --deconfounded, residuals of site-wise regressions on the covariates: harmonised data for
+    other tools. To judge a method on them, hold out its test sites here as well, or they have been learned from.
+
+    [bold]Example:[/bold] brainroam export ABIDE_pcp --atlas aal --deconfounded --held-out NYU --table --out edges
+    """
+    from brainroam.errors import UsageError
+
+    sites = [name.strip() for name in (held_out or "").split(",") if name.strip()]
+    if sites and not deconfounded:
+        raise UsageError("--held-out is about --deconfounded: otherwise nothing is learned from anybody")
+    cohort = source.load(require_label=False)
+    from brainroam.cli.show import show_excluded
+    from brainroam.report import relmats
+    from brainroam.report.relmats import deconfounded as residuals_of
+
+    show_excluded(cohort.excluded)
+    residuals = residuals_of(cohort, kind, sites) if deconfounded else None
+    if table:
+        typer.echo(f"edges of {len(cohort)} people: {relmats.write_edge_table(cohort, out, kind, residuals)}")
+    else:
+        path = relmats.write_relmats(cohort, out, kind, residuals=residuals)
+        typer.echo(f"{len(cohort)} matrices of {cohort.n_rois} regions: {path}")
+    if residuals is not None:
+        typer.echo(residuals.description)
+
+
+PANEL = "What is done to the signals"
+
+
+def extract(
+    folder: Annotated[str, typer.Argument(help="The folder of fMRIPrep, or the BIDS folder above.", metavar="FOLDER")],
+    atlas: Annotated[
+        str,
+        typer.Option(help="schaefer200, aal, power264, ..., or a label image (.nii.gz) in MNI space.", metavar="NAME"),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for the series.", metavar="DIR")] = Path("series"),
+    names: Annotated[
+        Path | None, typer.Option(help="Names of the regions of a label image: index, name.", metavar="FILE")
+    ] = None,
+    confounds: Annotated[
+        str,
+        typer.Option(
+            help="nilearn's presets: simple (24 motion parameters, white matter, CSF), scrubbing, compcor; or none.",
+            metavar="NAME",
+            rich_help_panel=PANEL,
+        ),
+    ] = "simple",
+    gsr: Annotated[bool, flag("--gsr", help="Also regress out the global signal.", rich_help_panel=PANEL)] = False,
+    high_pass: Annotated[
+        float,
+        typer.Option(
+            help="Lower end of the band in Hz; 0: fMRIPrep's cosines.", min=0, metavar="HZ", rich_help_panel=PANEL
+        ),
+    ] = 0.01,
+    low_pass: Annotated[
+        float, typer.Option(help="Upper end of the band in Hz; 0: none.", min=0, metavar="HZ", rich_help_panel=PANEL)
+    ] = 0.1,
+    standardise: Annotated[bool, flag(help="Every region to mean 0 and variance 1.", rich_help_panel=PANEL)] = True,
+    min_coverage: Annotated[
+        float,
+        typer.Option(
+            help="A region with less of it inside the brain mask is missing.",
+            min=0,
+            max=1,
+            metavar="SHARE",
+            rich_help_panel=PANEL,
+        ),
+    ] = 0.5,
+    task: Annotated[str | None, typer.Option(help="Which task; rest where there are several.", metavar="NAME")] = None,
+    space: Annotated[
+        str | None, typer.Option(help="Which space; MNI152NLin2009cAsym, or the only MNI space.", metavar="NAME")
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="The table of people, where it is not above the folder.", metavar="FILE")
+    ] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Turn the volumes of fMRIPrep into regional series, with mean FD of every person.
+
+    One file per run, in BIDS; a region that the scan does not cover is missing. Stop it whenever you like: the same
+    command goes on where it stopped.
+
+    [bold]Example:[/bold] brainroam extract derivatives/fmriprep --atlas schaefer200 --out series
+    """
+    from brainroam.data.extract.parcellation import load_parcellation
+    from brainroam.data.extract.runs import find_runs
+    from brainroam.data.extract.settings import Settings
+    from brainroam.execution.extraction import extract as extract_all
+    from brainroam.utils.files import expanded
+
+    source = expanded(folder)
+    settings = Settings(confounds, gsr, high_pass or None, low_pass or None, standardise, min_coverage)
+    runs = find_runs(source, task, space)
+    parcellation = load_parcellation(atlas, names)
+    done = extract_all(runs, source, out, parcellation, settings, table, jobs or 1, progress=not quiet())
+    failed = done.runs[done.runs["error"] != ""]
+    people = done.runs["participant_id"].nunique()
+    before = f", {done.n_before} of them before" if done.n_before else ""
+    typer.echo(
+        f"{len(done.runs) - len(failed)} runs of {people} people{before}, {len(parcellation.table)} regions: {out}"
+    )
+    for row in failed.itertuples():
+        typer.echo(f"failed: {row.run}: {row.error}", err=True)
+    if done.people is None:
+        typer.echo(f"No table of people was found: add site and diagnosis to {out / 'participants.tsv'}, then")
+    typer.echo(f"Now: brainroam init {out}")
+    if len(failed):
+        raise typer.Exit(1)

@@ -155,7 +155,7 @@ def _counts(report: "CheckReport", study: str) -> str:
 def _fitting(methods: list[str], cohort: "Cohort", n_folds: int, stages: "Stages", study: str) -> list[str]:
     """The methods that can be judged on these people; of the standard ones, those that do not take most of the time."""
     from brainroam.evaluation.duration import without_dear
-    from brainroam.evaluation.grid import those_fitting
+    from brainroam.evaluation.run_records import those_fitting
 
     standard = set(methods) == set(STANDARD_METHODS)
     methods, reasons = those_fitting(methods, cohort)

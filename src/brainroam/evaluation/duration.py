@@ -20,8 +20,7 @@ import numpy as np
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import listed
-from brainroam.evaluation.grid import Task
-from brainroam.evaluation.run_records import RunSpec
+from brainroam.evaluation.run_records import RunSpec, Task
 from brainroam.methods.naming import parse_name
 from brainroam.utils.workers import one_thread
 

@@ -21,8 +21,7 @@ from brainroam.data.groups import people_of
 from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.duration import estimate
-from brainroam.evaluation.grid import Task, make_tasks
-from brainroam.evaluation.run_records import RunSpec, kept_explanation, plain
+from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, make_tasks, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, folds, protocol_of

@@ -8,8 +8,8 @@ whose default is a dataclass stands for that class's fields, so that readers sha
 import inspect
 import os
 import warnings
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +20,6 @@ from brainroam.data.readers import abcd, abide, adhd200, bids, folder, npy, rest
 from brainroam.data.readers.abide import fetch_abide
 from brainroam.data.readers.participants import Request, Scratch
 from brainroam.data.readers.participants_table import NO_COLUMN
-from brainroam.data.readers.presets import PRESETS, Preset
 from brainroam.data.readers.series import suffix_of
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 from brainroam.utils.files import expanded
@@ -43,6 +42,15 @@ READERS: dict[str, ModuleType] = {
     "folder": folder,
     "table": wide_table,
 }
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sites of a published cohort, the options that go with them, and what to know before using it."""
+
+    sites: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    caution: str = ""
 
 
 def read_cohort(
@@ -178,3 +186,27 @@ def _preset(preset: str, reader: str) -> Preset:
     if published.caution:
         warnings.warn(published.caution, stacklevel=3)
     return published
+
+
+PRESETS = {
+    "paper": {
+        "abide": Preset(
+            ("CALTECH", "KKI", "MAX_MUN", "OLIN", "PITT", "SBL", "SDSU", "STANFORD", "TRINITY", "YALE"),
+            {"quality_checked": False},
+        ),
+        "rest-meta-mdd": Preset(("S1", "S7", "S8", "S9", "S10", "S15", "S19", "S20", "S21", "S25")),
+        "srpbs": Preset(
+            (
+                *("HUH", "HRC", "HKH", "COI", "KUT", "UTO"),
+                *("Univ. of Tokyo", "Hiroshima Univ. Hospital", "COI Hiroshima Univ.", "Hiroshima Kajikawa Hospital"),
+            ),
+            caution="the paper's ten SRPBS environments name four hospitals twice (HUH, HKH, COI and UTO, by code and "
+            "in words) with the same lengths and nearly the same people: look for duplicated people before trusting "
+            "a result on an unseen site",
+        ),
+        "abcd": Preset(
+            tuple(f"site{number}" for number in ("02", "06", "07", "09", "11", "14", "15", "16", "20", "21")),
+            {"volumes": 383},
+        ),
+    }
+}
