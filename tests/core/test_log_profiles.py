@@ -27,26 +27,13 @@ def test_an_edge_has_the_same_bytes_alone_among_others_and_after_others(people, 
         np.testing.assert_array_equal(Profiles.compute(series, edges, 30, 5, stretch=10).values, whole[:, edges])
 
 
-def test_only_new_edges_are_computed(people, monkeypatch):
+def test_edges_asked_for_later_and_for_some_sites_are_those_of_everybody(people, monkeypatch):
     monkeypatch.setattr(profile, "NOT_LARGE", 0)
     window, stride = np.full(len(people), 30), np.full(len(people), 5)
     profiles_of(people, np.arange(10), window, stride)
-    asked, describe = [], profile.temporal_descriptors
-    monkeypatch.setattr(profile, "temporal_descriptors", lambda *args: asked.append(len(args[1])) or describe(*args))
     some = people.table["site"].isin(["S01", "S02"]).to_numpy()
     found = profiles_of(people.subset(some), np.array([3, 12]), window[some], stride[some])
-    assert asked == [1, 1]  # edge 12, at each of the two sites
     np.testing.assert_array_equal(found.values, Profiles.compute(people.series, found.edges, 30, 5).values[some])
-
-
-def test_where_a_fold_needs_many_edges_all_are_computed_at_once(people, monkeypatch):
-    growing, asked = GrowingProfiles(people.series, np.full(12, 30), np.full(12, 5)), []
-    describe = profile.temporal_descriptors
-    monkeypatch.setattr(profile, "temporal_descriptors", lambda *args: asked.append(len(args[1])) or describe(*args))
-    for edges in (np.array([3]), np.arange(0, 66, 2), np.arange(66)):
-        found = growing.of(edges)
-    assert asked == [1, 65]
-    np.testing.assert_array_equal(found, Profiles.compute(people.series, np.arange(66), 30, 5).values)
 
 
 def test_everybody_who_is_too_short_is_named(people):
