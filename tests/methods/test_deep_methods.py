@@ -1,6 +1,7 @@
 """Promises every deep method keeps, and what each can and cannot learn. The methods come from the registry."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,6 +198,33 @@ def test_what_cannot_be_is_said(name):
     people = sites(small(), 0)
     with pytest.raises(DataError, match="label"):
         make(epochs=1).fit(people.subset(people.labels == 1))
+
+
+RELEASED = [name for name in DEEP if method_info(name).released]
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_released_settings_train(name):
+    chosen = TunedMethod(method_info(name), "fast", recipe="released", epochs=1).fit(sites(small(), 0, 1))
+    fitted_with = {setting: getattr(chosen.model_, setting) for setting in method_info(name).released}
+    assert fitted_with == {**method_info(name).released, "epochs": 1}  # what is typed comes first
+    assert np.isfinite(chosen.score(small())).all()
+
+
+def test_proxies_alone_have_no_released_settings():
+    assert set(DEEP) - set(RELEASED) == {"cepg-proxy", "agmgc-proxy"}
+    with pytest.raises(UsageError, match="recipe"):
+        TunedMethod(method_info("cepg-proxy"), recipe="released")
+    with pytest.raises(UsageError, match="released"):
+        TunedMethod(method_info("gcn"), recipe="paper")
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_the_page_of_the_deep_methods_tells_released_settings(name):
+    info = method_info(name)
+    differ = [f"{key} {getattr(info.make(), key):g} → {value:g}" for key, value in info.released.items()]
+    rows = (Path(__file__).parents[2] / "docs/results/deep.md").read_text(encoding="utf-8").splitlines()
+    assert any(row.startswith(f"| `{name}` | {', '.join(differ) or 'no code released'} |") for row in rows)
 
 
 def test_readouts():

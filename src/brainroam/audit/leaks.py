@@ -47,7 +47,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError
 from brainroam.evaluation.finding import Check
-from brainroam.methods.base import Method, without_blocks
+from brainroam.methods.base import Method
 from brainroam.methods.one_against_rest import made_for
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision
@@ -292,7 +292,7 @@ def inner_scores(candidate: Candidate, cohort: Cohort, fold: Fold, seed: int) ->
     """Scores of the people an inner fold holds out, by the method's own ``out_of_fold``; None if it has none."""
     if not isinstance(candidate, MethodCandidate) or candidate.info.self_selecting:
         return None
-    settings = without_blocks(candidate.fixed)
+    settings = candidate.info.settings(candidate.fixed)
     if type(candidate.info.make(**settings)).out_of_fold is Method.out_of_fold:
         return None
     return made_for(cohort.target, candidate.info, **settings).out_of_fold(cohort, [fold], seed)[0][-1]

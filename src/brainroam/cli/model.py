@@ -58,7 +58,6 @@ def fit(
     cohort = load_or_open(source, work_beside(out), memory)
     from brainroam.cli.show import show_excluded
     from brainroam.execution.out_of_core import StoredCohort, discard_work, write_edges
-    from brainroam.methods.base import without_blocks
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
     from brainroam.methods.tuning import TunedMethod
@@ -76,7 +75,7 @@ def fit(
     show_excluded(cohort.excluded)
     start = perf_counter()
     if isinstance(cohort, StoredCohort):
-        write_edges(cohort, info.make(**without_blocks(fixed)).edge_kinds, jobs or 1, progress=not quiet())
+        write_edges(cohort, info.make(**info.settings(fixed)).edge_kinds, jobs or 1, progress=not quiet())
     _fitted(selected, cohort, seed)
     path = save_method(out, selected, cohort, seed)
     for note in selected.notes_:

@@ -224,14 +224,15 @@ def show_settings(info: MethodInfo, json: bool) -> None:
     settings = {name: (_default(p), in_words(p.annotation)) for name, p in settings_of(info.make).items()}
     if json:
         shown = {name: {"default": default, "takes": takes} for name, (default, takes) in settings.items()}
-        print_json(_known_of(info) | {"settings": shown})
+        print_json(_known_of(info) | {"settings": shown, "released": info.released})
         return
     show_methods([info], json)
     if not settings:
         return
-    table = _table("setting", "default", "takes")
+    table = _table("setting", "default", *(["released"] if info.released else []), "takes")
     for name, (default, takes) in settings.items():
-        table.add_row(Text(name, style="bold"), Text(as_typed(default)), Text(takes))
+        released = [Text(as_typed(info.released.get(name, default)))] if info.released else []
+        table.add_row(Text(name, style="bold"), Text(as_typed(default)), *released, Text(takes))
     name, (default, _) = next(reversed(settings.items()))
     console = Console(highlight=False)
     console.print()
@@ -239,6 +240,9 @@ def show_settings(info: MethodInfo, json: bool) -> None:
     model = f"brainroam fit DATA --method {info.name} --set '{name}={as_typed(default)}'"
     study = f"in a study --methods '{full_name(info.name, {name: default})}'"
     console.print(f"\n{model}; {study}", style="dim", markup=False)
+    if info.released:
+        authors = full_name(info.name, {"recipe": "released"})
+        console.print(f"the settings of the authors' code: --methods '{authors}'", style="dim", markup=False)
 
 
 def _known_of(info: MethodInfo) -> dict[str, Any]:

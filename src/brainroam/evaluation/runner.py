@@ -36,7 +36,6 @@ from brainroam.evaluation.tables import columns_of, frame, metrics_by_site, pred
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import Advance, View, show_progress
 from brainroam.methods.adapter import Judged
-from brainroam.methods.base import without_blocks
 from brainroam.methods.naming import STANDARD_TUNING
 from brainroam.methods.registry import is_ours
 from brainroam.methods.tuning import TunedMethod
@@ -202,7 +201,7 @@ def evaluate(
 
 
 def _edge_kinds(task: Task) -> tuple[EdgeKind, ...]:
-    return task.info.make(**without_blocks(task.spec.parameters)).edge_kinds
+    return task.info.make(**task.info.settings(task.spec.parameters)).edge_kinds
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:

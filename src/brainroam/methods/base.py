@@ -18,7 +18,7 @@ from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO, Target
-from brainroam.errors import MethodError, UsageError, counted, listed
+from brainroam.errors import MethodError, UsageError, counted, listed, unknown
 from brainroam.utils.parameters import require_settings
 
 ANYTHING = "anything"  # what a control reads: it looks at no measurement
@@ -153,15 +153,6 @@ class Method(ABC):
     validation_path_: np.ndarray | None = None
 
 
-def without_blocks(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a method itself: which ``blocks`` of a person it is given is not its business.
-
-    >>> without_blocks({"blocks": "rest+anatomy", "budget": 20})
-    {'budget': 20}
-    """
-    return {name: value for name, value in settings.items() if name != "blocks"}
-
-
 @dataclass(frozen=True)
 class MethodInfo:
     """What the registry knows of a method.
@@ -199,6 +190,8 @@ class MethodInfo:
     one_against_rest : bool
         Several classes are read by one fit for each, against all others (`brainroam.methods.one_against_rest`); a
         method that reads them all at once returns scores (n, K) by itself.
+    released : dict
+        Settings of the authors' own code, where they are not our defaults: those of ``NAME[recipe=released]``.
     number_grid : dict of str to tuple
         In the place of ``grid`` for a number, and tuned whole: targets differ in how strong a penalty they want.
     estimator : object, optional
@@ -221,6 +214,7 @@ class MethodInfo:
     least_sites: int = 0
     targets: tuple[str, ...] = (TWO,)
     one_against_rest: bool = False
+    released: dict[str, Any] = field(default_factory=dict)
     number_grid: dict[str, tuple] = field(default_factory=dict)
     estimator: Any = field(default=None, repr=False, compare=False)
 
@@ -242,9 +236,27 @@ class MethodInfo:
                 "study it with brainroam loso, and save another method"
             )
 
+    def settings(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        """What the method is made with, of what somebody typed.
+
+        Which ``blocks`` of a person it is given is not its business. ``recipe=released`` stands for the settings of the
+        authors' code, and what is typed beside it comes before them.
+
+        >>> info = MethodInfo("net", dict, "a network", released={"epochs": 200, "hidden": 100})
+        >>> info.settings({"blocks": "rest+anatomy", "recipe": "released", "epochs": 50})
+        {'epochs': 50, 'hidden': 100}
+        """
+        own = {name: value for name, value in typed.items() if name != "blocks"}
+        if not self.released or "recipe" not in own:
+            return own
+        recipe = own.pop("recipe")
+        if recipe != "released":
+            raise unknown(f"recipe of {self.name}", recipe, ["released"])
+        return self.released | own
+
     def require(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that the method cannot be made with, before anything is computed."""
-        settings = without_blocks(settings)
+        settings = self.settings(settings)
         require_settings(self.name, self.make, settings)
         try:
             self.make(**settings)

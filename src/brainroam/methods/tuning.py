@@ -52,7 +52,6 @@ from brainroam.methods.base import (
     naming_errors,
     score_shape,
     scores_of,
-    without_blocks,
 )
 from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity
@@ -122,7 +121,7 @@ class TunedMethod(Method):
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return without_blocks(self.fixed)
+        return self.info.settings(self.fixed)
 
     @one_thread()  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
@@ -317,7 +316,7 @@ class TunedMethod(Method):
     def _configurations(self, target: Target) -> Iterator[dict[str, Any]]:
         number = target.is_number and bool(self.info.number_grid)
         known = self.info.number_grid if number else self.info.grid
-        grid = {name: values for name, values in known.items() if name not in self.fixed}
+        grid = {name: values for name, values in known.items() if name not in self._settings}
         if self.tuning == "fast" or (self.tuning != "full" and not number):
             grid = {name: values[:1] for name, values in grid.items()}
         for values in product(*grid.values()):

@@ -165,6 +165,7 @@ register(
         summary="Transformer over regions with an orthonormal clustering readout",
         citation="Kan et al. (2022) Brain network transformer. NeurIPS",
         grid={"learning_rate": (3e-4, 1e-4)},
+        released={"epochs": 200, "schedule_epochs": 200, "learning_rate": 1e-4, "feedforward": 1024},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

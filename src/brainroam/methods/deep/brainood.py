@@ -130,6 +130,7 @@ register(
         summary="feature mask and sampled edges with reconstruction and alignment",
         citation="Xu et al. (2025) BrainOOD: out-of-distribution generalizable brain network analysis. ICLR",
         grid={"reconstruction": (0.5, 10.0)},
+        released={"epochs": 50, "hidden": 100, "edge_width": 100, "draws": 5, "interval": 20},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

@@ -63,6 +63,7 @@ register(
         citation="Sun & Saenko (2016) Deep CORAL: correlation alignment for deep domain adaptation. ECCV workshops",
         grid={"penalty": (1.0, 0.1, 10.0)},
         needs=("site",),
+        released={"epochs": 200, "hidden": 100, "per_site": 0, "weight_decay": 0.0},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

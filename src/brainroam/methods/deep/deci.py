@@ -139,6 +139,7 @@ register(
         summary="drift and cycle components of each region's series alone",
         citation="Yu et al. (2026) Moving beyond functional connectivity. IEEE TMI, arXiv:2602.08262",
         grid={"n_blocks": (1, 2)},
+        released={"epochs": 50},
         targets=CLASSES_TOO,
         one_against_rest=True,
     )

@@ -148,6 +148,15 @@ register(
         summary="causal and bias subgraphs, disentangled and swapped between people",
         citation="Fan et al. (2022) Debiasing GNNs via learning disentangled causal substructure. NeurIPS",
         grid={"swap_weight": (10.0, 1.0)},
+        released={
+            "epochs": 200,
+            "learning_rate": 0.01,
+            "batch_size": 256,
+            "hidden": 146,
+            "layers": 4,
+            "edge_width": 146,
+            "swap_epoch": 100,
+        },
         targets=CLASSES_TOO,
         one_against_rest=True,
     )

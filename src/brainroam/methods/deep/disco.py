@@ -213,6 +213,15 @@ register(
         summary="sparse mixture of experts over causal subgraphs",
         citation="Sun et al. (2026) Diverse and sparse mixture-of-experts for causal subgraph-based OOD. ICLR",
         grid={"keep": (0.75, 0.85)},
+        released={
+            "epochs": 50,
+            "weight_decay": 1e-4,
+            "hidden": 300,
+            "layers": 3,
+            "edge_width": 300,
+            "experts": 8,
+            "warmup_epochs": 10,
+        },
         targets=CLASSES_TOO,
         one_against_rest=True,
     )

@@ -233,6 +233,7 @@ register(
         needs=("covariates",),
         covariate_use="linked",
         keeps_people=True,
+        released={"epochs": 400, "hidden": 64},
         targets=CLASSES_TOO,
         one_against_rest=True,
     )

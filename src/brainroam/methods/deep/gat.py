@@ -65,6 +65,7 @@ register(
         summary="attention over each person's strongest edges",
         citation="Velickovic et al. (2018) Graph attention networks. ICLR",
         grid={"readout": READOUTS},
+        released={"epochs": 200, "hidden": 100, "heads": 1, "head_width": 100, "weight_decay": 0.0},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

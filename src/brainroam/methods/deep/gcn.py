@@ -35,6 +35,7 @@ register(
         summary="graph convolutions on each person's strongest edges",
         citation="Kipf & Welling (2017) Semi-supervised classification with graph convolutional networks. ICLR",
         grid={"readout": READOUTS},
+        released={"epochs": 200, "hidden": 100, "weight_decay": 0.0},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

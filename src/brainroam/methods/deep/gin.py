@@ -33,6 +33,7 @@ register(
         summary="sums over neighbours and MLPs on each person's strongest edges",
         citation="Xu et al. (2019) How powerful are graph neural networks? ICLR",
         grid={"readout": READOUTS},
+        released={"epochs": 200, "hidden": 100, "weight_decay": 0.0},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from brainroam.data.cohort import Cohort
@@ -106,14 +106,17 @@ class SiteBalanced:
     Parameters
     ----------
     per_site : int
-        People of each site in a batch.
+        People of each site in a batch; with 0 batches are drawn at random, as the released code of GOOD does.
     """
 
-    per_site: PositiveInt = 8
+    per_site: NonNegativeInt = 8
 
     def batches(self, people: People) -> Iterator[Tensor]:
         """Positions of the people in each mini-batch of an epoch."""
-        yield from site_balanced_batches(people.site, people.y, self.per_site)
+        if self.per_site:
+            yield from site_balanced_batches(people.site, people.y, self.per_site)
+        else:
+            yield from super().batches(people)  # type: ignore[misc]  # of the method this is mixed into
 
 
 def by_site(values: Tensor, site: Tensor) -> list[Tensor]:

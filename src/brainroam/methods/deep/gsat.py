@@ -106,6 +106,7 @@ register(
         summary="GIN on edges kept at random with learned probabilities",
         citation="Miao, Liu & Li (2022) Interpretable and generalizable graph learning via stochastic attention. ICML",
         grid={"prior": (0.5, 0.7)},
+        released={"epochs": 200, "hidden": 100, "edge_width": 100, "interval": 20, "weight_decay": 0.0},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

@@ -65,6 +65,7 @@ register(
         summary="an MLP on every frame, averaged over time",
         citation="Popov et al. (2024) A simple but tough-to-beat baseline for fMRI time-series. NeuroImage",
         grid={"learning_rate": (5e-3, 1e-3)},
+        released={"epochs": 200},
         targets=EVERY_TARGET,
         one_against_rest=True,
     )

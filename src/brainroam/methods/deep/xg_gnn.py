@@ -241,6 +241,7 @@ register(
         citation="Qiu et al. (2024) Towards GNNs with domain-generalizable explainability. MICCAI",
         grid={"consistency": (0.01, 0.1)},
         needs=("site",),
+        released={"epochs": 500, "iterations": 10, "channels": 32},
         targets=CLASSES_TOO,
         one_against_rest=True,
     )
