@@ -22,7 +22,7 @@ import pandas as pd
 from reproduction.parts import SYSTEMS
 
 import brainroam
-from brainroam.core.auc import aucs
+from brainroam.core.targets import aucs
 from brainroam.data.folds import Fold, grouped, hold_out
 from brainroam.evaluation.splits import SiteStratifiedKFold
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
@@ -30,7 +30,7 @@ from brainroam.methods.deep.base import DeepMethod
 from brainroam.methods.naming import parse_name, split_names
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.threads import one_thread
+from brainroam.utils.workers import one_thread
 
 GROUPS, PARTS, SEED, SPLIT = 5, 8, 0, "split"
 DEEP = (*(name for name in SYSTEMS.values() if name != "core"), "mean-mlp")
