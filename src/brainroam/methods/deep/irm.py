@@ -66,7 +66,14 @@ register(
         citation="Arjovsky et al. (2019) Invariant risk minimization. arXiv:1907.02893",
         grid={"penalty": (1.0, 0.01, 10.0, 100.0)},
         needs=("site",),
-        released={"epochs": 200, "hidden": 100, "penalty": 0.01, "anneal_epochs": 0, "per_site": 0, "weight_decay": 0.0},
+        released={
+            "epochs": 200,
+            "hidden": 100,
+            "penalty": 0.01,
+            "anneal_epochs": 0,
+            "per_site": 0,
+            "weight_decay": 0.0,
+        },
         targets=CLASSES_TOO,
         one_against_rest=True,
     )
