@@ -5,8 +5,7 @@ import pytest
 
 from brainroam import make_cohort
 from brainroam.core import profile
-from brainroam.core.on_disk import profiles_of
-from brainroam.core.profile import GrowingProfiles, Profiles
+from brainroam.core.profile import GrowingProfiles, Profiles, profiles_of
 from brainroam.errors import ShortSeriesError
 
 

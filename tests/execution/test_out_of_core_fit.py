@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.core import connectivity
-from brainroam.core.on_disk import StoredProfiles, profiles_of
-from brainroam.core.profile import Profiles
+from brainroam.core.profile import Profiles, StoredProfiles, profiles_of
 from brainroam.data import stored_cohort
 from brainroam.data.store import write_store
 from brainroam.errors import UsageError

@@ -294,6 +294,13 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             whole.notes_ += fits[name].notes(name, encoder.names_)
         return whole
 
+    def averages(self) -> "SiteDeconfounder":
+        """What reads new people, without the training people and the regressions of single sites: these are large."""
+        frozen = SiteDeconfounder(**self.get_params())
+        frozen.encoder_, frozen.sites_, frozen.notes_ = self.encoder_, self.sites_, self.notes_
+        frozen.mean_intercept_, frozen.mean_coef_ = self.mean_intercept_, self.mean_coef_
+        return frozen
+
     def state(self) -> dict[str, np.ndarray]:
         """What `transform` needs, as arrays; names and levels of the covariates are JSON bytes."""
         return {

@@ -24,9 +24,8 @@ from brainroam.core.choice import Choice, CoreReading, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import line_graph
-from brainroam.core.on_disk import profiles_of, site_statistics
-from brainroam.core.pathways import Pathways, SiteStatistics
-from brainroam.core.profile import windows_in_volumes
+from brainroam.core.pathways import Pathways, SiteStatistics, site_statistics
+from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
 from brainroam.core.site_folds import NOBODY, AnyEpisode, LeftOut, SiteFolds, UnreadEpisode, predict_logits
@@ -134,7 +133,7 @@ class CoreModel:
         self._finish(folds, choice)
         if not np.isfinite(scores).any():
             self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
-            everybody = folds.evidence.batches(np.arange(len(site)))
+            everybody = folds.evidence.features.batches(np.arange(len(site)))
             scores = np.concatenate([self.reading_.logits(folds.nodes(some)) for some in everybody])
         self.inner_scores_ = np.full((len(kept), *scores.shape[1:]), np.nan)
         self.inner_scores_[kept] = scores
@@ -172,7 +171,7 @@ class CoreModel:
         """The linear reading (n,), or (n, K), of the people of each group, by the weights of the other sites."""
         scores = np.full(folds.evidence.y.shape, np.nan)
         for group in groups:
-            for some in folds.evidence.batches(folds.people(group)):
+            for some in folds.evidence.features.batches(folds.people(group)):
                 scores[some] = folds.pathways(group).contributions(folds.nodes(some, group)).sum(axis=0)
         return scores
 

@@ -14,7 +14,7 @@ and carry the weights of a linear reading of the static channel:
 scaled so that it has unit spread over them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -23,28 +23,34 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import edge_blocks, edge_pairs, n_rois_of, zero_where_missing
+from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of, zero_where_missing
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import LineGraph, line_graph
 from brainroam.core.profile import Moments
 from brainroam.core.profile import Profiles as Profiles
-from brainroam.core.ridge import EPS, ridge_weights
+from brainroam.core.ridge import EPS, LARGE, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,
     contrast_delta,
+    edges_of,
     extract_scaffold,
     joined_scaffold,
     select_scaffold,
     site_contrasts,
     sites_with_both_classes,
 )
-from brainroam.core.targets import covariate_slopes, is_number, signed
-from brainroam.data.features import is_on_disk
+from brainroam.core.targets import covariate_slopes, is_number, signed, site_target
+from brainroam.data.cohort import Cohort
+from brainroam.data.features import ArrayColumns, Columns, Features, is_on_disk
+from brainroam.data.groups import group_codes
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
 
 SKIPS = ("ridge", "sum", "none")
 RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
+# Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
+# neighbours; contrasts and regressions of a site and edge.
+STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +146,9 @@ class SiteStatistics:
         The training people; y is 0 and 1, a number, or of several classes their indicators (n, K).
     deconfounder : SiteDeconfounder
         Not fitted yet; a pooled one (the ablation "w/o CD") is fitted once, on all training people.
+    features : Features, optional
+        Where the edges come from: it holds the cache of sites' statistics, and says how much is read at a time and
+        where what belongs to single folds is kept, in memory or on disk.
     contrast : {"huber", "mean"}
         Class means that a site's contrast is the difference of.
     group : ndarray, optional
@@ -154,18 +163,19 @@ class SiteStatistics:
 
     Attributes
     ----------
-    on_disk : bool
-        Whether people are better read a few at a time.
+    values : Columns
+        Edge values, to be read by people and edges.
     parts : tuple of SiteStatistics
         Of several classes, the same for each contrast: labels 0 and 1 of those who take part.
     """
 
-    on_disk = False
     _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
     _profiled: tuple[Profiles, dict[str, Moments]] | None = None
     unit: np.ndarray | None = None  # by which residuals are divided, where features have units of their own
     sites: list[str]
     contrast: np.ndarray
+    features: Features
+    values: Columns
     parts: "tuple[SiteStatistics, ...]" = ()
     takes_part: np.ndarray | None = None  # of a part: whose labels count; None is everybody
 
@@ -176,14 +186,15 @@ class SiteStatistics:
         site: np.ndarray,
         covariates: pd.DataFrame,
         deconfounder: SiteDeconfounder,
-        cache: Cache | None = None,
+        features: Features | None = None,
         contrast: str = "huber",
         group: np.ndarray | None = None,
         pairs: np.ndarray | None = None,
         own_units: bool = False,
         against_controls: bool = True,
     ) -> None:
-        self.group = group
+        self.features = features or Features([])
+        self.group, self.values, cache = group, ArrayColumns(edges), self.features.cache
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         several = y.ndim == 2
@@ -194,11 +205,11 @@ class SiteStatistics:
             self.unit = Moments.of([self._people_of(sorted(set(site)))[0]]).scale
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
         if several:
-            self.parts = tuple(self._compared(against_controls, cache or Cache()))
+            self.parts = tuple(self._compared(against_controls, cache))
             self.sites = sorted({name for part in self.parts for name in part.sites})
             self.contrast = np.concatenate([part.contrast for part in self.parts])
         else:
-            self._contrast_sites(cache or Cache())
+            self._contrast_sites(cache)
 
     def _contrast_sites(self, cache: Cache) -> None:
         """The sites that have a contrast of labels 0 and 1 or of a number, and d_e (E, M) of each."""
@@ -314,16 +325,24 @@ class SiteStatistics:
         classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
-    def gathered(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
-        """The same evidence, ready to read people on the edges of these scaffolds."""
-        return self
+    def reading(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
+        """The same evidence, ready to read people on the edges of these scaffolds again and again."""
+        ready = copy(self)
+        ready.values = self.features.columns(self.edges, edges_of(scaffolds))
+        return ready
 
     def require_memory(self, n_nodes: int, n_trained: int, width: int) -> None:
         """Refuse what cannot be fitted: so many pathways, and a network on some with so many numbers at each."""
+        n_people = len(self.y)
+        solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes, LARGE) ** 2)
+        neighbours = 4 * n_nodes**2 / (self.pairs.max() + 1)
+        training = STEP_BYTES * width * n_trained + NEIGHBOUR_BYTES * neighbours
+        what = f"training on {n_nodes} pathways of {n_people} people (or give a higher tau_percentile)"
+        self.features.require_memory(FIT_BYTES * self.contrast.size + max(solving, training), what)
 
     def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Edge values of some people (a mask or positions) on some edges."""
-        return self.edges[np.ix_(people, edges)]
+        return self.values.read(positions(people), edges)
 
     def residuals_of(
         self,
@@ -335,14 +354,6 @@ class SiteStatistics:
         """r_site of some people on some edges; computed when asked for, since of all edges they are large."""
         known, values = deconfounder or self.deconfounder, self.values_of(people, edges)
         return known.site_residuals(values, positions(people), edges, complete=complete)
-
-    def batches(self, people: np.ndarray) -> list[np.ndarray]:
-        """These people (a mask), as many at a time as memory allows: everybody."""
-        return [people]
-
-    def fold_storage(self) -> MutableMapping[Any, Any]:
-        """Where to keep what belongs to single folds."""
-        return {}
 
     def pathways(
         self,
@@ -362,7 +373,7 @@ class SiteStatistics:
             # A missing edge stands at its site's own fit: then products over people add up over sites (site_summary).
             return self.residuals_of(people, scaffold.edges, deconfounder, complete=True) * orientation
 
-        static, spread = _all_read(read, self.batches(here), len(scaffold))
+        static, spread = _all_read(read, self.features.batches(np.flatnonzero(here)), len(scaffold))
         static /= spread
         weights = _skip_weights(zero_where_missing(static), self.y[here], skip)
         # r_site is centred site by site; a mean over people would only add noise
@@ -371,7 +382,7 @@ class SiteStatistics:
             described = self._described(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
             centre, scale = np.hstack([centre, described.mean]), np.hstack([scale, described.scale])
         graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
-        return Pathways(self.kept(deconfounder), scaffold, graph, orientation, centre, scale, weights)
+        return Pathways(deconfounder.averages(), scaffold, graph, orientation, centre, scale, weights)
 
     def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
         """Moments of the profiles of the people of some sites, put together from those of each site."""
@@ -381,7 +392,7 @@ class SiteStatistics:
         for name in sites:
             if name not in known:
                 read = partial(profiles.of, profiles.edges)
-                known[name] = Moments.of(map(read, self.batches(self.site == name)))
+                known[name] = Moments.of(map(read, self.features.batches(np.flatnonzero(self.site == name))))
         return Moments.joined([known[name] for name in sites])
 
     def _people_of(
@@ -399,10 +410,6 @@ class SiteStatistics:
         inside = np.isin(self.site, sites)
         return np.flatnonzero(inside if self.takes_part is None else inside & self.takes_part)
 
-    def kept(self, deconfounder: SiteDeconfounder) -> SiteDeconfounder:
-        """What pathways keep of a deconfounder."""
-        return deconfounder
-
     def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
         """The deconfounder that knows these sites only."""
         if self.deconfounder.pooled:
@@ -413,8 +420,28 @@ class SiteStatistics:
         return self._frozen[tuple(names)]
 
     def _keep_frozen(self, deconfounder: SiteDeconfounder) -> None:
-        before = {} if self.on_disk else self._frozen  # they are averages; on disk even those of one fold are large
+        before = (
+            {} if self.features.on_disk else self._frozen
+        )  # they are averages; on disk even those of one fold are large
         self._frozen = {**before, tuple(deconfounder.sites_): deconfounder}
+
+
+def site_statistics(
+    cohort: Cohort,
+    covariates: pd.DataFrame,
+    deconfounder: SiteDeconfounder,
+    kind: str = "pearson",
+    shrinkage: float = 0.5,
+    robust: bool = False,
+    contrast: str = "huber",
+) -> SiteStatistics:
+    """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
+    edges = cohort_edges(cohort, kind, shrinkage, robust)
+    site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
+    of_features = group, cohort.feature_pairs, cohort.own_units, cohort.target.has_controls
+    return SiteStatistics(
+        edges, site_target(cohort), site, covariates, deconfounder, cohort.features, contrast, *of_features
+    )
 
 
 def _names(sites: Iterable[str]) -> list[str]:

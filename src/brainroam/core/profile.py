@@ -33,6 +33,7 @@ from brainroam.core.connectivity import edge_pairs
 from brainroam.core.ridge import EPS
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import missing_rois
+from brainroam.data.stored_cohort import Scratch, StoredFeatures
 from brainroam.errors import DataError, ShortSeriesError, counted, listed
 
 CLIP = 1 - 1e-6
@@ -240,6 +241,24 @@ class Profiles:
         return self.values[people, columns] if isinstance(people, slice) else self.values[np.ix_(people, columns)]
 
 
+@dataclass(frozen=True)
+class StoredProfiles(Profiles):
+    """Log profiles that are read from disk."""
+
+    values: Scratch  # type: ignore[assignment]
+    n_people: int
+
+    def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The values (n, len(edges), 2) of a subset of the edges."""
+        places = np.arange(self.n_people)[people]
+        return self.values.read(places, _both(edges)).reshape(len(places), -1, 2)
+
+
+def _both(edges: np.ndarray) -> np.ndarray:
+    """The two columns of each edge, where volatility and flexibility stand side by side."""
+    return np.stack([2 * edges, 2 * edges + 1], axis=1).ravel()
+
+
 class GrowingProfiles:
     """Profiles of the same people on more and more edges.
 
@@ -284,6 +303,27 @@ def shared_profiles(
             ("profiles", stretch), [digests[here], window[here], stride[here]], make
         ).of(edges)
     return Profiles(edges, values)
+
+
+def profiles_of(
+    cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
+) -> Profiles:
+    """Log profiles of the people of a cohort on some edges."""
+    if not isinstance(cohort.features, StoredFeatures):
+        return shared_profiles(cohort, edges, window, stride, stretch)
+    series, subjects = cohort.series, cohort.table["subject"].tolist()
+    if len(cohort) <= cohort.features.at_once:  # such as are read at once
+        return Profiles.compute(list(series), edges, window, stride, subjects, stretch)
+
+    def read(people: np.ndarray) -> np.ndarray:
+        """One person at a time: windows of all edges of many would be large."""
+        values = [
+            Profiles.compute([series[i]], edges, window[i], stride[i], [subjects[i]], stretch).values.ravel()
+            for i in people.tolist()
+        ]
+        return np.stack(values)
+
+    return StoredProfiles(edges, Scratch(cohort.features.folder, len(cohort), _both(edges), read), len(cohort))
 
 
 @dataclass(frozen=True)

@@ -132,9 +132,9 @@ class SiteFolds:
                     self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
                 except EmptyScaffoldError:
                     continue  # too little agreement without these sites: nobody is read there
-        self.evidence = evidence.gathered(list(self._scaffolds.values()))
-        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.fold_storage()
-        self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = evidence.fold_storage()
+        self.evidence = evidence.reading(list(self._scaffolds.values()))
+        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.features.fold_storage()
+        self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = evidence.features.fold_storage()
 
     @property
     def size(self) -> int:
@@ -186,7 +186,7 @@ class SiteFolds:
         return self._features(self.pathways(left_out), people, "agnostic")
 
     def _episode(self, left_out: LeftOut, people: np.ndarray, residual: str) -> AnyEpisode:
-        if self.evidence.on_disk:
+        if self.evidence.features.on_disk:
             self._for_network(left_out)  # now, not in the middle of training
             return UnreadEpisode(self._labels(people), lambda some: self._read(left_out, people[some], residual))
         return self._read(left_out, people, residual)

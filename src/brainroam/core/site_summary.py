@@ -30,6 +30,7 @@ from brainroam.core.pathways import RIDGE_PENALTIES, Pathways, Profiles, SiteSta
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit
+from brainroam.data.features import Features
 from brainroam.errors import DataError, EmptyScaffoldError, listed
 from brainroam.utils.model_files import part
 
@@ -173,7 +174,7 @@ class SummaryEvidence(SiteStatistics):
         products: Mapping[str, SiteProducts] | None = None,
     ) -> None:
         self._told = {name: summary.told for name, summary in summaries.items()}
-        self._names, self._products = list(covariates), products or {}
+        self._names, self._products, self.features = list(covariates), products or {}, Features([])
         self.sites = sorted(summaries)
         if len(self.sites) < 2:
             raise EmptyScaffoldError(f"a cross-site scaffold needs two sites at least; there is {listed(self.sites)}")

@@ -7,19 +7,22 @@ they lie in files that all of them read; of a cohort that is larger than memory 
 """
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from brainroam.data.atlas import Atlas
+from brainroam.errors import UsageError
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write, part_beside
 
+PROCESS_BYTES = 400e6  # Python with torch, measured
 SERIES = "series"  # what the measurements of everybody are called among their features
 
 
@@ -39,6 +42,8 @@ class Features:
         Results by content: what depends on several people, such as the regressions of a site.
     on_disk : bool
         Whether measurements and features are too large for memory.
+    at_once : int, optional
+        How many people to read together; None is everybody.
     memory : float
         Bytes that one process may use.
     folder : Path, optional
@@ -54,6 +59,7 @@ class Features:
     """
 
     on_disk = False
+    at_once: int | None = None
     memory = float("inf")
     folder: Path | None = None
 
@@ -82,14 +88,28 @@ class Features:
         """Whether a feature is computed already."""
         return key in self._kept
 
-    @property
-    def at_once(self) -> int | None:
-        """How many people to read together; None is everybody."""
-        return None
-
     def has_memory(self, needed: float) -> bool:
         """Whether so many bytes are left of the memory given."""
-        return True
+        return PROCESS_BYTES + needed <= self.memory
+
+    def require_memory(self, needed: float, what: str) -> None:
+        """Refuse what does not fit, with the least that would."""
+        if not self.has_memory(needed):
+            least = math.ceil((PROCESS_BYTES + needed) / 1e8) / 10  # rounded up: what is named here is enough
+            raise UsageError(f"--memory {self.memory / 1e9:.2g}GB is too little for {what}; give at least {least:g}GB")
+
+    def batches(self, people: np.ndarray) -> list[np.ndarray]:
+        """These people (by position), as many at a time as are to be read together."""
+        size = self.at_once or max(len(people), 1)
+        return [people[start : start + size] for start in range(0, max(len(people), 1), size)]
+
+    def columns(self, values: Any, columns: np.ndarray) -> "Columns":
+        """These columns (ascending) of a feature of everybody, to be read again and again, some people at a time."""
+        return ArrayColumns(values)
+
+    def fold_storage(self) -> dict:
+        """Where to keep what belongs to single folds."""
+        return {}
 
     @contextmanager
     def kept_in(self, folder: Path) -> Iterator[None]:
@@ -119,6 +139,28 @@ class Features:
         self.__dict__.update(state)
         if heights is not None:
             self.arrays = np.split(np.asarray(self._kept[SERIES]), np.cumsum(heights)[:-1])
+
+
+class Columns(Protocol):
+    """A feature that is read by people and columns, in memory or on disk."""
+
+    def read(self, people: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The values of some people, by position, in some columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayColumns:
+    """`Columns` of an array.
+
+    >>> ArrayColumns(np.arange(6.0).reshape(2, 3)).read(np.array([1]), np.array([0, 2])).tolist()
+    [[3.0, 5.0]]
+    """
+
+    values: Any
+
+    def read(self, people: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The values of some people, by position, in some columns."""
+        return self.values[np.ix_(people, columns)]
 
 
 def is_on_disk(values: Any) -> bool:

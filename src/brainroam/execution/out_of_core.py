@@ -19,8 +19,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, edge_name, edges
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
-from brainroam.core.on_disk import site_statistics
-from brainroam.core.pathways import SiteStatistics
+from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.scaffold import Scaffold
 from brainroam.data.stored_cohort import StoredCohort, StoredFeatures
 from brainroam.errors import BrainroamError

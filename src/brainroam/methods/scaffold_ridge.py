@@ -17,8 +17,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
-from brainroam.core.on_disk import site_statistics
-from brainroam.core.pathways import SiteStatistics
+from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.targets import signed
 from brainroam.data.cohort import Cohort
