@@ -107,10 +107,23 @@ def test_clean_tables_and_matrices_are_left_alone():
     assert isinstance(check_cohort(clean).to_dict()["measured"], dict) and isinstance(TABLE, pd.DataFrame)
 
 
-def test_summaries_for_a_pool_refuse_tables_and_blocks():
+def test_a_summary_for_a_pool_is_of_one_block():
     from brainroam.errors import UsageError
     from brainroam.execution.federation.site import answer
 
-    for cohort in (table(), PEOPLE.with_block("anatomy", table(), "rest")):
-        with pytest.raises(UsageError, match="edges"):
-            answer(cohort.select(cohort.sites[:1]))
+    cohort = PEOPLE.with_block("anatomy", table(), "rest")
+    with pytest.raises(UsageError, match="one block"):
+        answer(cohort.select(cohort.sites[:1]))
+
+
+def test_scanners_that_differ_are_no_other_units_and_many_sites_in_other_units_are_one_finding():
+    rng = np.random.default_rng(0)
+    shift = dict(zip(PEOPLE.sites, rng.normal(0, 1.5, (len(PEOPLE.sites), VALUES.shape[1])), strict=True))
+    noisy = np.exp(rng.normal(0, 1.2, VALUES.shape) + np.array([shift[name] for name in PEOPLE.table["site"]]))
+    assert "other-units" not in found(table(noisy))
+    many = make_cohort(n_sites=12, n_per_site=6, n_rois=6, seed=1)
+    values = rng.normal(1000, 50, (len(many), 8)) / np.where(many.table["site"].isin(many.sites[:4]), 10, 1)[:, None]
+    cohort = Cohort(list(values[:, None]), many.table, measure="table")
+    of_units = [finding for finding in check_cohort(cohort).findings if finding.code == "other-units"]
+    assert len(of_units) == 1
+    assert "4 sites" in of_units[0].message

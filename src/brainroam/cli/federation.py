@@ -30,6 +30,9 @@ def site(
     name: Annotated[
         str | None, typer.Option(help="What this site is called in the files; else as in the data.", metavar="TEXT")
     ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Of several blocks, the one that is pooled.", metavar="BLOCK")
+    ] = None,
     show: Annotated[
         Path | None,
         typer.Option(
@@ -95,6 +98,8 @@ def site(
     asked = read_message(request, REQUEST) if request is not None else None
     protection = Protection(epsilon, delta, clip) if epsilon is not None else None
     cohort = source.load()
+    if only is not None:
+        cohort = cohort.block(only).subset(cohort.has_block(only))
     show_excluded(cohort.excluded)
     ledger = Ledger(expanded(out).parent, name or cohort.sites[0])
     summary = answer(

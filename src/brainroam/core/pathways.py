@@ -157,7 +157,7 @@ class SiteStatistics:
         The two regions of each feature; those of all edges by default.
     own_units : bool
         Features differ in their units, as the columns of a table do: contrasts are divided by the standard deviation of
-        the residuals, so that they can be compared.
+        the residuals within those sites that give the scaffold, so that they can be compared.
     against_controls : bool
         Of several classes, compare each with the first; else with all others.
 
@@ -171,7 +171,7 @@ class SiteStatistics:
 
     _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
     _profiled: tuple[Profiles, dict[str, Moments]] | None = None
-    unit: np.ndarray | None = None  # by which residuals are divided, where features have units of their own
+    spread: Mapping[str, np.ndarray] = {}  # of residuals within each site, where features have units of their own
     sites: list[str]
     contrast: np.ndarray
     features: Features
@@ -202,7 +202,7 @@ class SiteStatistics:
             raise UsageError('fit_on="controls" needs controls, and none of these classes is; use fit_on="all"')
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, 1 - y[:, 0] if several else y, cache)
         if own_units:
-            self.unit = Moments.of([self._people_of(sorted(set(site)))[0]]).scale
+            self.spread = {name: spread_of(self._people_of([name])[0]) for name in _names(site)}
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
         if several:
             self.parts = tuple(self._compared(against_controls, cache))
@@ -267,12 +267,15 @@ class SiteStatistics:
         thresholds = tau_percentile, eta, zeta
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
-            contrast = self.contrast[rows] + self._pooling(sites, rows)
+            contrast = (self.contrast[rows] + self._pooling(sites, rows)) / self._unit(sites)
             whole = len(rows) == len(self.sites)
             found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
         else:
+            residuals, y, site = self._people_of(sites)
             found = extract_scaffold(
-                *self._people_of(sites),
+                residuals / self._unit(sites),
+                y,
+                site,
                 *thresholds,
                 bootstrap,
                 random_state=seed,
@@ -309,8 +312,24 @@ class SiteStatistics:
         self._keep_frozen(frozen)
         names = [self.sites[row] for row in rows]
         change = dict(zip(frozen.sites_, changes, strict=True))
-        moved = np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
-        return moved if self.unit is None else moved / self.unit
+        return np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
+
+    def _unit(self, sites: Sequence[str]) -> np.ndarray | float:
+        """What contrasts (M,) are divided by: the root of the mean squared spread within these sites, by their people.
+
+        1 where features have one unit.
+        """
+        if not self.spread:
+            return 1.0
+        known = np.stack([self.spread[name] for name in _names(sites)])
+        n_people = np.array([self.n_people[name] for name in _names(sites)])[:, None] * np.isfinite(known)
+        unit = np.sqrt((n_people * np.nan_to_num(known) ** 2).sum(axis=0) / np.maximum(n_people.sum(axis=0), 1))
+        return np.where(unit > 0, unit, 1.0)
+
+    @property
+    def n_people(self) -> dict[str, int]:
+        """How many people each site has."""
+        return {name: int((self.site == name).sum()) for name in _names(self.site)}
 
     def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
         return self.deconfounder.restricted_with_changes(sites)
@@ -398,11 +417,9 @@ class SiteStatistics:
     def _people_of(
         self, sites: Sequence[str], columns: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """r_site by own slopes on some edges (in units that compare), labels and sites of the people of some sites."""
+        """r_site by own slopes on some edges, labels and sites of the people of some sites."""
         here = self._here(sites)
         residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
-        if self.unit is not None:
-            residuals = residuals / self.unit[columns]
         return residuals, self.y[here], self.site[here]
 
     def _here(self, sites: Sequence[str]) -> np.ndarray:
@@ -446,6 +463,16 @@ def site_statistics(
 
 def _names(sites: Iterable[str]) -> list[str]:
     return sorted(set(map(str, sites)))
+
+
+def spread_of(residuals: np.ndarray) -> np.ndarray:
+    """Standard deviation (M,) of each feature over the people of a site who have it; NaN where nobody has.
+
+    >>> spread_of(np.array([[1.0, np.nan], [3.0, np.nan]])).tolist()
+    [1.0, nan]
+    """
+    found = Moments.of([residuals])
+    return np.sqrt(np.where(found.count > 0, found.squares / np.maximum(found.count, 1), np.nan))
 
 
 def positions(people: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 A site's first summary holds its counts, the moments of its covariates, its regression of every edge (b_e, Gamma_e and
 the variance of Gamma_e) and its contrast d_e by its own slopes. Deconfounder and scaffold of any set of sites follow.
+Columns of a table are edges here, each in units of its own: of these the summary also holds the spread within the site.
 
 The linear reading needs products of residuals, and these depend on the slopes that the sites pool. With r0 the
 residual by the site's own slopes (0 where an edge is missing), q the covariates minus the site's mean and u, V what
@@ -26,7 +27,7 @@ from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import RIDGE_PENALTIES, Pathways, Profiles, SiteStatistics
+from brainroam.core.pathways import RIDGE_PENALTIES, Pathways, Profiles, SiteStatistics, spread_of
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit
@@ -49,6 +50,8 @@ class SiteSummary:
         sum q q' of everybody, q about the site's mean.
     fit : SiteFit
     contrast : ndarray of shape (M,)
+    spread : ndarray of shape (M,), optional
+        Standard deviation of the residuals, where features have units of their own.
     """
 
     counts: np.ndarray
@@ -56,10 +59,17 @@ class SiteSummary:
     covariate_scatter: np.ndarray
     fit: SiteFit
     contrast: np.ndarray
+    spread: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, edges: np.ndarray, y: np.ndarray, covariates: pd.DataFrame, huber_k: float, contrast: str
+        cls,
+        edges: np.ndarray,
+        y: np.ndarray,
+        covariates: pd.DataFrame,
+        huber_k: float,
+        contrast: str,
+        own_units: bool = False,
     ) -> "SiteSummary":
         """Summarise the people of one site: edges (n, M), labels, covariates; a missing covariate stands at its mean.
 
@@ -79,19 +89,22 @@ class SiteSummary:
             _scatter(raw - raw.mean(axis=0)),
             deconfounder.site_fits[0],
             site_contrasts(residuals, y, here, [0], huber_delta=contrast_delta(contrast))[0],  # type: ignore[list-item]
+            spread_of(residuals) if own_units else None,
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything, by name."""
         fit = {f"fit.{name}": value for name, value in self.fit.state().items()}
         moments = {"covariate_mean": self.covariate_mean, "covariate_scatter": self.covariate_scatter}
-        return {"counts": self.counts, **moments, **fit, "contrast": self.contrast}
+        spread = {} if self.spread is None else {"spread": self.spread}
+        return {"counts": self.counts, **moments, **fit, "contrast": self.contrast, **spread}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "SiteSummary":
         """What `arrays` returned."""
         own = ("counts", "covariate_mean", "covariate_scatter", "contrast")
-        return cls(fit=SiteFit.joined([part(arrays, "fit")]), **{name: arrays[name] for name in own})
+        fit, spread = SiteFit.joined([part(arrays, "fit")]), arrays.get("spread")
+        return cls(fit=fit, spread=spread, **{name: arrays[name] for name in own})
 
     @property
     def mean(self) -> np.ndarray:
@@ -165,6 +178,8 @@ class SummaryEvidence(SiteStatistics):
         Their names.
     products : dict of str to SiteProducts, optional
         Needed for `pathways`.
+    pairs : ndarray of int, shape (M, 2), optional
+        The two regions of each feature; those of all edges by default.
     """
 
     def __init__(
@@ -172,6 +187,7 @@ class SummaryEvidence(SiteStatistics):
         summaries: Mapping[str, SiteSummary],
         covariates: Sequence[str],
         products: Mapping[str, SiteProducts] | None = None,
+        pairs: np.ndarray | None = None,
     ) -> None:
         self._told = {name: summary.told for name, summary in summaries.items()}
         self._names, self._products, self.features = list(covariates), products or {}, Features([])
@@ -182,7 +198,8 @@ class SummaryEvidence(SiteStatistics):
         mean = self._moments(self.sites)[0]
         self._summaries = {name: summary.with_untold_at(mean) for name, summary in summaries.items()}
         self.contrast = np.stack([summaries[name].contrast for name in self.sites])
-        self.pairs = edge_pairs(n_rois_of(self.contrast.shape[1]))
+        self.spread = {name: known.spread for name, known in summaries.items() if known.spread is not None}
+        self.pairs = edge_pairs(n_rois_of(self.contrast.shape[1])) if pairs is None else pairs
         self.deconfounder = self._of_sites(self.sites)
 
     def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
@@ -195,6 +212,11 @@ class SummaryEvidence(SiteStatistics):
     def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
         frozen = self.frozen(sites)
         return frozen, frozen.pooling_changes()[1]
+
+    @property
+    def n_people(self) -> dict[str, int]:
+        """How many people each site has."""
+        return {name: int(known.counts.sum()) for name, known in self._summaries.items()}
 
     @property
     def covariate_gaps(self) -> dict[str, np.ndarray]:

@@ -13,8 +13,9 @@ from sklearn.metrics import roc_auc_score
 from tests.faults.launcher import die_at_change
 
 import brainroam
+from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
-from brainroam.errors import SummaryError
+from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import Pool, Protection, answer
 from brainroam.execution.federation.checks import suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, Settings, read_message
@@ -64,6 +65,47 @@ def test_matrices_are_pooled_and_never_mixed_with_series(tmp_path):
         )
     with pytest.raises(SummaryError, match="matrices"):
         answer(series.select(["S01"]), read_message(tmp_path / "pool" / "request", REQUEST))
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Columns of very different units; some people lack some of them."""
+    rng, n = np.random.default_rng(2), 240
+    site, y = np.repeat(range(4), n // 4), np.tile([0, 1], n // 2)
+    values = rng.normal(size=(n, 40)) + rng.normal(size=(4, 40))[site]
+    values[:, :8] += 0.7 * y[:, None]
+    values = (5 + values) * 10.0 ** rng.integers(-2, 5, 40)
+    values[rng.random(values.shape) < 0.01] = np.nan
+    people = {"subject": [f"p{i}" for i in range(n)], "site": [f"S{k}" for k in site], "label": y}
+    table = pd.DataFrame({**people, "age": rng.uniform(10, 60, n), "sex": rng.integers(0, 2, n)})
+    return Cohort(list(values[:, None]), table, columns_of_table([f"m{k}" for k in range(40)]), measure="table")
+
+
+def test_a_pool_of_tables_is_one_fit_in_one_place(tables, tmp_path):
+    for number in (1, 2, 3):
+        pool = Pool(tmp_path / "pool")
+        pool.receive(round_of(tables, tmp_path, number, tmp_path / "pool"))
+        progress = pool.advance()
+    central = TunedMethod(method_info("core"), "default", epochs=0).fit(tables)
+    pooled = model_of(tmp_path, tables)
+    one, other = central.model_.core_, pooled.model_.core_
+    np.testing.assert_array_equal(one.scaffold_.edges, other.scaffold_.edges)
+    # A column that somebody lacks is scaled by the people who have it, which a summary does not tell.
+    assert np.corrcoef(central.score(tables), pooled.score(tables))[0, 1] > 0.999
+    assert progress.lines[0].startswith(f"{len(one.scaffold_)} of 40 columns")
+    assert not progress.warnings
+    assert progress.scores["auc"].min() > 0.7
+
+
+def test_a_table_in_other_units_is_noticed_and_noise_is_refused(tables, tmp_path):
+    other = tables.select(["S1"])
+    other = Cohort([1000 * x for x in other.series], other.table, other.atlas, measure="table")
+    paths = round_of(tables, tmp_path, 1, tmp_path / "pool", ["S0", "S2", "S3"])
+    pool = Pool(tmp_path / "pool")
+    pool.receive([*paths, answer(other).write(tmp_path / "S1-1.summary")])
+    assert any("S1" in line and "people differ" in line for line in pool.advance().warnings)
+    with pytest.raises(UsageError, match="units"):
+        answer(other, protection=Protection(1.0))
 
 
 def test_any_order_one_by_one_gives_the_same_bytes(done, tmp_path):

@@ -1,5 +1,6 @@
 """Rules about tables and matrices: units, copies, zeros, columns that are no measures, mixed kinds of edges."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from brainroam.data.readers.measures import tell_the_condition
 from brainroam.errors import counted, listed
 
 FACTOR = 5.0  # of a site's median from that of the others, beyond which a unit differs (mm and cm: 10)
+FAR = 6.0  # median distances, of people within sites and of sites, beyond which a factor is none of them (4 SD)
+MANY_SITES = 3  # with other units, beyond which they are one finding
 MANY = 0.05  # share of people with a zero in a column whose others are all positive
 
 FEWEST = 5  # people of a site, or columns, from which on it can be compared
@@ -217,19 +220,33 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
 
 
 def units(cohort: Cohort) -> Iterator[Finding]:
-    """Sites whose positive columns have another size than everywhere else."""
+    """Sites whose positive columns have another size than everywhere else; many such sites are one finding.
+
+    Scanners differ: a factor counts where it is far beyond what people within sites, and other sites, differ by.
+    """
     values, site = np.concatenate(cohort.series), cohort.table["site"].to_numpy()
     names = np.array(cohort.atlas.labels, dtype=object)
-    with np.errstate(all="ignore"):
-        medians = {name: np.nanmedian(values[site == name], axis=0) for name in cohort.sites}
-        usual = np.nanmedian(np.stack(list(medians.values())), axis=0)
-        for name, median in medians.items():
-            ratio = median / usual
-            strange = (usual > 0) & (median > 0) & ((ratio > FACTOR) | (ratio < 1 / FACTOR))
-            if strange.any():
-                each = listed(f"{n} (x {r:.3g})" for n, r in zip(names[strange], ratio[strange], strict=True))
-                message = f"{strange.sum()} columns are of another size than at other sites: {each}"
-                yield Finding("warning", "other-units", message, "give all sites one unit (mm, not cm)", name)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns that nobody of a site has
+        logs = np.log(np.where((values > 0) | np.isnan(values), values, np.inf))
+        levels = np.stack([np.nanmedian(logs[site == name], axis=0) for name in cohort.sites])
+        within = np.nanmedian(np.abs(logs - levels[np.searchsorted(cohort.sites, site)]), axis=0)
+        gaps = levels - np.nanmedian(levels, axis=0)
+        between = np.nanmedian(np.abs(gaps), axis=0) if len(gaps) >= FEWEST else 0.0
+        least = np.maximum(np.log(FACTOR), FAR * np.maximum(within, between))
+        strange = np.isfinite(gaps) & (np.abs(gaps) > least)
+    told = {name: row for name, row in zip(cohort.sites, strange, strict=True) if row.any()}
+    remedy = "give all sites one unit (mm, not cm)"
+    if len(told) > MANY_SITES:
+        each = listed(f"{name} ({row.sum()})" for name, row in told.items())
+        message = f"columns are of another size than at other sites, at {len(told)} sites: {each}"
+        yield Finding("warning", "other-units", message, remedy)
+        return
+    for name, row in told.items():
+        factor = np.exp(gaps[cohort.sites.index(name)])
+        each = listed(f"{n} (x {r:.3g})" for n, r in zip(names[row], factor[row], strict=True))
+        message = f"{row.sum()} columns are of another size than at other sites: {each}"
+        yield Finding("warning", "other-units", message, remedy, name)
 
 
 def zeros(cohort: Cohort) -> Iterator[Finding]:

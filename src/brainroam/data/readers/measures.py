@@ -197,8 +197,9 @@ def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:
     """Columns of several tables; one of the same name is left out where it says the same, else named by its file."""
     joined = parts[0][1]
     for path, other in parts[1:]:
-        both = joined.join(other, how="outer", rsuffix=OTHER_FILE)
-        for name in other.columns.intersection(joined.columns):
+        again = other.columns.intersection(joined.columns)
+        both = joined.join(other.rename(columns={name: f"{name}{OTHER_FILE}" for name in again}), how="outer")
+        for name in again:
             one, two = both[name], both.pop(f"{name}{OTHER_FILE}")
             if np.allclose(one, two.fillna(one), equal_nan=True):
                 both[name] = one.fillna(two)

@@ -30,11 +30,16 @@ def refuse_copies(messages: Mapping[str, Message]) -> None:
 def refuse_other_people(site: str, first: SiteSummary, second: SiteProducts, counts: np.ndarray) -> None:
     """An error where a second summary is of other people or labels than the first of the same site.
 
-    On edges that nobody lacks, the class means of the residuals differ by exactly the contrast.
+    On edges that nobody lacks, the class means of the residuals differ by exactly the contrast. In a table everybody
+    may lack something: there most columns must differ by less than half a standard error.
     """
     contrast = second.sums[1] / first.counts[1] - second.sums[0] / first.counts[0]
     gap = np.abs(contrast - first.contrast[second.edges])
-    same = np.nanquantile(gap, 0.05) < 1e-6 * np.nanmedian(np.abs(first.contrast))
+    if first.spread is None:
+        same = np.nanquantile(gap, 0.05) < 1e-6 * np.nanmedian(np.abs(first.contrast))
+    else:
+        error = first.spread[second.edges] * np.sqrt((1 / first.counts).sum())
+        same = np.nanmedian(gap / np.maximum(error, 1e-300)) < 0.5
     if not np.array_equal(counts, first.counts) or not same:
         raise SummaryError(
             f"site {site}: its second summary is of other people, labels or settings than its first; it has to send "
@@ -47,15 +52,18 @@ def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
     sites, found = sorted(summaries), []
     if len(sites) < MIN_SITES:
         return []
-    contrast = np.stack([np.nan_to_num(summaries[name].contrast) for name in sites])
+    spreads = [known.spread for known in summaries.values() if known.spread is not None]
+    unit = np.nanmedian(spreads, axis=0) if spreads else 1.0  # columns of a table have units of their own
+    unit = np.where(unit > 0, unit, 1.0)
+    contrast = np.stack([np.nan_to_num(summaries[name].contrast / unit) for name in sites])
     scale = contrast.std(axis=1) / np.sqrt([(1 / summaries[name].counts).sum() for name in sites])
-    level = np.array([np.nanstd(summaries[name].fit.intercept) for name in sites])
+    level = np.array([np.nanstd(summaries[name].fit.intercept / unit) for name in sites])
     for k, name in enumerate(sites):
         others = np.arange(len(sites)) != k
         along = _correlation(contrast[k], contrast[others].mean(axis=0))
         if along < AGAINST:
             found.append(f"site {name}: its contrast runs against the other sites (r = {along:.2f}): labels swapped?")
-        for what, values in (("people differ", scale), ("mean edges differ", level)):
+        for what, values in (("people differ", scale), ("mean values differ", level)):
             ratio = values[k] / max(float(np.median(values[others])), 1e-300)
             if not 1 / SCALE < ratio < SCALE:
                 found.append(

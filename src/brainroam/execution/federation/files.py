@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from brainroam import __version__
+from brainroam.data.atlas import Atlas
 from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
 from brainroam.utils.files import atomic_write, expanded, read_regular
 from brainroam.utils.model_files import part
@@ -29,7 +30,7 @@ MAGIC = b"brainroam-federation"
 SCHEMA = 1
 LARGEST = 2**31
 SUMMARY, REQUEST = "site summary", "request"
-MEASURED = ("series", "matrices")  # what edges can be of
+MEASURED = ("series", "matrices", "table")  # what edges can be of; those of a table are its columns
 #: Arrays of each kind of file, with how many dimensions they have.
 ARRAYS: dict[tuple[str, int], dict[str, int]] = {
     (SUMMARY, 1): {
@@ -67,7 +68,7 @@ class Message:
     round : int
         Which round it belongs to.
     settings, atlas, covariates, version, measure
-        What has to be the same everywhere; edges of series and of matrices are not.
+        What has to be the same everywhere; edges of series and of matrices are not. "Edges" of a table are its columns.
     site : str
         Whose summary it is; empty for a request.
     request : str
@@ -105,6 +106,21 @@ class Message:
         return f"{self.path} (site {visible(self.site)}, round {self.round})"
 
     @property
+    def own_units(self) -> bool:
+        """Of a first summary: whether features have units of their own, so that the spread of each is told."""
+        return "spread" in self.arrays
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The two regions (M, 2) of every edge, or twice the column of a table."""
+        return Atlas("", ("",) * self.atlas["n_regions"], columns=self.measure == "table").pairs
+
+    @property
+    def unit_of_reading(self) -> str:
+        """What is counted: edges, or the columns of a table."""
+        return "column" if self.measure == "table" else "edge"
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the arrays."""
         return hashlib.sha256(b"".join(self.arrays[name].tobytes() for name in sorted(self.arrays))).hexdigest()
@@ -130,6 +146,8 @@ class Message:
                 raise SummaryError(
                     f"{self}: {name} is {ours[name]!r}, but {theirs[name]!r} in {other.path}; make it again alike"
                 )
+        if self.round == other.round == 1 and self.own_units != other.own_units:
+            raise SummaryError(f"{self}: its matrices are correlations, or those of {other.path} are, but not both")
         if self.atlas["labels_sha256"] != other.atlas["labels_sha256"]:
             raise SummaryError(
                 f"{self} is of the {self.atlas['n_regions']} regions of {self.atlas['name']!r}, {other.path} of the "
@@ -172,6 +190,7 @@ def _require_schema(message: Message, what: str) -> None:
         raise ValueError(f"it is a {visible(message.what)} of round {visible(message.round)}")
     arrays = message.arrays
     more = {name for name in arrays if ABSORBED.fullmatch(name)} if (what, message.round) == (SUMMARY, 1) else set()
+    more |= {"spread"} & set(arrays) if (what, message.round) == (SUMMARY, 1) else set()
     more |= {name for name in arrays if READING.fullmatch(name)} if (what, message.round) == (REQUEST, 3) else set()
     if set(arrays) - more != set(expected):
         odd = sorted(set(arrays) - more ^ set(expected))
@@ -185,7 +204,7 @@ def _require_schema(message: Message, what: str) -> None:
         if array.dtype.kind != ("i" if whole else "f"):
             raise ValueError(f"{name} holds {array.dtype} numbers, which have no place in it")
     regions, d = int(message.atlas["n_regions"]), len(message.covariates)
-    n_edges = regions * (regions - 1) // 2
+    n_edges = regions if message.measure == "table" else regions * (regions - 1) // 2
     if what == SUMMARY:
         if not message.site:
             raise ValueError("it names no site")
@@ -248,6 +267,7 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
         "covariate_mean": (2, d),
         "covariate_scatter": (d, d),
         "contrast": (n_edges,),
+        "spread": (n_edges,),
         "fit.intercept": (n_edges,),
         "fit.coef": (d, n_edges),
         "fit.variance": (d, n_edges),
@@ -266,10 +286,10 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
     for name in ("counts", "covariate_scatter", "factor", "with_covariates", "auc", "mean", "square", "bins"):
         if name in arrays and not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")
-    for name in ("contrast", "fit.intercept", "covariate_mean", "sums"):
+    for name in ("contrast", "spread", "fit.intercept", "covariate_mean", "sums"):
         if name in arrays and np.isinf(arrays[name]).any():
             raise ValueError(f"{name} is infinite")
-    for name in ("contrast", "fit.intercept"):
+    for name in ("contrast", "spread", "fit.intercept"):
         if name in arrays and np.isnan(arrays[name]).mean() > 0.5:
             raise ValueError(f"{name} is unknown for most edges")
     if arrays["counts"].min() < 1:

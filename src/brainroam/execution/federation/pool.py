@@ -146,13 +146,13 @@ class Pool:
             self._forget(0)
             return Progress(1, [f"{len(first)} site(s) so far ({listed(self.sites)}); {MIN_SITES} are needed to go on"])
         like, odd = self._messages[1][self.sites[0]], suspicions(first)
-        evidence = SummaryEvidence(first, like.covariates)
+        evidence = SummaryEvidence(first, like.covariates, pairs=like.pairs)
         scaffolds = {frozenset[str](): evidence.scaffold(self.sites, **self.thresholds)}
         scaffolds |= self._without(evidence, 1)
         whole = scaffolds[frozenset()]
         self._write_scaffold(whole, evidence)
         people = f"{int(sum(summary.counts.sum() for summary in first.values()))} people of {len(first)} sites"
-        lines = [f"{len(whole)} of {len(whole.consensus)} edges agreed on, from {people}"]
+        lines = [f"{len(whole)} of {len(whole.consensus)} {like.unit_of_reading}s agreed on, from {people}"]
         lines += [f"note: {note}" for note in [*evidence.deconfounder.notes_, *self._withheld()]]
         needed = edges_of(scaffolds.values())
         second = {name: _products(message) for name, message in self._messages[2].items()}
@@ -167,7 +167,7 @@ class Pool:
             self._ask(like, 2, wanted)
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, odd)
-        evidence = SummaryEvidence(first, like.covariates, second)
+        evidence = SummaryEvidence(first, like.covariates, second, like.pairs)
         return self._third(evidence, scaffolds, first, like, lines, odd)
 
     def _third(

@@ -15,20 +15,21 @@ MEANING = {
     "covariate_scatter": "sums of squares and products of {covariates} about their means, over everybody",
     "fit.centre": "mean {covariates} of everybody",
     "fit.n_people": "how many people",
-    "fit.intercept": "for every edge its level at this site",
-    "fit.coef": "for every edge its slopes over {covariates}",
-    "fit.variance": "for every edge how uncertain those slopes are",
-    "contrast": "for every edge the mean difference between cases and controls",
-    "edges": "which edges were asked for",
-    "factor": "for every pair of these edges the sum over everybody of the product of their residuals, as components",
-    "with_covariates": "for each of these edges the sum over everybody of its residual times {covariates}",
-    "sums": "for each of these edges the sum of its residuals over the controls and over the cases",
+    "fit.intercept": "for every {edge} its level at this site",
+    "fit.coef": "for every {edge} its slopes over {covariates}",
+    "fit.variance": "for every {edge} how uncertain those slopes are",
+    "contrast": "for every {edge} the mean difference between cases and controls",
+    "spread": "for every {edge} how much people differ (standard deviation of the residuals)",
+    "edges": "which {edge}s were asked for",
+    "factor": "for every pair of these {edge}s the sum over everybody of the product of their residuals, as components",
+    "with_covariates": "for each of these {edge}s the sum over everybody of its residual times {covariates}",
+    "sums": "for each of these {edge}s the sum of its residuals over the controls and over the cases",
     "auc": "how well a model that never saw this site orders its people (AUC)",
     "mean": "mean score of the controls and of the cases",
     "square": "spread of the scores of the controls and of the cases",
     "bins": "class, number and mean score of groups of people of one class",
-    "centre": "for each of these edges its mean level over the sites",
-    "priority": "for each of these edges how much it is wanted, where a site may not tell all",
+    "centre": "for each of these {edge}s its mean level over the sites",
+    "priority": "for each of these {edge}s how much it is wanted, where a site may not tell all",
 }
 NOT_INSIDE = (
     "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people. At least {k} people "
@@ -50,7 +51,7 @@ def described(path: str | Path) -> list[str]:
     settings = ", ".join(f"{name}={value}" for name, value in vars(message.settings).items())
     lines = [
         f"{kind} {whose}, round {message.round}, {expanded(path).stat().st_size:,} bytes, whole (checksum matches)",
-        f"edges of {message.measure}, {message.atlas['n_regions']} regions of atlas {visible(message.atlas['name'])}; "
+        f"{_measured(message)}; "
         f"{settings}; covariates {', '.join(map(visible, message.covariates)) or 'none'}; "
         f"brainroam {visible(message.version)}",
     ]
@@ -61,7 +62,8 @@ def described(path: str | Path) -> list[str]:
     special = sum(not _own(name) for name in message.arrays)
     if special and kind == SUMMARY:
         lines.append(
-            f"  {special} arrays: which covariates this site cannot tell apart (everybody of one sex), for which edges"
+            f"  {special} arrays: which covariates this site cannot tell apart (everybody of one sex), for which "
+            f"{message.unit_of_reading}s"
         )
     elif special:
         lines.append(f"  {special} arrays: for each site, the linear model learned without it")
@@ -76,7 +78,16 @@ def described(path: str | Path) -> list[str]:
 def _line(name: str, value: np.ndarray, message: Message) -> str:
     covariates = " and ".join(map(visible, message.covariates)) or "no covariates"
     size = " x ".join(map(str, value.shape)) or "1"
-    return f"{name:<18} {size:>12} numbers: {MEANING[name].format(covariates=covariates)}"
+    return f"{name:<18} {size:>12} numbers: {MEANING[name].format(covariates=covariates, edge=message.unit_of_reading)}"
+
+
+def _measured(message: Message) -> str:
+    n, name = message.atlas["n_regions"], visible(message.atlas["name"])
+    return (
+        f"{n} columns of a table"
+        if message.measure == "table"
+        else f"edges of {message.measure}, {n} regions of atlas {name}"
+    )
 
 
 def _own(name: str) -> bool:

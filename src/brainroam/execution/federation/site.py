@@ -80,15 +80,14 @@ def answer(
     ('Hospital A', (28,))
     """
     cohort.target.refuse_classes("a summary")
-    if cohort.blocks or cohort.measure == "table":
-        measured = listed(block.extent for block in (cohort.blocks or {"": cohort}).values())
-        raise UsageError(f"a summary is of edges, and these people have {measured}; give series or matrices alone")
+    if cohort.blocks:
+        raise UsageError(f"a summary is of one block, and these people have {listed(cohort.blocks)}; name one: --only")
     cohort.target.require_two_classes("a summary")
     own = _one_site(cohort)
     site = own if name is None else name
-    person, names = _persons(cohort, site), list(cohort.covariate_names)
+    person, names, own_units = _persons(cohort, site), list(cohort.covariate_names), cohort.own_units
     y = mean_of_scans(cohort.labels[:, None], person)[:, 0].astype(int)
-    _require_terms(site, min_count, protection, names)
+    _require_terms(site, min_count, protection, names, own_units)
     _require_enough(site, y, max(min_per_class, min_count))
     atlas = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
     if request is not None:
@@ -103,7 +102,7 @@ def answer(
     covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
     told, why = told_covariates(covariates, y, min_count)
     edges = cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust)
-    people = People(mean_of_scans(edges, person), y, told, min_count)
+    people = People(mean_of_scans(edges, person), y, told, min_count, own_units)
     if request is None:
         arrays = _first(people, settings, protection, rng)
         n_edges = int(np.isnan(arrays["contrast"]).sum())
@@ -141,6 +140,7 @@ class People:
     y: np.ndarray
     covariates: pd.DataFrame
     min_count: int
+    own_units: bool = False
 
     def on(self, edges: np.ndarray | slice, huber_k: float) -> np.ndarray:
         """Their values on some edges, NaN where somebody would be singled out."""
@@ -179,7 +179,8 @@ def _first(
     if protection is not None:
         return protection.summary(people.edges, people.y, rng).arrays()
     values = people.on(slice(None), settings.huber_k)
-    return SiteSummary.of(values, people.y, people.covariates, settings.huber_k, settings.contrast).arrays()
+    how = settings.huber_k, settings.contrast, people.own_units
+    return SiteSummary.of(values, people.y, people.covariates, *how).arrays()
 
 
 def _products(
@@ -243,11 +244,18 @@ def _one_site(cohort: Cohort) -> str:
     return cohort.sites[0]
 
 
-def _require_terms(site: str, min_count: int, protection: Protection | None, names: Sequence[str]) -> None:
+def _require_terms(
+    site: str, min_count: int, protection: Protection | None, names: Sequence[str], own_units: bool
+) -> None:
     if CONTROL.search(site):
         raise SummaryError(f"a line end or another control character stands in the name of the site {site!r}")
     if min_count < LEAST_COUNT:
         raise UsageError(f"--min-count must be at least {LEAST_COUNT}, not {min_count}")
+    if protection is not None and own_units:
+        raise UsageError(
+            "noise needs one length to which people are clipped, and columns have units of their own; leave --epsilon "
+            "out, or give series or correlations"
+        )
     if protection is not None and names:
         raise UsageError("noise protects no slopes of covariates: leave them out at all sites, with --covariates none")
 
