@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from brainroam.cli import app
 from brainroam.data.atlas import label_image, load_atlas
 from brainroam.data.atlas.anatomy import parts_of
-from brainroam.data.atlas.known import names, recognised
+from brainroam.data.atlas.freesurfer import centres_of
+from brainroam.data.atlas.known import DESIKAN_LOBES, family_of, names, recognised
 from brainroam.data.loading import load_cohort
 from brainroam.errors import DataError
 
@@ -151,3 +152,19 @@ def test_a_table_as_gordon_distributes_it(tmp_path):
     atlas = load_atlas(tmp_path / "Parcels.xlsx")
     assert atlas.labels == ("1", "2") and atlas.networks == ("Default", "SMhand")
     assert atlas.coords.tolist() == [[-11.2, -52.4, 36.5], [-18.8, -48.7, 65]]
+
+
+def test_centres_of_freesurfer_columns_mirror_and_lie_where_their_names_say():
+    regions = list(DESIKAN_LOBES)
+    left, right = (centres_of([f"{side}_{name}_thickness" for name in regions]) for side in ("lh", "rh"))
+    assert np.abs(left * [-1, 1, 1] - right).max() <= 4
+    assert (left[:, 0] < 0).all()
+    behind = [DESIKAN_LOBES[name] == "occipital" for name in regions]
+    assert left[behind, 1].max() < left[np.invert(behind), 1].min() + 5  # occipital regions lie at the back
+    assert np.isnan(centres_of(["lh_G_precuneus_thickness", "Left-Cerebellum-Cortex", "eTIV", "CSF"])).all()
+
+
+def test_the_desikan_atlas_has_centres():
+    labels = [f"ctx-{side}-{name}" for side in ("lh", "rh") for name in DESIKAN_LOBES]
+    assert family_of([*labels, "Left-Amygdala", "Right-Amygdala"]).coords.shape == (70, 3)
+    assert family_of([*labels, "Left-Cerebellum-Cortex"]).coords is None

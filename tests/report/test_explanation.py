@@ -9,7 +9,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from brainroam import make_cohort
-from brainroam.data.atlas import Atlas, load_atlas
+from brainroam.data.atlas import Atlas, columns_of_table, load_atlas
 from brainroam.data.atlas.anatomy import LOBES, lobes_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
@@ -201,3 +201,16 @@ def test_schaefer_is_drawn_by_its_networks():
     assert names == ["connectome", "chord", "networks"]
     assert all(drawing.draw() for drawing in drawings(explanation))
     assert lobes_drawing(explanation).draw().axes[0].get_xticklabels()[0].get_text() == "Vis"
+
+
+def test_regions_of_a_table_are_drawn_where_their_names_say(split):
+    names = ["lh_insula_thickness", "rh_insula_thickness", "Left-Thalamus-Proper", "lh_insula_area", "eTIV"]
+    rng, people = np.random.default_rng(0), split[0].table
+    cohort = Cohort(list(rng.normal(size=(len(people), 1, 5))), people, columns_of_table(names), measure="table")
+    explanation = Explanation.of_model(TunedMethod(method_info("fc-ridge"), "fast").fit(cohort).model_, cohort)
+    places = explanation.places.set_index("column")
+    assert set(places.index) == set(names) - {"eTIV"}
+    assert places.loc["rh_insula_thickness", ["x", "measure"]].tolist() == [36.0, "thickness"]
+    effect = explanation.pathways.set_index("region_1")["effect"]
+    assert places["value"].to_dict() == effect[places.index].to_dict()
+    assert {"columns", "regions"} <= {drawing.name for drawing in drawings(explanation)}

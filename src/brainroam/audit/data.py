@@ -33,7 +33,8 @@ def duplicates(cohort: Cohort) -> Check:
     elif within:
         text = f"one person twice at one site, counted twice there: {listed(within)}; keep one of each"
     else:
-        text = f"no two of {len(cohort)} people have the same series or nearly the same connectivity"
+        what = "series or nearly the same connectivity" if cohort.measure == "series" else "measures"
+        text = f"no two of {len(cohort)} people have the same {what}"
     return Check(
         "duplicates", "", False if across else None if within else True, float(len(across) + len(within)), 0.0, text
     )
@@ -61,7 +62,8 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     before, after = (float(np.mean(np.concatenate(found[when]))) for when in ("before", "after"))
     chance = float(np.mean([np.mean(site == name) for name in site]))
     limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5
-    text = f"the site of a person never seen is told from edges for {before:.0%} of people, and for {after:.0%} after "
+    what = "the table" if cohort.measure == "table" else "edges"
+    text = f"the site of a person never seen is told from {what} for {before:.0%} of people, and for {after:.0%} after "
     text += f"frozen deconfounding; guessing by size gives {chance:.0%}. "
     if after > limit:
         text += "A model can tell sites apart: that helps it wherever the share of cases differs between known sites, "

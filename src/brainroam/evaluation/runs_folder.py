@@ -348,6 +348,10 @@ def describe_cohort(cohort: Cohort) -> dict[str, Any]:
         "atlas_hash": atlas_hash(cohort),
         "atlas_citation": cohort.atlas.citation,
         "n_rois": cohort.n_rois,
+        "measured": {
+            name: {"measure": block.measure, "extent": block.extent}
+            for name, block in (cohort.blocks or {cohort.block_name: cohort}).items()
+        },
         "sites": plain([describe_site(str(site), scans) for site, scans in cohort.table.groupby("site")]),
         "excluded": cohort.excluded.to_dict("records"),
         "participants": plain(to_columns(_participants(cohort))),

@@ -23,6 +23,7 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas
 from brainroam.data.atlas.anatomy import Parts, parts_of
+from brainroam.data.atlas.freesurfer import centres_of, place_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import Method
@@ -219,6 +220,22 @@ class Explanation:
         table = pd.concat([self._regions(values["edge"].to_numpy()), values.drop(columns="edge")], axis=1)
         table.insert(0, "rank", np.arange(1, len(table) + 1))
         return table.assign(edge=values["edge"])
+
+    @cached_property
+    def places(self) -> pd.DataFrame:
+        """Of a table: the columns that are of a region with a known centre, as they are ranked, with side and measure.
+
+        ``x``, ``y``, ``z`` are MNI millimetres, see `brainroam.data.atlas.freesurfer`; empty where no name tells one.
+        """
+        if not self.atlas.columns or not len(self.pathways):
+            return pd.DataFrame(columns=["region", "side", "measure", "x", "y", "z"])
+        table = self.pathways.rename(columns={"region_1": "column"})[["rank", "column", self.measure]]
+        found = [place_of(name) for name in table["column"]]
+        here = np.array([place is not None for place in found])
+        told = pd.DataFrame([place for place in found if place is not None], columns=["side", "region", "measure"])
+        points = pd.DataFrame(centres_of(table["column"])[here], columns=["x", "y", "z"])
+        value = table[self.measure][here].reset_index(drop=True).rename("value")
+        return pd.concat([table[["rank", "column"]][here].reset_index(drop=True), told, points, value], axis=1)
 
     @property
     def counted(self) -> pd.DataFrame:

@@ -190,7 +190,7 @@ def _from_runs(data: ReportData) -> Iterator[Concern]:
         yield Concern("reversed", f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
     if data.references and data.summary.mean < data.references[PLAIN] + SAME:
         text = f"mean AUC {data.summary.mean:.3f} against {data.references[PLAIN]:.3f} of plain ridge"
-        yield Concern("plain", "No better than plain ridge on connectivity", text, "comparison")
+        yield Concern("plain", f"No better than plain ridge on {data.words.all_features}", text, "comparison")
 
 
 def _covariates_alone(data: ReportData) -> Iterator[Concern]:
@@ -206,9 +206,9 @@ def _motion(data: ReportData) -> Iterator[Concern]:
     people = data.participants
     if len(people) and not (people["mean_fd"] > 0).any():
         text = (
-            "motion changes connectivity and often differs between people with the condition and controls, so "
-            "nobody can say whether the "
-            "scores follow it: add a column mean_fd (mean framewise displacement in mm)"
+            f"motion changes {data.words.all_features} and often differs between people with the condition and "
+            "controls, so nobody can say whether the scores follow it: add a column mean_fd (mean framewise "
+            "displacement in mm)"
         )
         yield Concern("motion-unknown", "Head motion is not known for anybody", text, "confounding")
     if data.confounding.empty:

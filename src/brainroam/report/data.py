@@ -34,6 +34,7 @@ from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.evaluation.tables import KEY
 from brainroam.methods.naming import bare_name
+from brainroam.report.words import Words, words_of
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
 OF_PERSON = ("score", "probability", "prevalence", "predicted")
@@ -96,6 +97,11 @@ class ReportData:
     def study(self) -> dict[str, Any]:
         """The cohort, the commands, and what is missing, see `Results`."""
         return self.results.study
+
+    @cached_property
+    def words(self) -> Words:
+        """How to speak of what was measured."""
+        return words_of(self.study)
 
     @property
     def name(self) -> str:

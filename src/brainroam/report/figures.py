@@ -30,6 +30,8 @@ from brainroam.utils.files import atomic_write
 ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
 BLUE, VERMILION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#8a8f98"
 PALETTE = (BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, YELLOW, GREY)
+SIDES = {"l": "left", "r": "right", "lh": "left", "rh": "right", "left": "left", "right": "right"}
+NO_WORDS = {"7networks", "17networks", "ctx", "roi"}
 
 #: Colours that change with the theme of the page, by the CSS that takes their place.
 INK, RULE, PAPER = "#1c2128", "#d0d4da", "#fefefe"
@@ -68,6 +70,18 @@ def canvas(width: float, height: float, **options) -> tuple[Figure, Axes]:
     """An empty figure of this size in inches, and its axes."""
     figure = Figure((width, height), layout="constrained")
     return figure, figure.add_subplot(**options)
+
+
+def region_words(label: str) -> str:
+    """The name of a region as people say it: the side first, without what only tools need.
+
+    >>> region_words("7Networks_LH_Default_PFC_3"), region_words("Precentral_R"), region_words("L_V1_ROI")
+    ('left Default PFC 3', 'right Precentral', 'left V1')
+    """
+    words = [word for word in re.split(r"[_\s.-]+", label) if word and word.lower() not in NO_WORDS]
+    side = [SIDES[word.lower()] for word in words if word.lower() in SIDES]
+    others = [word for word in words if word.lower() not in SIDES]
+    return " ".join([*side[:1], *others]) if others else label
 
 
 def shortened(name: str, limit: int) -> str:

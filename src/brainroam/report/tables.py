@@ -35,15 +35,15 @@ MEANING = {
     "calibration_intercept": "0 is perfect; below 0 too many people are predicted to have the condition, above 0 "
     "too few.",
     "calibration_slope": "1 is perfect; below 1 the probabilities are too extreme, above 1 too timid.",
-    "d_com": "Consensus contrast: the median over training sites of the difference in connectivity between people with "
-    "and without the condition. Positive: stronger with the condition.",
+    "d_com": "Consensus contrast: the median over training sites of the difference between people with and without the "
+    "condition. Positive: a stronger edge, or a larger value of a table, with the condition.",
     "d_site": "The same difference at this site alone.",
     "covered": "Share of people whose answer holds their true class; either holds both.",
     "decided": "Share of people for whom the answer is one class, not either.",
     "difference": "Mean over sites, weighted as the AUC is, of the difference in AUC, in points of 0.01; positive: "
     "better than the reference.",
-    "effect": "Mean size of what the edge adds to the score; negative where a stronger edge speaks against the "
-    "condition.",
+    "effect": "Mean size of what the edge or column adds to the score; negative where a stronger edge, or a larger "
+    "value, speaks against the condition.",
     "gap": "The last group minus the first, all sites together.",
     "kappa": "Sign consistency: the share of training sites whose contrast has the sign of d_com.",
     "limit": "Where the check would have been judged otherwise.",
@@ -60,7 +60,7 @@ MEANING = {
     "n_cases": "People with the condition.",
     "n_controls": "People without the condition.",
     "next_low": "95 % prediction interval: where the AUC of a next site like these is to be expected.",
-    "nu": "Share of the folds whose scaffold contains the edge. Folds share most of their training sites.",
+    "nu": "Share of the folds whose scaffold contains the edge or column. Folds share most of their training sites.",
     "p": "Two-sided p of the mean difference, with the site as the unit.",
     "p_holm": "The same, corrected for the number of comparisons in this table (Holm).",
     "pi": "Stability: the share of bootstraps of the training sites in which the consensus d_com keeps its sign.",

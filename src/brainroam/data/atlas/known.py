@@ -10,8 +10,8 @@
 Families of atlases whose tables are not shipped are told by the names of their regions: in a CIFTI header, a csv, a
 label table.
 Gordon 333 (alone or with the 19 subcortical structures of FreeSurfer), Glasser 360, Brainnetome 246, Destrieux 148 and
-Desikan-Killiany 68. The names tell the networks (Gordon) or the lobes (Brainnetome, Desikan-Killiany); centres come
-from a table with x, y, z, which `brainroam atlas` makes of a label image.
+Desikan-Killiany 68. The names tell the networks (Gordon) or the lobes (Brainnetome, Desikan-Killiany). Centres of the
+last are known (`freesurfer`); of others they come from a table with x, y, z, which `brainroam atlas` makes of an image.
 """
 
 import re
@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import SHIPPED, Atlas, load_atlas
+from brainroam.data.atlas.freesurfer import centres_of
 
 GORDON_NETWORKS = [
     "Default",
@@ -158,7 +159,9 @@ def family_of(labels: Sequence[str]) -> Atlas | None:
         if n_parts == family.size and n_parts + sum(beside) == len(plain):
             name = family.name + (f"+{sum(beside)}" if any(beside) else "")
             networks = tuple(part or "subcortical" for part in parts) if family.kind else None
-            return Atlas(name, tuple(labels), None, family.citation, networks)
+            centres = centres_of(labels)
+            coords = centres if np.isfinite(centres).all() else None
+            return Atlas(name, tuple(labels), coords, family.citation, networks)
     return None
 
 

@@ -3,7 +3,6 @@
 Each is a display object or made by one; `write_explanation` writes them as PNG and SVG beside tables as CSV.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +21,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.atlas.anatomy import Parts, parts_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.methods.explanation import QUANTILES, Explanation
+from brainroam.report.brain.table import columns_drawing, measure_words, places_drawing
 from brainroam.report.data import Source, read_data
 from brainroam.report.figures import (
     BLUE,
@@ -34,6 +34,7 @@ from brainroam.report.figures import (
     axes_for,
     canvas,
     drawing,
+    region_words,
     shortened,
     write,
 )
@@ -42,22 +43,6 @@ from brainroam.utils.files import write_csv
 
 KINDS = ("chord", "glass")
 SHOWN = 20  # pathways of each sign
-
-
-SIDES = {"l": "left", "r": "right", "lh": "left", "rh": "right", "left": "left", "right": "right"}
-NO_WORDS = {"7networks", "17networks", "ctx", "roi"}
-
-
-def region_words(label: str) -> str:
-    """The name of a region as people say it: the side first, without what only tools need.
-
-    >>> region_words("7Networks_LH_Default_PFC_3"), region_words("Precentral_R"), region_words("L_V1_ROI")
-    ('left Default PFC 3', 'right Precentral', 'left V1')
-    """
-    words = [word for word in re.split(r"[_\s.-]+", label) if word and word.lower() not in NO_WORDS]
-    side = [SIDES[word.lower()] for word in words if word.lower() in SIDES]
-    others = [word for word in words if word.lower() not in SIDES]
-    return " ".join([*side[:1], *others]) if others else label
 
 
 @dataclass
@@ -104,7 +89,7 @@ class ScaffoldDisplay(Shown):
     def from_explanation(cls, explanation: Any, top: int = SHOWN) -> "ScaffoldDisplay":
         """Of an `Explanation`: its largest pathways of either sign."""
         chosen = pd.concat(explanation.signed(top))
-        pairs = edge_pairs(len(explanation.atlas))[chosen["edge"].to_numpy(dtype=int)]
+        pairs = explanation.atlas.pairs[chosen["edge"].to_numpy(dtype=int)]
         return cls(pairs, chosen[explanation.measure].to_numpy(dtype=float), explanation.atlas)
 
     @classmethod
@@ -241,12 +226,14 @@ class GateDisplay(Shown):
 
 SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
 COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
-WORDS = {"d_com": "contrast d_com", "effect": "effect on the score"}
 
 
 def drawings(explanation: Explanation) -> Iterator[Drawing]:
     """Every picture this explanation can give."""
-    makers = (connectome_drawing, chord_drawing, lobes_drawing, sites_drawing, gates_drawing)
+    makers = (
+        *(connectome_drawing, chord_drawing, columns_drawing, places_drawing),
+        *(lobes_drawing, sites_drawing, gates_drawing),
+    )
     yield from (made for make in makers if (made := make(explanation)) is not None)
 
 
@@ -257,10 +244,10 @@ def connectome_drawing(explanation: Explanation) -> Drawing | None:
     positive, negative = explanation.signed(SHOWN)
     caption = (
         f"The {len(positive)} largest positive (vermilion) and {len(negative)} largest negative (blue) pathways by "
-        f"{_measure(explanation)}. Positive: stronger in people with the condition. From the left and the right only "
-        "pathways within that hemisphere are drawn."
+        f"{measure_words(explanation)}. Positive: stronger in people with the condition. From the left and the right "
+        "only pathways within that hemisphere are drawn."
         if explanation.kind == "scaffold"
-        else f"The {len(positive) + len(negative)} largest pathways by {_measure(explanation)}."
+        else f"The {len(positive) + len(negative)} largest pathways by {measure_words(explanation)}."
     )
     display = ScaffoldDisplay.from_explanation(explanation, SHOWN)
     return Drawing("connectome", caption, lambda: _glass(display))
@@ -273,9 +260,11 @@ def _glass(display: ScaffoldDisplay) -> Figure:
 
 
 def chord_drawing(explanation: Explanation) -> Drawing | None:
-    """The largest pathways of both signs on a circle of regions; None where nothing is signed."""
+    """The largest pathways of both signs on a circle of regions; None where nothing is signed, or columns are read."""
+    if explanation.kind != "scaffold" or explanation.atlas.columns:
+        return None
     display = ScaffoldDisplay.from_explanation(explanation, SHOWN)
-    if explanation.kind != "scaffold" or not len(display.values):
+    if not len(display.values):
         return None
     parts = explanation.parts
     lobes = f" Dots of one colour lie in one {parts.kind}." if parts else ""
@@ -289,7 +278,7 @@ def chord_drawing(explanation: Explanation) -> Drawing | None:
 def lobes_drawing(explanation: Explanation) -> Drawing | None:
     """How many pathways join which lobes or networks; None where neither is known."""
     table, parts = explanation.networks, explanation.parts
-    if parts is None or not len(table):
+    if parts is None or not len(table) or explanation.atlas.columns:
         return None
     what = "pathways of the scaffold" if explanation.kind == "scaffold" else f"{len(explanation.counted)} largest edges"
     signs = ", and whether they are rather positive (vermilion) or negative (blue)" if table["negative"].any() else ""
@@ -334,12 +323,12 @@ def sites_drawing(explanation: Explanation, top: int = 12) -> Drawing | None:
     chosen = pd.concat([positive, negative[::-1]])
     chosen = chosen[chosen["edge"].isin(found["edge"])]
     wide = found.pivot(index="edge", columns="site", values="d_site").reindex(chosen["edge"])
-    names = [
-        f"{region_words(a)} - {region_words(b)}" for a, b in zip(chosen["region_1"], chosen["region_2"], strict=True)
-    ]
+    pairs = zip(chosen["region_1"], chosen["region_2"], strict=True)
+    names = [region_words(a) if a == b else f"{region_words(a)} - {region_words(b)}" for a, b in pairs]
+    one, more = ("column", "larger") if explanation.atlas.columns else ("pathway", "stronger")
     caption = (
-        f"What each site itself shows on the {len(chosen)} strongest pathways (vermilion: stronger in people with the "
-        "condition). A row of one colour is a pathway the sites agree on. Grey: not measured there."
+        f"What each site itself shows on the {len(chosen)} strongest {one}s (vermilion: {more} in people with the "
+        f"condition). A row of one colour is a {one} the sites agree on. Grey: not measured there."
     )
     return Drawing("sites", caption, lambda: _site_map(wide, names))
 
@@ -372,10 +361,6 @@ def gates_drawing(explanation: Explanation) -> Drawing | None:
     return drawing("gates", caption, GateDisplay(gates))
 
 
-def _measure(explanation: Explanation) -> str:
-    return WORDS.get(explanation.measure, f"mean {explanation.measure}")
-
-
 def write_explanation(explanation: Explanation, folder: Path) -> list[Path]:
     """Write every table and figure that is not empty, and return their paths."""
     tables = {
@@ -384,7 +369,7 @@ def write_explanation(explanation: Explanation, folder: Path) -> list[Path]:
         "gates": explanation.gates,
         "sites": explanation.sites(10),
         "networks": explanation.networks,
-        "regions": explanation.regions,
+        "regions": explanation.places if explanation.atlas.columns else explanation.regions,
     }
     written = [write_csv(folder / f"{name}.csv", table) for name, table in tables.items() if len(table)]
     for picture in drawings(explanation):

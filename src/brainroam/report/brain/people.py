@@ -43,6 +43,11 @@ def gates_section(data: ReportData) -> Section:
         other=data.method if found.method != data.method else "",
         gated="gate" in found.explanation.people,
         people=_people(found),
+        one="column"
+        if found.explanation.atlas.columns
+        else "pathway"
+        if "gate" in found.explanation.people
+        else "edge",
         left_out=max(len(found.people) - MOST_PEOPLE, 0),
     )
     return Section("gates", "Gates and people" if drawing else "People", html, (drawing,) if drawing else ())
@@ -61,7 +66,8 @@ def _gates_sentence(core: Explained) -> str:
 def _people(found: Explained) -> dict[str, Any]:
     """Everybody's pathways by site, with the names of pathways once."""
     rows = found.explanation.people
-    names = rows["region_1"].astype(str) + " - " + rows["region_2"].astype(str)
+    first, second = rows["region_1"].astype(str), rows["region_2"].astype(str)
+    names = first.where(first == second, first + " - " + second)
     pathways = dict.fromkeys(names)
     place = {name: k for k, name in enumerate(pathways)}
     ends = [*np.flatnonzero(rows["rank"] == 1).tolist(), len(rows)]  # a small scaffold gives fewer rows

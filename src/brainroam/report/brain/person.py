@@ -16,6 +16,7 @@ from brainroam.methods.explanation import Explanation
 from brainroam.methods.predictions import predictions
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.glass import glass_brain
+from brainroam.report.brain.scaffold import region_columns
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline
 from brainroam.report.page import Drawing, render
 from brainroam.report.tables import Column, fixed, table
@@ -119,7 +120,7 @@ def _lists(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
 
 
 def _table(name: str, title: str, rows: pd.DataFrame) -> Markup:
-    columns = [Column("region_1", "Region"), Column("region_2", "Region")]
+    columns = region_columns(rows)
     for key, heading in (("gate", "Gate"), ("contribution", "Contribution"), ("mask", "Weight")):
         columns += [Column(key, heading, fixed(4 if key == "contribution" else 3))] if key in rows else []
     return table(rows, columns, name, title)

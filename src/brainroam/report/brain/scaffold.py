@@ -16,6 +16,7 @@ from markupsafe import Markup
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.study_explanations import explained
+from brainroam.report.brain.table import columns_drawing, places_drawing
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
 from brainroam.report.page import Section, missing, render
@@ -41,10 +42,13 @@ def scaffold_section(data: ReportData) -> Section:
         what = "Which pathways the sites agree on"
         return missing("scaffold", "Scaffold", what, data.command("loso", "--methods core"))
     explanation = found.explanation
-    brain = [made for make in (connectome_drawing, chord_drawing) if (made := make(explanation))]
+    columns = explanation.atlas.columns
+    makers = (columns_drawing, places_drawing) if columns else (connectome_drawing, chord_drawing)
+    brain = [made for make in makers if (made := make(explanation))]
     after = [drawing for make in (sites_drawing, lobes_drawing) if (drawing := make(explanation))]
     positive, negative = explanation.signed(10)
     shown = explanation.pathways.head(LISTED)
+    ones, up, down = ("columns", "Larger", "Smaller") if columns else ("pathways", "Stronger", "Weaker")
     html = render(
         "scaffold.html",
         sentence=_sentence(explanation, found.method, found.seed),
@@ -54,11 +58,14 @@ def scaffold_section(data: ReportData) -> Section:
         caveat=_caveat(data, found.method),
         figures=[inline(drawing) for drawing in brain],
         scene=scene(explanation),
-        positive=pathway_table(positive, "positive-pathways", "Stronger in people with the condition: the ten largest"),
-        negative=pathway_table(negative, "negative-pathways", "Weaker in people with the condition: the ten largest"),
-        every_title=f"The {len(shown)} largest of all {len(explanation.pathways)} pathways that any fold selected",
+        columns=columns,
+        placed=len(explanation.places) > 0,
+        ones=ones,
+        positive=pathway_table(positive, "positive-pathways", f"{up} in people with the condition: the ten largest"),
+        negative=pathway_table(negative, "negative-pathways", f"{down} in people with the condition: the ten largest"),
+        every_title=f"The {len(shown)} largest of all {len(explanation.pathways)} {ones} that any fold selected",
         every=pathway_table(
-            shown, "pathways", "Pathways by the size of d_com, whichever folds selected them", whole=True
+            shown, "pathways", f"{ones.capitalize()} by the size of d_com, whichever folds selected them", whole=True
         ),
         after=[inline(drawing) for drawing in after],
         sites=_site_table(explanation),
@@ -96,7 +103,7 @@ def scene(explanation: Explanation) -> dict[str, Any] | None:
 
 def pathway_table(rows: pd.DataFrame, name: str, caption: str, whole: bool = False) -> Markup:
     """Pathways as a sortable table; the ``whole`` one has all quantities, the other those of the paper's table."""
-    columns = [Column("region_1", "Region"), Column("region_2", "Region")]
+    columns = region_columns(rows)
     rows = rows if whole else rows.drop(columns="mean_size_of_contribution", errors="ignore")
     columns += [Column(key, *shown) for key, shown in HEADINGS.items() if key in rows]
     if "x_1" in rows:
@@ -105,6 +112,13 @@ def pathway_table(rows: pd.DataFrame, name: str, caption: str, whole: bool = Fal
             rows = rows.assign(**{f"mni_{k}": [f"{x:.0f} {y:.0f} {z:.0f}" for x, y, z in points]})
         columns += [Column(f"mni_{k}", f"MNI, {which}", _unbroken) for k, which in ((1, "first"), (2, "second"))]
     return table(rows, columns, name, caption)
+
+
+def region_columns(rows: pd.DataFrame) -> list[Column]:
+    """The two regions of each row, or the column of a table, which stands in both places."""
+    if len(rows) and (rows["region_1"] == rows["region_2"]).all():
+        return [Column("region_1", "Column")]
+    return [Column("region_1", "Region"), Column("region_2", "Region")]
 
 
 def _unbroken(text: str) -> str:
@@ -171,12 +185,12 @@ def _site_table(explanation: Explanation) -> Markup | None:
     columns = [
         Column("site", "Site"),
         Column("rank", "Rank"),
-        Column("region_1", "Region"),
-        Column("region_2", "Region"),
+        *region_columns(rows),
         Column("d_site", "d at the site", fixed(4)),
         Column("d_com", "d_com of all", fixed(4)),
     ]
-    return table(rows, columns, "pathways-by-site", "The five largest contrasts of each site, among strong pathways")
+    ones = "columns" if explanation.atlas.columns else "pathways"
+    return table(rows, columns, "pathways-by-site", f"The five largest contrasts of each site, among strong {ones}")
 
 
 COARSE = 642

@@ -103,6 +103,7 @@ def check_section(data: ReportData) -> Section:
         n=len(found),
         whole=data.check is not None,
         known=known,
+        words=data.words,
         other_data=data.check is not None and data.check.get("manifest_hash") != data.study["manifest_hash"],
     )
     grave = [str(item.get("message")) for item in found if item.get("severity") in ("error", "warning")]

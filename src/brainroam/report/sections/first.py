@@ -183,7 +183,10 @@ def first_section(data: ReportData) -> Section:
     found = concerns(data)
     gaps = []
     if data.check is None and not data.only_files:
-        gaps.append(Missing("Duplicates, short scans, dead regions", data.command("check", out=_beside(data, "check"))))
+        what = (
+            "Duplicates, short scans, dead regions" if data.words.has_time else "Duplicates, other units, missing data"
+        )
+        gaps.append(Missing(what, data.command("check", out=_beside(data, "check"))))
     if data.audit is None and not data.only_files:
         gaps.append(Missing("A search for leaks and shortcuts", data.command("audit", out=_beside(data, "audit"))))
     html = render(
@@ -222,7 +225,8 @@ def plain_sentences(data: ReportData):
     if not math.isnan(summary.next_low):
         text = f"At {data.next_place} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
         if data.references:
-            text += f" Plain ridge regression on the same connectivity reaches {_times(data.references[PLAIN])}."
+            plain = _times(data.references[PLAIN])
+            text += f" Plain ridge regression on the same {data.words.all_features} reaches {plain}."
         if data.against(CONFOUNDS):
             text += f" Covariates alone, without the brain, reach {_times(data.row_of(data.beside(CONFOUNDS))['auc'])}."
         yield text

@@ -106,14 +106,16 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     if data.check is not None:
         told = listed([str(item.get("message")) for item in shortcuts], 3)
         yield "alike", f"Differences between the classes that check found: {told or 'none'}."
-    yield "measured", f"Series of one atlas ({data.study['atlas']}) for all; the site table shows scan length and TR."
+    site_table = "; the site table shows scan length and TR" if data.words.has_time else ""
+    yield "measured", f"The same for all: {data.words.inputs}{site_table}."
     yield (
         "size",
         f"{facts.cases} people with the condition and {facts.people - facts.cases} controls of {facts.sites} sites; "
         f"95 % interval of the AUC {span(row['auc_low'], row['auc_high'])}.",
     )
     yield "everybody", f"{left_out} left out, for reasons that do not look at the result."
-    yield "missing", "Unknown covariates and edges without signal stand at the mean of the training people."
+    gone = f"{data.words.feature}s that somebody lacks"
+    yield "missing", f"Unknown covariates and {gone} stand at the mean of the training people."
     if data.audit is not None:
         failed = [check for check in data.audit["checks"] if check.get("passed") is False]
         yield "leakage", f"The audit corrupted held-out data and looked for effects: {len(failed)} checks failed."
@@ -152,15 +154,17 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     left_out = counted(facts.excluded, "person was", "people were")
     yield "6b", f"{left_out} left out; every reason is listed under Participants."
     steps = "".join(f"; {step}" for step in data.study.get("prepared", []))
-    yield "7", f"Regional series of the atlas {data.study['atlas']}{steps}. Preprocessing is for the authors to add."
+    yield "7", f"{data.words.inputs}{steps}. Preprocessing is for the authors to add."
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
-    yield "9a", "Connectivity between regions and its changes over time; per method under Methods text."
+    over_time = " and its changes over time" if data.words.has_time else ""
+    read = f"Connectivity between regions{over_time}" if data.words.has_regions else "The columns of the table"
+    yield "9a", f"{read}; per method under Methods text."
     yield "10", f"All {facts.counted} available; precision is shown by intervals, not by a power calculation."
     yield (
         "11",
         (
-            "Unknown covariates stand at the training mean, and so do edges of regions without signal; "
-            "graph baselines leave such edges out."
+            f"Unknown covariates stand at the training mean, and so do {data.words.feature}s that somebody lacks"
+            + ("; graph baselines leave such edges out." if data.words.has_regions else ".")
         ),
     )
     yield "12a", f"{PROTOCOL[data.protocol].capitalize()}."
