@@ -121,7 +121,7 @@ def test_scanners_that_differ_are_no_other_units_and_many_sites_in_other_units_a
     shift = dict(zip(PEOPLE.sites, rng.normal(0, 1.5, (len(PEOPLE.sites), VALUES.shape[1])), strict=True))
     noisy = np.exp(rng.normal(0, 1.2, VALUES.shape) + np.array([shift[name] for name in PEOPLE.table["site"]]))
     assert "other-units" not in found(table(noisy))
-    many = make_cohort(n_sites=12, n_per_site=6, n_rois=6, seed=1)
+    many = make_cohort(n_sites=12, n_per_site=6, n_rois=8, seed=1)
     values = rng.normal(1000, 50, (len(many), 8)) / np.where(many.table["site"].isin(many.sites[:4]), 10, 1)[:, None]
     cohort = Cohort(list(values[:, None]), many.table, measure="table")
     of_units = [finding for finding in check_cohort(cohort).findings if finding.code == "other-units"]
