@@ -9,12 +9,12 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from brainroam.errors import BrainroamError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def installed(module: str) -> bool:
@@ -63,8 +63,10 @@ def require_device(name: str) -> None:
         raise UsageError(f"nothing can be computed on the device {name!r} here ({reason}); try cpu") from error
 
 
-def as_array(values: Any) -> np.ndarray:
+def as_array(values: Any) -> "np.ndarray":
     """A tensor of any device, or an array, as an array."""
+    import numpy as np
+
     return values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
 
 
@@ -76,6 +78,8 @@ def as_pandas(table: Any) -> Any:
     >>> as_pandas([1, 2])
     [1, 2]
     """
+    import pandas as pd
+
     if isinstance(table, (pd.DataFrame, pd.Series)) or not (hasattr(table, "columns") and hasattr(table, "to_numpy")):
         return table
     return pd.DataFrame({str(name): table[name].to_numpy() for name in table.columns})
