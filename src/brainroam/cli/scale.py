@@ -61,7 +61,7 @@ def convert(
     [bold]Example:[/bold] brainroam convert ABIDE_pcp --atlas aal --out abide.zarr
     """
     from brainroam.cli.show import show_excluded
-    from brainroam.data.store import write_store
+    from brainroam.data.store import store_cohort
 
     out = expanded(out)
     refuse_existing(out)
@@ -69,22 +69,7 @@ def convert(
         if left_behind:
             typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
         cohort = source.load(everybody=True, require_label=False, spool=scratch, apply_target=False)
-        if cohort.blocks or cohort.measure != "series":
-            measured = listed(block.extent for block in (cohort.blocks or {"": cohort}).values())
-            raise UsageError(
-                f"a store holds time series, and these people have {measured}; convert the series alone, and name the "
-                "others when the store is read (--block NAME=PATH)"
-            )
-        path = write_store(
-            scratch / out.name,
-            cohort.table,
-            cohort.series,
-            cohort.atlas,
-            cohort.excluded,
-            cohort.prepared,
-            cohort.covariate_names,
-        )
-        path = path.rename(out)
+        path = store_cohort(scratch / out.name, cohort).rename(out)
     show_excluded(cohort.excluded)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
     typer.echo(f"{cohort.counted} of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}")
@@ -172,7 +157,10 @@ def cohort_on_disk(
     limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
     if source.plan.blocks:
         named = listed(source.plan.blocks)
-        raise UsageError(f"--memory reads the series of a store and no blocks ({named}); leave it out, or the blocks")
+        raise UsageError(
+            f"--memory reads a store, and its blocks from there; put {named} into it: brainroam convert, with the "
+            "blocks, --out cohort.zarr"
+        )
     _require_store(source)
     sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
     asked = source.plan.target
@@ -199,9 +187,13 @@ def _too_large(source: DataSource) -> bool:
 
     if not is_store(source.data):
         return False
-    store = CohortStore(source.data)
-    people = store.table.iloc[store.rows(source.sites or None)]
-    numbers = float(people["n_timepoints"].sum()) * store.n_rois + EDGE_COPIES * len(people) * store.n_rois**2 / 2
+    store, numbers = CohortStore(source.data), 0.0
+    people = store.table["subject"].iloc[store.rows(source.sites or None)]
+    for one in (store, *store.further.values()):
+        rows = one.places(people)
+        here = rows[rows >= 0]
+        edges = 0 if one.measure == "table" else EDGE_COPIES * len(here) * one.n_rois**2 / 2
+        numbers += float(one.heights(here).sum()) * one.n_rois + edges
     return 8 * numbers > _free_memory() / 2
 
 

@@ -202,7 +202,7 @@ class SiteStatistics:
             raise UsageError('fit_on="controls" needs controls, and none of these classes is; use fit_on="all"')
         self.deconfounder = deconfounder.fit_sites(edges, covariates, site, 1 - y[:, 0] if several else y, cache)
         if own_units:
-            self.spread = {name: spread_of(self._people_of([name])[0]) for name in _names(site)}
+            self.spread = {name: self._spread_of(name) for name in _names(site)}
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
         if several:
             self.parts = tuple(self._compared(against_controls, cache))
@@ -216,6 +216,11 @@ class SiteStatistics:
         who = slice(None) if self.takes_part is None else self.takes_part
         self.sites = sites_with_both_classes(self.y[who], self.site[who])
         self.contrast = np.concatenate([self._contrast_of(name, cache) for name in self.sites])
+
+    def _spread_of(self, site: str) -> np.ndarray:
+        """How much the people of a site differ (M,) by its own slopes, a block of edges at a time."""
+        blocks = edge_blocks(self.edges.shape[1])
+        return np.concatenate([spread_of(self._people_of([site], some)[0]) for some in blocks])
 
     def _compared(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""

@@ -16,7 +16,15 @@ from brainroam.data.atlas import Atlas, matching_atlas
 from brainroam.data.cohort_file import load_cohort, manifest_hash, save_cohort
 from brainroam.data.features import Block, Features
 from brainroam.data.groups import people_by_site
-from brainroam.data.measurements import MEASURES, MISSING, checked_arrays, largest_edge, missing_rois, series_digest
+from brainroam.data.measurements import (
+    MEASURES,
+    MISSING,
+    checked_arrays,
+    largest_edge,
+    missing_rois,
+    nothing_measured,
+    series_digest,
+)
 from brainroam.data.people import COVARIATES, People, validated_table
 from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, unknown
@@ -166,7 +174,7 @@ class Cohort(People):
         (['rest', 'anatomy'], np.int64(6))
         """
         measured = dict(zip(other._table["subject"], other.series, strict=True))
-        nothing = np.full((1 if other.measure == "table" else max(other.n_rois, 3), other.n_rois), np.nan)
+        nothing = nothing_measured(other.measure, other.n_rois)
         arrays = [measured.get(who, nothing) for who in self._table["subject"]]
         both = self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
         steps = (*self._prepared, *(f"{name}: {step}" for step in other._prepared))

@@ -75,6 +75,15 @@ class Features:
         """Some people as everybody there is; nothing is computed of them yet."""
         return Features(self.of(rows))
 
+    def without(self, mask: np.ndarray) -> "Features":
+        """The same where these people lack the measurement."""
+        people = zip(self.arrays, mask, strict=True)
+        return Features([np.full_like(x, np.nan) if gone else x for x, gone in people])
+
+    def heights(self, rows: np.ndarray) -> list[float]:
+        """How many rows the arrays of some people have: of series their volumes."""
+        return [len(self.arrays[row]) for row in rows.tolist()]
+
     def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray], rows: np.ndarray) -> Any:
         """A feature of some people, computed once for everybody; see `brainroam.data.cohort.Cohort.per_person`."""
         if key not in self._kept:
@@ -186,9 +195,7 @@ class Block:
 
     def without(self, mask: np.ndarray) -> "Block":
         """The same where these people lack it."""
-        people = zip(self.features.arrays, mask, strict=True)
-        arrays = [np.full_like(x, np.nan) if gone else x for x, gone in people]
-        return Block(self.measure, self.atlas, Features(arrays)) if mask.any() else self
+        return Block(self.measure, self.atlas, self.features.without(mask)) if mask.any() else self
 
     @property
     def extent(self) -> str:
@@ -198,7 +205,7 @@ class Block:
 
     def volumes(self, rows: np.ndarray) -> list[float]:
         """How long the series of some people are; NaN for what has no time."""
-        return [len(x) for x in self.features.of(rows)] if self.measure == "series" else [np.nan] * len(rows)
+        return self.features.heights(rows) if self.measure == "series" else [np.nan] * len(rows)
 
 
 class FeatureFolder:

@@ -257,6 +257,15 @@ def check_width(series: Sequence[np.ndarray], subjects: pd.Series) -> None:
         )
 
 
+def nothing_measured(measure: str, width: int) -> np.ndarray:
+    """What somebody has who lacks a measurement: NaN in its shape.
+
+    >>> nothing_measured("table", 2)
+    array([[nan, nan]])
+    """
+    return np.full((1 if measure == "table" else max(width, 3), width), np.nan)
+
+
 def missing_rois(series: Sequence[np.ndarray], measure: str = "series") -> np.ndarray:
     """Which regions carry no signal in which person.
 

@@ -5,9 +5,11 @@
     cohort.zarr/zarr.json     a Zarr group
     cohort.zarr/series/       one array (sum of T_i, P): everybody's volumes one after another, in chunks of some MB
     cohort.zarr/cohort.json   the people, the atlas, who was left out, and the SHA-256 of each series; sealed
+    cohort.zarr/blocks/1/     a store of those who have a second measurement, and so on
 
 Person i owns the rows from T_1 + ... + T_(i-1) on, T_i of them, so scans may differ in length, and reading some people
-opens only the chunks they lie in. Every series that is read is compared with its SHA-256.
+opens only the chunks they lie in. Every series that is read is compared with its SHA-256. Of matrices a person owns P
+rows, of a table one.
 """
 
 import math
@@ -19,16 +21,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.atlas import Atlas, anonymous_atlas
+from brainroam.data.atlas import Atlas, matching_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import manifest_hash, to_columns
-from brainroam.data.measurements import count_empty, frozen_series, series_digest, without_empty_volumes
+from brainroam.data.features import Block, Features
+from brainroam.data.measurements import (
+    MEASURES,
+    count_empty,
+    frozen,
+    nothing_measured,
+    series_digest,
+    without_empty_volumes,
+)
 from brainroam.data.people import COVARIATES, validated_table
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
 from brainroam.utils.optional import extra
 
-MANIFEST, SERIES = "cohort.json", "series"
+MANIFEST, SERIES, BLOCKS = "cohort.json", "series", "blocks"
 KIND = "brainroam cohort store"
 CHUNK_BYTES = 4_000_000
 MAX_CHUNK_BYTES = 1_000_000_000
@@ -48,8 +59,9 @@ def write_store(
     excluded: pd.DataFrame | None = None,
     prepared: Sequence[str] = (),
     covariates: Sequence[str] = COVARIATES,
+    measure: str = "series",
 ) -> Path:
-    """Write a store, one person after another; only a chunk is in memory at a time.
+    """Write a store of one measurement, one person after another; only a chunk is in memory at a time.
 
     The store appears at ``path`` once it is complete. Series are kept in the precision they come in, float64 or
     float32.
@@ -62,7 +74,7 @@ def write_store(
         As for `Cohort`.
     series : iterable of ndarray of shape (T_i, P)
         In the order of the table; may be a generator.
-    atlas, excluded, prepared, covariates
+    atlas, excluded, prepared, covariates, measure
         As for `Cohort`.
 
     Examples
@@ -73,32 +85,71 @@ def write_store(
     >>> brainroam.load_cohort(path).manifest_hash == cohort.manifest_hash
     True
     """
-    people = validated_table(table, len(table))
     with atomic_folder(path) as folder:
-        writer = _Writer(folder)
-        for subject, x in _paired(people["subject"], series):
-            writer.add(subject, x)
-        writer.close()
-        people["n_timepoints"] = writer.lengths
-        prepared = (*prepared, *count_empty(people, writer.empty))
-        atlas = anonymous_atlas(writer.n_rois) if atlas is None else atlas
-        if len(atlas) != writer.n_rois:
-            raise DataError(f"the atlas {atlas.name!r} has {len(atlas)} regions, the series have {writer.n_rois}")
-        left_out = pd.DataFrame(columns=["subject", "reason"]) if excluded is None else excluded
-        content = {
-            "kind": KIND,
-            "table": to_columns(people),
-            "dtypes": {str(name): str(dtype) for name, dtype in people.dtypes.items()},
-            "excluded": to_columns(left_out[["subject", "reason"]]),
-            "atlas": atlas.described(),
-            "coords": None if atlas.coords is None else np.asarray(atlas.coords).tolist(),
-            "digests": writer.digests,
-            "manifest_hash": manifest_hash(people, writer.digests),
-            "prepared": list(prepared),
-            "covariates": list(covariates),
-        }
-        write_checksummed(folder / MANIFEST, content)
+        _write_into(folder, table, series, atlas, excluded, prepared, covariates, measure)
     return Path(path)
+
+
+def store_cohort(path: str | Path, cohort: Cohort) -> Path:
+    """Write a cohort with all its blocks: the first as the store itself, every other as a store within it.
+
+    >>> import brainroam, tempfile
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    >>> ages = Cohort([np.array([[age]]) for age in cohort.table["age"]], cohort.table, measure="table")
+    >>> both = cohort.with_block("ages", ages.subset(range(6)), "rest")
+    >>> again = brainroam.load_cohort(store_cohort(Path(tempfile.mkdtemp()) / "c.zarr", both))
+    >>> list(again.blocks), again.manifest_hash == both.manifest_hash
+    (['rest', 'ages'], True)
+    """
+    (name, first), *others = (cohort.blocks or {cohort.block_name: cohort}).items()
+    told = cohort.excluded, cohort.prepared, cohort.covariate_names, cohort.measure
+    with atomic_folder(path) as folder:
+        names = [name, *(other for other, _ in others)]
+        _write_into(folder, cohort.table, first.series, first.atlas, *told, names, cohort.target)
+        for k, (other, block) in enumerate(others, start=1):
+            have = block.subset(cohort.has_block(other))
+            known = None, (), COVARIATES, have.measure, [other], cohort.target
+            _write_into(folder / BLOCKS / str(k), have.table, have.series, have.atlas, *known)
+    return Path(path)
+
+
+def _write_into(
+    folder: Path,
+    table: pd.DataFrame,
+    series: Iterable[np.ndarray],
+    atlas: Atlas | None,
+    excluded: pd.DataFrame | None,
+    prepared: Sequence[str],
+    covariates: Sequence[str],
+    measure: str,
+    names: Sequence[str] = (),
+    target: Target = TWO_CLASSES,
+) -> None:
+    people = validated_table(table, len(table), target)
+    writer = _Writer(folder, measure)
+    for subject, x in _paired(people["subject"], series):
+        writer.add(subject, x)
+    writer.close()
+    people["n_timepoints"] = writer.lengths if measure == "series" else np.nan
+    prepared = (*prepared, *count_empty(people, writer.empty))
+    atlas = matching_atlas(atlas, writer.n_rois, measure)
+    left_out = pd.DataFrame(columns=["subject", "reason"]) if excluded is None else excluded
+    content = {
+        "kind": KIND,
+        "table": to_columns(people),
+        "dtypes": {str(name): str(dtype) for name, dtype in people.dtypes.items()},
+        "excluded": to_columns(left_out[["subject", "reason"]]),
+        "atlas": atlas.described(),
+        "coords": None if atlas.coords is None else np.asarray(atlas.coords).tolist(),
+        "digests": writer.digests,
+        "manifest_hash": manifest_hash(people, writer.digests),
+        "prepared": list(prepared),
+        "covariates": list(covariates),
+        "measure": measure,
+        "blocks": list(names) or [measure],
+        "target": target.described(),
+    }
+    write_checksummed(folder / MANIFEST, content)
 
 
 class CohortStore:
@@ -113,7 +164,12 @@ class CohortStore:
     digests : list of str
         SHA-256 of each series.
     manifest_hash : str
-        As `Cohort.manifest_hash` of everybody, known without reading a series.
+        As `Cohort.manifest_hash` of everybody by this measurement alone, known without reading a series.
+    measure : {"series", "matrices", "table"}
+    name : str
+        What this measurement is called among the blocks.
+    further : dict of str to CohortStore
+        The other blocks, of those who have them.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -130,10 +186,24 @@ class CohortStore:
 
     def _take(self, content: dict[str, Any]) -> None:
         people = pd.DataFrame(content["table"]).astype(content["dtypes"])
-        n_timepoints = people["n_timepoints"].to_numpy(dtype=int)
-        if len(people) != len(content["digests"]) or (n_timepoints < 2).any() or n_timepoints.sum() > 2**40:
+        self.measure = str(content.get("measure", "series"))
+        if self.measure not in MEASURES:
+            raise ValueError(f"{self.measure} cannot be measured")
+        self.target = Target.of_description(content["target"]) if "target" in content else TWO_CLASSES
+        self.table = validated_table(people, len(people), self.target)
+        if self.measure == "series":
+            self._heights = people["n_timepoints"].to_numpy(dtype=int)
+            self.table = self.table.assign(n_timepoints=self._heights)
+        else:
+            height = 1 if self.measure == "table" else len(content["atlas"]["labels"])
+            self._heights = np.full(len(people), height)
+            self.table = self.table.assign(n_timepoints=np.nan)
+        self.table = self.table[list(people.columns)]
+        least = 1 if self.measure == "table" else 2
+        if len(people) != len(content["digests"]) or (self._heights < least).any() or self._heights.sum() > 2**40:
             raise ValueError("not everybody has a series")
-        self.table = validated_table(people, len(people)).assign(n_timepoints=n_timepoints)[list(people.columns)]
+        self.name, *others = map(str, content.get("blocks", [self.measure]))
+        self.further = {name: CohortStore(self.path / BLOCKS / str(k)) for k, name in enumerate(others, start=1)}
         self.excluded = pd.DataFrame(content["excluded"], columns=["subject", "reason"], dtype=object)
         coords = None if content["coords"] is None else np.array(content["coords"], dtype=float)
         self.atlas = Atlas.of_description(content["atlas"], coords)
@@ -141,7 +211,7 @@ class CohortStore:
         self.covariates = tuple(map(str, content.get("covariates", COVARIATES)))
         self.digests: list[str] = content["digests"]
         self.manifest_hash = str(content["manifest_hash"])
-        self._ends = np.cumsum(n_timepoints)
+        self._ends = np.cumsum(self._heights)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -176,7 +246,7 @@ class CohortStore:
         for row in range(len(self)) if rows is None else rows:
             subject = str(self.table["subject"].iat[row])
             stop = int(self._ends[row])
-            x = frozen_series(self._volumes(stop - int(self.table["n_timepoints"].iat[row]), stop, subject), subject)
+            x = frozen(self._volumes(stop - int(self._heights[row]), stop, subject), subject, self.measure)
             if series_digest(x) != self.digests[row]:
                 raise ReaderError(
                     f"{self.path} is damaged: the series of subject {subject} is not what was written; convert it again"
@@ -193,9 +263,35 @@ class CohortStore:
             self.excluded,
             covariates=self.covariates,
             prepared=self.prepared,
+            target=self.target,
+            measure=self.measure,
         )
         cohort.per_person("digest", lambda _: np.array([self.digests[row] for row in rows]))  # just compared
+        for name, store in self.further.items():
+            cohort = cohort.with_further(name, store.block(self.table["subject"].iloc[rows]), self.name)
         return cohort
+
+    def block(self, subjects: Iterable[str]) -> Block:
+        """This measurement of some people, in memory; NaN of those whom the store does not hold."""
+        nothing = nothing_measured(self.measure, self.n_rois)
+        arrays = [next(self.series([row])) if row >= 0 else nothing for row in self.places(subjects).tolist()]
+        return Block(self.measure, self.atlas, Features(arrays))
+
+    def places(self, subjects: Iterable[str]) -> np.ndarray:
+        """The rows of people by their ids; -1 of those whom the store does not hold."""
+        known = {subject: row for row, subject in enumerate(self.table["subject"])}
+        return np.array([known.get(subject, -1) for subject in subjects])
+
+    def holds(self, cohort: Cohort) -> bool:
+        """Whether these are the measurements of the people of a cohort: the very same numbers, or none."""
+        nothing = series_digest(nothing_measured(self.measure, self.n_rois))
+        rows = self.places(cohort.table["subject"]).tolist()
+        digests = [self.digests[row] if row >= 0 else nothing for row in rows]
+        return self.atlas == cohort.atlas and digests == cohort.series_digests
+
+    def heights(self, rows: np.ndarray) -> np.ndarray:
+        """How many rows of the array some people own: of series their volumes."""
+        return self._heights[rows]
 
     def _open(self) -> Any:
         zarr = extra("store", "zarr")
@@ -252,7 +348,8 @@ def _opened(path: Path, manifest_hash: str) -> CohortStore:
 class _Writer:
     """Appends series to the array, a whole chunk at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, measure: str) -> None:
+        self.measure = measure
         self._zarr = extra("store", "zarr")
         self._group = self._zarr.open_group(folder, mode="w", zarr_format=3)
         self._array: Any = None
@@ -264,7 +361,9 @@ class _Writer:
 
     def add(self, subject: str, x: np.ndarray) -> None:
         x = np.asarray(x)
-        exact, n_empty = without_empty_volumes(frozen_series(x, subject))
+        exact, n_empty = frozen(x, subject, self.measure), 0
+        if self.measure == "series":
+            exact, n_empty = without_empty_volumes(exact)
         if self._array is None:
             self._create(x.dtype if x.dtype == np.float32 else exact.dtype, exact.shape[1])
         if exact.shape[1] != self.n_rois:

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import pandas as pd
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import manifest_hash
 from brainroam.data.features import Block, Features
-from brainroam.data.measurements import missing_rois
+from brainroam.data.measurements import nothing_measured, series_digest
 from brainroam.data.store import CohortStore
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import ReaderError, UsageError
@@ -134,11 +135,12 @@ class StoredArray(NDArrayOperatorsMixin):
 
 
 BATCH = 64  # people read together
+NARROW = ("missing_rois", "largest_edge")  # features of so few columns that they stay in memory
 BLOCKS = 6  # of edges of everybody that are held at a time: values, what is left of them, and copies
 
 
 class StoredSeries(Sequence):
-    """Series of some people of a store, each read when it is asked for."""
+    """Series of some people of a store, each read when it is asked for; NaN of those whom it does not hold (-1)."""
 
     def __init__(self, store: CohortStore, rows: Sequence[int]) -> None:
         self._store, self._rows = store, rows
@@ -151,12 +153,15 @@ class StoredSeries(Sequence):
     @overload
     def __getitem__(self, k: slice) -> list[np.ndarray]: ...
     def __getitem__(self, k: int | slice) -> np.ndarray | list[np.ndarray]:
-        if isinstance(k, slice):
-            return list(self._store.series(self._rows[k]))
-        return next(self._store.series([self._rows[k]]))
+        return list(self._read(self._rows[k])) if isinstance(k, slice) else next(self._read([self._rows[k]]))
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return self._store.series(self._rows)
+        return self._read(self._rows)
+
+    def _read(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
+        for row in rows:
+            known = self._store
+            yield next(known.series([row])) if row >= 0 else nothing_measured(known.measure, known.n_rois)
 
 
 class StoredFeatures(Features):
@@ -166,7 +171,9 @@ class StoredFeatures(Features):
     ----------
     store : CohortStore
     rows : ndarray of int
-        These people of the store.
+        These people of the store; -1 is somebody who lacks what it holds.
+    people : DataFrame
+        The people, row for row.
     work : path
         A folder for features and summaries.
     memory : float
@@ -181,10 +188,11 @@ class StoredFeatures(Features):
         """How many people to read together."""
         return BATCH
 
-    def __init__(self, store: CohortStore, rows: np.ndarray, work: Path, memory: float) -> None:
+    def __init__(self, store: CohortStore, rows: np.ndarray, people: pd.DataFrame, work: Path, memory: float) -> None:
         super().__init__(StoredSeries(store, rows.tolist()))
-        self.store, self.rows, self.work, self.memory = store, rows, work, memory
-        table, digests = store.table.iloc[rows], [store.digests[row] for row in rows]
+        self.store, self.rows, self.people, self.work, self.memory = store, rows, people, work, memory
+        nothing = series_digest(nothing_measured(store.measure, store.n_rois))
+        table, digests = people, [store.digests[row] if row >= 0 else nothing for row in rows]
         self.folder = work / manifest_hash(table, digests)[:16]
         self.cache = DiskCache(self.folder / "summaries", int(memory / 4))
         # A site's people lie together, so that reading one site reads few chunks.
@@ -197,14 +205,30 @@ class StoredFeatures(Features):
 
     def at(self, rows: np.ndarray) -> "StoredFeatures":
         """Some people as everybody there is, in a folder of their own."""
-        part = StoredFeatures(self.store, self.rows[rows], self.work, self.memory)
+        part = self._of(self.rows[rows], self.people.iloc[rows])
         part._narrow = {name: values[rows] for name, values in self._narrow.items()}
         return part
 
+    def without(self, mask: np.ndarray) -> "StoredFeatures":
+        """The same where these people lack the measurement."""
+        return self._of(np.where(mask, -1, self.rows), self.people)
+
+    def heights(self, rows: np.ndarray) -> list[float]:
+        """How many rows the arrays of some people have; NaN of those who have none."""
+        own = self.rows[rows]
+        return np.where(own >= 0, self.store.heights(own), np.nan).tolist()
+
+    def _of(self, rows: np.ndarray, people: pd.DataFrame) -> "StoredFeatures":
+        return StoredFeatures(self.store, rows, people, self.work, self.memory)
+
     def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray], rows: np.ndarray) -> Any:
         """As in memory; of more than a batch of people, what is wide stays on disk."""
-        if key == "missing_rois" and key not in self._narrow:
-            self._narrow[key] = self.cache.summary(key, [self._narrow["digest"]], lambda: missing_rois(self.arrays))
+        if key in NARROW and key not in self._narrow:
+
+            def everybody() -> np.ndarray:
+                return np.concatenate([compute([x]) for x in self.arrays])
+
+            self._narrow[key] = self.cache.summary(key, [self._narrow["digest"]], everybody)
         if key in self._narrow:
             return self._narrow[key][rows]
         if len(rows) <= BATCH and not self._path(key).exists():
@@ -330,9 +354,10 @@ class StoredCohort(Cohort):
     ) -> None:
         opened = CohortStore(store)
         rows = opened.rows(sites)
-        features = StoredFeatures(opened, rows, Path(work).absolute(), memory)
         self._table = opened.table.iloc[rows].reset_index(drop=True)
-        self._blocks = {"series": Block("series", opened.atlas, features)}
+        self._blocks = {opened.name: self._opened(opened, rows, work, memory)}
+        for name, store in opened.further.items():
+            self._blocks[name] = self._opened(store, store.places(self._table["subject"]), work, memory)
         self._excluded, self._truth, self._origin, self._target = opened.excluded, None, None, TWO_CLASSES
         self._covariates, self._prepared = opened.covariates, opened.prepared
         people: Cohort = self
@@ -342,5 +367,14 @@ class StoredCohort(Cohort):
         people = people.exclude_missing(max_missing_rois)
         self.__dict__ = people._apart().__dict__
         needed = BLOCKS * 8 * COLUMNS * len(self)
-        self.features.require_memory(needed, f"edges of {len(self)} people, {COLUMNS} at a time")
-        self.features.folder.mkdir(parents=True, exist_ok=True)
+        for block in self._blocks.values():
+            if isinstance(block.features, StoredFeatures):
+                block.features.require_memory(needed, f"edges of {len(self)} people, {COLUMNS} at a time")
+                block.features.folder.mkdir(parents=True, exist_ok=True)
+
+    def _opened(self, store: CohortStore, rows: np.ndarray, work: str | Path, memory: float) -> Block:
+        """One measurement of these people; a table is small and read as a whole."""
+        if store.measure == "table":
+            return store.block(self._table["subject"])
+        features = StoredFeatures(store, rows, self._table, Path(work).absolute(), memory)
+        return Block(store.measure, store.atlas, features)

@@ -12,7 +12,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.features import FeatureFolder
 from brainroam.errors import BrainroamError
 from brainroam.execution import engine as engines
-from brainroam.execution.out_of_core import StoredCohort, write_edges
+from brainroam.execution.out_of_core import write_edges
 from brainroam.execution.progress import View
 
 FOLDER = "shared"
@@ -36,7 +36,7 @@ def shared_edges(
     With one job there is nobody to share with, and workers of a cluster read the cohort from its store and compute
     their own. The files go when all runs are done.
     """
-    if isinstance(cohort, StoredCohort):
+    if any(block.on_disk for block in (cohort.blocks or {"": cohort}).values()):
         write_edges(cohort, kinds, jobs, engine, progress)
         yield
         return

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.store import CohortStore, is_store, write_store
+from brainroam.data.store import CohortStore, is_store, store_cohort
 from brainroam.errors import BrainroamError, ReaderError, UsageError, unknown
 from brainroam.utils.files import content_hash
 from brainroam.utils.optional import extra
@@ -179,7 +179,7 @@ class Dask:
             name = content_hash([cohort.manifest_hash, cohort.table.to_csv()])[:16]
             path = folder / f"cohort-{name}.zarr"
             if not is_store(path):
-                write_store(path, cohort.table, cohort.series, cohort.atlas, cohort.excluded, cohort.prepared)
+                store_cohort(path, cohort)
             found = StoredPeople.find(path, cohort)
         if found is None:
             raise ReaderError(f"{path} does not hold this cohort; delete it, and it is written again")
@@ -199,12 +199,14 @@ class StoredPeople:
     def find(cls, path: Path, cohort: Cohort) -> "StoredPeople | None":
         """The people of a cohort in a store, if it holds the same series and the same table for them."""
         store = CohortStore(path)
-        places = {subject: row for row, subject in enumerate(store.table["subject"])}
-        rows = [places.get(subject, -1) for subject in cohort.table["subject"]]
-        if -1 in rows or store.atlas != cohort.atlas or [store.digests[row] for row in rows] != cohort.series_digests:
+        rows = store.places(cohort.table["subject"]).tolist()
+        if -1 in rows or not store.table.iloc[rows].reset_index(drop=True).equals(cohort.table):
             return None
-        same = store.table.iloc[rows].reset_index(drop=True).equals(cohort.table)
-        return cls(path.absolute(), tuple(rows), cohort.manifest_hash, cohort.covariate_names) if same else None
+        blocks = cohort.blocks or {cohort.block_name: cohort}
+        stores = {store.name: store, **store.further}
+        if list(blocks) != list(stores) or not all(stores[name].holds(block) for name, block in blocks.items()):
+            return None
+        return cls(path.absolute(), tuple(rows), cohort.manifest_hash, cohort.covariate_names)
 
     def load(self) -> Cohort:
         """Read them, and make sure that they are the same people still."""

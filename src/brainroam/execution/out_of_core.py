@@ -17,10 +17,11 @@ import numpy as np
 import pandas as pd
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from brainroam.core.connectivity import EdgeKind, edge_name, edges
+from brainroam.core.connectivity import OF_MATRICES, EdgeKind, edge_name, features
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.scaffold import Scaffold
+from brainroam.data.cohort import Cohort
 from brainroam.data.stored_cohort import StoredCohort, StoredFeatures
 from brainroam.errors import BrainroamError
 from brainroam.execution import engine as engines
@@ -31,7 +32,7 @@ from brainroam.utils.parameters import Percentile
 
 
 def write_edges(
-    cohort: StoredCohort,
+    cohort: Cohort,
     kinds: Sequence[EdgeKind],
     jobs: int = 1,
     engine: "str | engines.Engine" = "local",
@@ -41,20 +42,25 @@ def write_edges(
 
     Parameters
     ----------
-    cohort : StoredCohort
+    cohort : Cohort
+        Of several blocks, those that are on disk are written; of a table there is nothing to write.
     kinds : sequence of EdgeKind
+        Matrices have some of them only.
     jobs, engine
         See `brainroam.execution.engine.map`.
     progress : bool or callable
         See `brainroam.execution.progress.show_progress`.
     """
-    features = cohort.features
-    todo = [(kind, k) for kind in kinds for k in features.stored(edge_name(kind), _computing(kind)).missing()]
-    with show_progress(len(todo), progress) as advance:
-        for (kind, k), outcome in engines.map(_write, todo, features, jobs, engine):
-            if isinstance(outcome, engines.Failure):
-                raise BrainroamError(f"{kind.kind} edges, batch {k + 1}: {outcome.error}")
-            advance(f"{kind.kind} edges, batch {k + 1}")
+    for block in (cohort.blocks or {"": cohort}).values():
+        if not isinstance(block.features, StoredFeatures):
+            continue
+        how = [(kind, block.measure) for kind in kinds if block.measure == "series" or kind.kind in OF_MATRICES]
+        todo = [(*one, k) for one in how for k in block.features.stored(edge_name(one[0]), _computing(*one)).missing()]
+        with show_progress(len(todo), progress) as advance:
+            for (kind, _, k), outcome in engines.map(_write, todo, block.features, jobs, engine):
+                if isinstance(outcome, engines.Failure):
+                    raise BrainroamError(f"{kind.kind} edges, batch {k + 1}: {outcome.error}")
+                advance(f"{kind.kind} edges, batch {k + 1}")
 
 
 def discard_work(work: Path) -> None:
@@ -65,13 +71,13 @@ def discard_work(work: Path) -> None:
         work.rmdir()
 
 
-def _write(features: StoredFeatures, task: tuple[EdgeKind, int]) -> None:
-    kind, k = task
-    features.write(features.stored(edge_name(kind), _computing(kind)), k, _computing(kind))
+def _write(stored: StoredFeatures, task: tuple[EdgeKind, str, int]) -> None:
+    kind, measure, k = task
+    stored.write(stored.stored(edge_name(kind), _computing(kind, measure)), k, _computing(kind, measure))
 
 
-def _computing(kind: EdgeKind) -> Callable:
-    return partial(edges, **kind._asdict())
+def _computing(kind: EdgeKind, measure: str) -> Callable:
+    return partial(features, measure=measure, kind=kind)
 
 
 @dataclass(frozen=True)
