@@ -356,8 +356,8 @@ class StoredCohort(Cohort):
         rows = opened.rows(sites)
         self._table = opened.table.iloc[rows].reset_index(drop=True)
         self._blocks = {opened.name: self._opened(opened, rows, work, memory)}
-        for name, store in opened.further.items():
-            self._blocks[name] = self._opened(store, store.places(self._table["subject"]), work, memory)
+        for name, other in opened.further.items():
+            self._blocks[name] = self._opened(other, other.places(self._table["subject"]), work, memory)
         self._excluded, self._truth, self._origin, self._target = opened.excluded, None, None, TWO_CLASSES
         self._covariates, self._prepared = opened.covariates, opened.prepared
         people: Cohort = self
