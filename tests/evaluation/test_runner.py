@@ -24,7 +24,7 @@ from brainroam.evaluation import runner
 from brainroam.evaluation.duration import without_dear
 from brainroam.evaluation.run_records import read_run_file, write_checksummed
 from brainroam.evaluation.runner import compare, evaluate, load_runs
-from brainroam.evaluation.runs_folder import RunsFolder
+from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.tables import read_table
 from brainroam.execution.progress import Advance, show_progress
 from brainroam.methods.base import Method, MethodInfo
@@ -310,7 +310,7 @@ def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort
         write(folder)
 
     monkeypatch.setattr(RunsFolder, "write_tables", meanwhile)
-    RunsFolder.settled(tmp_path)
+    complete_tables(tmp_path)
     assert (tmp_path / "scores.csv").read_bytes() == complete
 
 

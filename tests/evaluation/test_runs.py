@@ -31,7 +31,7 @@ from brainroam.evaluation.tables import SCORES, frame, read_table
 from brainroam.methods.naming import full_name, parse_name, split_names
 from brainroam.utils.files import csv_lines
 
-SPEC = RunSpec("core", {"budget": 20, "kind": "log"}, "loso", "NYU", 0, "full", "p", "m", "t")
+SPEC = RunSpec("core", {"budget": 20, "kind": "log"}, "loso", "NYU", 0, "full", "p", "m", "t", "a", "v")
 RESULT = {
     "status": "done",
     "predictions": {"subject": ["é", "2"], "score": [0.1 + 0.2, -1e-300]},

@@ -328,7 +328,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return fit_site(values[:, columns], raw, self.huber_k, self.huber_delta).state()
 
         columns = edge_blocks(values.shape[1])
-        return SiteFit.joined(
+        return SiteFit.concatenate(
             [cache.summary((*name, str(some)), [values, raw], partial(fit_block, some)) for some in columns]
         )
 

@@ -417,7 +417,7 @@ class SiteStatistics:
             if name not in known:
                 read = partial(profiles.of, profiles.edges)
                 known[name] = Moments.of(map(read, self.features.batches(np.flatnonzero(self.site == name))))
-        return Moments.joined([known[name] for name in sites])
+        return Moments.combine([known[name] for name in sites])
 
     def _people_of(
         self, sites: Sequence[str], columns: slice = slice(None)
@@ -501,7 +501,7 @@ def _all_read(
         part[:] = read(people)
         moments.append(Moments.of([part]))
         start += len(people)
-    return values, Moments.joined(moments).scale
+    return values, Moments.combine(moments).scale
 
 
 def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:

@@ -349,7 +349,7 @@ class Moments:
     @classmethod
     def of(cls, batches: Iterable[np.ndarray]) -> "Moments":
         """Of people (n, ...) in batches."""
-        return cls.joined([cls._of_some(x) for x in batches])
+        return cls.combine([cls._of_some(x) for x in batches])
 
     @classmethod
     def _of_some(cls, x: np.ndarray) -> "Moments":
@@ -362,7 +362,7 @@ class Moments:
         return cls(count, mean, np.sum((x - mean) ** 2, axis=0, where=present))
 
     @classmethod
-    def joined(cls, parts: Sequence["Moments"]) -> "Moments":
+    def combine(cls, parts: Sequence["Moments"]) -> "Moments":
         """Of the people of several parts together."""
         if len(parts) == 1:
             return parts[0]

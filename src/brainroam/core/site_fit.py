@@ -243,12 +243,12 @@ class SiteFit:
         }
 
     @classmethod
-    def joined(cls, blocks: Sequence[dict[str, np.ndarray]]) -> "SiteFit":
+    def concatenate(cls, blocks: Sequence[dict[str, np.ndarray]]) -> "SiteFit":
         """One fit from the states of consecutive blocks of edges.
 
         >>> fit = SiteFit(3, 1, 20)
         >>> fit.record(np.arange(3), np.array([0]), np.ones(3), np.empty((0, 3)), np.empty((0, 3)), np.ones((20, 2)))
-        >>> twice = SiteFit.joined([fit.state(), fit.state()])
+        >>> twice = SiteFit.concatenate([fit.state(), fit.state()])
         >>> twice.filled(np.full((1, 6), 0.25))[0].tolist()
         [0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
         """

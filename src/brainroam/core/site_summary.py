@@ -103,7 +103,7 @@ class SiteSummary:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "SiteSummary":
         """What `arrays` returned."""
         own = ("counts", "covariate_mean", "covariate_scatter", "contrast")
-        fit, spread = SiteFit.joined([part(arrays, "fit")]), arrays.get("spread")
+        fit, spread = SiteFit.concatenate([part(arrays, "fit")]), arrays.get("spread")
         return cls(fit=fit, spread=spread, **{name: arrays[name] for name in own})
 
     @property

@@ -207,8 +207,8 @@ class CohortStore:
         self.excluded = pd.DataFrame(content["excluded"], columns=["subject", "reason"], dtype=object)
         coords = None if content["coords"] is None else np.array(content["coords"], dtype=float)
         self.atlas = Atlas.of_description(content["atlas"], coords)
-        self.prepared = tuple(map(str, content.get("prepared", ())))
-        self.covariates = tuple(map(str, content.get("covariates", COVARIATES)))
+        self.prepared = tuple(map(str, content["prepared"]))
+        self.covariates = tuple(map(str, content["covariates"]))
         self.digests: list[str] = content["digests"]
         self.manifest_hash = str(content["manifest_hash"])
         self._ends = np.cumsum(self._heights)

@@ -22,7 +22,7 @@ from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.duration import estimate
 from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, make_tasks, plain
-from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
+from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, complete_tables, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, folds, protocol_of
 from brainroam.evaluation.stats.classes import compare_classes
@@ -195,7 +195,7 @@ def evaluate(
                 folder.keep(task.spec, outcome)
                 advance(_line(task.spec, outcome))
                 advance.now(_now(running))
-        everything = RunsFolder.settled(folder.path)  # also what other commands have finished there meanwhile
+        everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
         results = _results(everything, [task.spec for task in tasks], partial)
         return replace(results, path=None if out is None else everything.path)
 
@@ -252,11 +252,11 @@ def compare(
 
 
 def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False, data: Cohort | None = None) -> Results:
-    """Folders of runs and files of predictions, several as one, see `brainroam.evaluation.joined`.
+    """Folders of runs and files of predictions, several as one, see `brainroam.evaluation.joining`.
 
     The people of a file are those of ``data``, or else of the first folder.
     """
-    from brainroam.evaluation.joined import join_results
+    from brainroam.evaluation.joining import join_results
     from brainroam.evaluation.predictions_file import is_predictions_file, read_predictions
 
     paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]

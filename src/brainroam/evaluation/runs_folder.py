@@ -120,21 +120,19 @@ class RunsFolder:
             warnings.warn(f"{error}; it is written again", stacklevel=3)
             write_checksummed(file, mine)
             theirs = mine
-        differing = [name for name in ("manifest_hash", "table_hash") if mine[name] != theirs.get(name)]
+        differing = [name for name in ("manifest_hash", "table_hash") if mine[name] != theirs[name]]
         if differing:
             what = "people, labels, sites or series" if "manifest_hash" in differing else "covariates"
             raise RunsError(
                 f"{path} holds runs of another cohort: its {what} differ ({theirs['cohort']} there, {cohort} here); "
                 "give another folder, or read the data with the same options as before"
             )
-        if (mine["atlas"], mine["atlas_hash"]) != (theirs["atlas"], theirs.get("atlas_hash", mine["atlas_hash"])):
+        if (mine["atlas"], mine["atlas_hash"]) != (theirs["atlas"], theirs["atlas_hash"]):
             raise RunsError(
                 f"{path} holds runs with the atlas {theirs['atlas']!r}, the data have {mine['atlas']!r}"
                 + (" with other names of regions" if mine["atlas"] == theirs["atlas"] else "")
                 + "; give another folder, or name the atlas as before (--atlas)"
             )
-        if mine.keys() - theirs.keys() or mine["sites"] != theirs["sites"]:
-            write_checksummed(file, mine)  # an older version of brainroam knew less to say
         return cls(path)
 
     def plan(self, specs: Iterable[RunSpec]) -> None:
@@ -197,7 +195,7 @@ class RunsFolder:
     def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
         """Keep the outcome of a run; the tables are written again after every tenth part more of runs.
 
-        After each of n runs it would take time of the order of n^2. `settled` writes what is left.
+        After each of n runs it would take time of the order of n^2. `complete_tables` writes what is left.
         """
         write_run(self.path / "runs", spec, outcome)
         self._add(spec, dict(outcome))
@@ -215,19 +213,6 @@ class RunsFolder:
         for column, (name, header) in enumerate(zip(TABLES, columns_of(self.study), strict=True)):
             write_text(self.path / name, csv_lines([header]) + "".join(of_run[column] for of_run in lines))
 
-    @classmethod
-    def settled(cls, path: str | Path) -> "RunsFolder":
-        """The folder with tables of all that is finished; should others finish runs meanwhile, of these too.
-
-        Whoever writes the tables last looks once more for runs that it had not seen, so none is left out of them.
-        """
-        while True:
-            folder = cls(path)
-            folder.write_tables()
-            if folder._files() == folder._seen:
-                folder.write_crate()
-                return folder
-
     def write_crate(self) -> None:
         """Describe the folder for archives; the date is that of the latest run, so that nothing else changes it."""
         outcomes = [outcome for _, outcome in self.runs.values() if "date" in outcome]
@@ -241,8 +226,8 @@ class RunsFolder:
             "n_people": sum(site["n"] for site in sites),
             "n_with_the_condition": sum(site["n_cases"] for site in sites),
             "n_sites": len(sites),
-            "n_left_out": len(self.study.get("excluded", ())),
-            "n_regions": self.study.get("n_rois"),
+            "n_left_out": len(self.study["excluded"]),
+            "n_regions": self.study["n_rois"],
         }
         methods = sorted({spec.name for spec, _ in self.runs.values()})
         write_crate(
@@ -250,7 +235,7 @@ class RunsFolder:
             "Runs of brainroam",
             f"{len(outcomes)} finished runs of {', '.join(methods)}: every score is of people at a held-out site.",
             data,
-            latest.get("versions", {}),
+            latest["versions"],
             self.commands,
             latest["date"],
             ("study.json", *TABLES, "check.json", "audit.json"),
@@ -260,6 +245,10 @@ class RunsFolder:
         """An error when it cannot be told whether all that was asked for is done."""
         for error in self.damaged_plans.values():
             raise RunsError(f"{error}; give the command again that began these runs, or delete the file") from error
+
+    def has_changed(self) -> bool:
+        """Whether there are other run files than when the folder was read."""
+        return self._files() != self._seen
 
     def _files(self) -> set[tuple[str, int]]:
         """The run files by name and place on disk: a run that is done again is another file."""
@@ -271,7 +260,7 @@ class RunsFolder:
             if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
                 warnings.warn(f"{file} is of another cohort; it is not used", stacklevel=4)
                 return
-            if spec.atlas and spec.atlas != self.study.get("atlas_hash", spec.atlas):
+            if spec.atlas != self.study["atlas_hash"]:
                 warnings.warn(f"{file} is of another atlas; it is not used", stacklevel=4)
                 return
             with _expecting(file, "a whole run"):
@@ -292,6 +281,19 @@ class RunsFolder:
         self.runs[spec.hash] = spec, outcome
 
 
+def complete_tables(path: str | Path) -> RunsFolder:
+    """Write the tables of all that is finished in a folder; should others finish runs meanwhile, of these too.
+
+    Whoever writes the tables last looks once more for runs that it had not seen, so none is left out of them.
+    """
+    while True:
+        folder = RunsFolder(path)
+        folder.write_tables()
+        if not folder.has_changed():
+            folder.write_crate()
+            return folder
+
+
 @contextmanager
 def _expecting(file: Path, what: str) -> Iterator[None]:
     """A checksum tells that a file is as it was written, not that what was written makes sense."""
@@ -304,10 +306,10 @@ def _expecting(file: Path, what: str) -> Iterator[None]:
 def _read_study(file: Path) -> dict[str, Any]:
     content = read_run_file(file)
     with _expecting(file, "the facts of a study"):
-        texts = [content[name] for name in ("manifest_hash", "table_hash", "cohort", "atlas")]
+        texts = [content[name] for name in ("manifest_hash", "table_hash", "cohort", "atlas", "atlas_hash")]
         texts += [site["site"] for site in content["sites"]]
         numbers = [site[name] for site in content["sites"] for name in ("n", "n_cases")]
-        texts += content.get("participants", {}).get("subject", [])
+        texts += content["participants"]["subject"]
         if not (all(isinstance(x, str) for x in texts) and all(isinstance(x, int) for x in numbers)):
             raise TypeError("names are text, counts are numbers")
     return content
@@ -320,12 +322,10 @@ def _read_plan(file: Path) -> tuple[str, list[RunSpec]]:
 
 
 def mixed_versions(specs: Iterable[RunSpec]) -> str:
-    """In words, that runs to be compared were made by different code, or that nobody knows by which; else nothing."""
+    """In words, that runs to be compared were made by different code; else nothing."""
     specs = list(specs)
     versions = {spec.version for spec in specs}
     packages = {package_of(version) for version in versions}
-    if "" in versions:
-        return f"runs were made by {_makers(versions)}; the command that made them does them again"
     if len(packages) > 1 or len({(spec.name, spec.version) for spec in specs}) > len({spec.name for spec in specs}):
         makers = _makers(packages if len(packages) > 1 else versions)
         return f"runs were made by {makers}: differences between methods may be differences of code"
@@ -334,8 +334,7 @@ def mixed_versions(specs: Iterable[RunSpec]) -> str:
 
 def _makers(versions: Iterable[str]) -> str:
     """Versions that made some runs, in words."""
-    names = sorted(set(versions))
-    return listed([f"brainroam {name}" if name else "a brainroam that did not record its version" for name in names])
+    return listed([f"brainroam {name}" for name in sorted(set(versions))])
 
 
 def describe_cohort(cohort: Cohort) -> dict[str, Any]:

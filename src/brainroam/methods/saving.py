@@ -142,7 +142,7 @@ def _require_use(method: TunedMethod, first: Cohort) -> None:
 
 def _require_regions(header: dict[str, Any], cohort: Cohort) -> None:
     """An error unless the data have the model's regions; of a model of bare arrays only their number is known."""
-    if (trained := header.get("measure", "series")) != cohort.measure:
+    if (trained := header["measure"]) != cohort.measure:
         raise DataError(
             f"the model was trained on {MEASURED[trained]}, but these people have {MEASURED[cohort.measure]}"
         )
