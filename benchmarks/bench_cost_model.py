@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import site_statistics
+from brainroam.core.site_statistics import site_statistics
 from brainroam.execution.out_of_core import StoredCohort, write_edges
 
 GRID = [  # people, regions, volumes

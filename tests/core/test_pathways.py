@@ -5,8 +5,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import Pathways, Profiles, _skip_weights, ridge_weights
+from brainroam.core.pathways import Pathways
+from brainroam.core.profile import Profiles
+from brainroam.core.ridge import ridge_weights
 from brainroam.core.scaffold import Scaffold
+from brainroam.core.site_statistics import _skip_weights
 
 
 def sample(n=30, n_features=80, seed=0):

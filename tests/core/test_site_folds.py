@@ -7,8 +7,9 @@ import pytest
 from brainroam import make_cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import Profiles, SiteStatistics
+from brainroam.core.profile import Profiles
 from brainroam.core.site_folds import NOBODY, SiteFolds
+from brainroam.core.site_statistics import SiteStatistics
 
 THRESHOLDS = {"tau_percentile": 70, "eta": 0.6, "zeta": 0.5}
 FOLD = frozenset({"S02"})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from brainroam import make_cohort
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import site_statistics
+from brainroam.core.site_statistics import site_statistics
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import at_one_site, group_codes
 from brainroam.errors import DataError

@@ -18,7 +18,7 @@ from brainroam.cli import app
 from brainroam.cli.scale import size_in_bytes
 from brainroam.core import connectivity
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import site_statistics
+from brainroam.core.site_statistics import site_statistics
 from brainroam.data import stored_cohort
 from brainroam.data.atlas import Atlas
 from brainroam.data.store import write_store

@@ -8,8 +8,8 @@ from scipy.special import softmax
 import brainroam
 from brainroam.core.calibration import as_shares, calibrate_classes
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import site_statistics
 from brainroam.core.ridge import ridge_weights
+from brainroam.core.site_statistics import site_statistics
 from brainroam.data.check import check_cohort
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError

@@ -24,11 +24,12 @@ from brainroam.core.choice import Choice, CoreReading, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import Pathways, SiteStatistics, site_statistics
+from brainroam.core.pathways import Pathways
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
 from brainroam.core.site_folds import NOBODY, AnyEpisode, LeftOut, SiteFolds, UnreadEpisode, predict_logits
+from brainroam.core.site_statistics import SiteStatistics, site_statistics
 from brainroam.core.targets import auc, is_number, mean_order, site_macro_aucs, sites_with_scores
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort

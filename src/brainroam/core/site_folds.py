@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from brainroam.core.pathways import Pathways, Profiles, SiteStatistics
+from brainroam.core.pathways import Pathways
+from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.core.site_statistics import SiteStatistics
 from brainroam.data.folds import grouped, other_sites
 from brainroam.errors import EmptyScaffoldError
 from brainroam.utils.optional import as_array
@@ -96,7 +98,7 @@ class SiteFolds:
         Whether people are read in training by the frozen average deconfounder, as at inference, or by their own
         site's fit.
     orient, skip
-        See `brainroam.core.pathways`.
+        See `brainroam.core.site_statistics`.
     device : str, optional
         Where torch trains a network; None where none is trained, so that no pair of groups has to be left out.
     max_pathways : int, optional

@@ -13,7 +13,7 @@ pooling adds to the site's level and slopes (`SiteDeconfounder.pooling_changes`)
     sum_c r  = sum_c r0 - n_c u - V' sum_c q         for the cases and the controls c
 
 so the second summary is sum r0 r0', sum q r0' and the two sums of r0 on the edges asked for. Everything adds up over
-sites, and leaving a site out is leaving its summary out. The ridge of `brainroam.core.pathways` follows from the sums.
+sites, and leaving a site out is leaving its summary out. The ridge of `core.site_statistics` follows from the sums.
 Where edges outnumber people, sum r0 r0' = F'F is kept as its principal components F: fewer numbers that say the same.
 """
 
@@ -27,10 +27,12 @@ from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import RIDGE_PENALTIES, Pathways, Profiles, SiteStatistics, spread_of
+from brainroam.core.pathways import Pathways
+from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit
+from brainroam.core.site_statistics import RIDGE_PENALTIES, SiteStatistics, spread_of
 from brainroam.data.features import Features
 from brainroam.errors import DataError, EmptyScaffoldError, listed
 from brainroam.utils.model_files import part

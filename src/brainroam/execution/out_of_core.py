@@ -1,8 +1,8 @@
 """Cohorts larger than memory: everybody's edges on disk, summaries of sites in memory.
 
 `brainroam.data.stored_cohort.StoredCohort` is used like any cohort, and edges are read in blocks by the same code
-(`brainroam.core.site_edges`, `brainroam.core.pathways`). Here is what all processes do first, writing the edges, a
-batch of people after the other; and `brainroam scaffold`, stages 1 and 2 of CORE alone.
+(`brainroam.core.site_edges`, `brainroam.core.site_statistics`). Here is what all processes do first, writing the edges,
+a batch of people after the other; and `brainroam scaffold`, stages 1 and 2 of CORE alone.
 """
 
 import shutil
@@ -19,8 +19,8 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import OF_MATRICES, EdgeKind, edge_name, features
 from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
-from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.scaffold import Scaffold
+from brainroam.core.site_statistics import SiteStatistics, site_statistics
 from brainroam.data.cohort import Cohort
 from brainroam.data.stored_cohort import StoredCohort, StoredFeatures
 from brainroam.errors import BrainroamError

@@ -21,7 +21,9 @@ American Statistical Association 118(544), 2491-2502. Lee, Barber and Willett (2
 hierarchical data, arXiv:2306.06342.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,19 +35,42 @@ WORDS = np.array(["neither", "control", "case", "either"])  # by 2 * case + cont
 
 
 @dataclass(frozen=True)
-class PredictionSets:
-    """Limits of the scores of cases and controls.
+class _Promise:
+    """What so many sites can promise of a new one.
 
     Attributes
     ----------
     n_sites : int
-        Training sites that have the class which fewer of them have.
-    limits : dict of float to (float, float)
-        By level: the lowest score of a case, the highest of a control. A level that cannot be promised is absent.
+        Training sites that bear on it.
+    limits : dict of float to tuple of float
+        By level. A level that cannot be promised is absent.
     """
 
     n_sites: int
-    limits: dict[float, tuple[float, float]]
+    limits: Mapping[float, tuple[float, ...]]
+    bearing: ClassVar[str] = ""  # which sites these are, in words
+
+    def require(self, level: float) -> None:
+        """Refuse a level that so few sites cannot promise."""
+        if level not in LEVELS:
+            raise UsageError(f"what holds the truth is made for {_percent(*LEVELS)}, not for {_percent(level)}")
+        if level not in self.limits:
+            raise UsageError(
+                f"{_percent(level)} cannot be promised for a new site: the model knows {self.n_sites} sites"
+                f"{self.bearing}, and {sites_needed(level)} are needed. A new site is one more draw from the sites: "
+                f"with E of them, nothing beyond E / (E + 1) = {self.n_sites / (self.n_sites + 1):.1%} follows from "
+                f"data alone. These can be promised: {_percent(*self.limits) or 'none'}"
+            )
+
+
+@dataclass(frozen=True)
+class PredictionSets(_Promise):
+    """Limits of the scores of cases and controls: by level, the lowest score of a case, the highest of a control.
+
+    ``n_sites`` have the class which fewer of them have.
+    """
+
+    bearing: ClassVar[str] = " with cases and controls"
 
     def __call__(self, score: np.ndarray, level: float) -> np.ndarray:
         """``case``, ``control``, ``either`` (the model does not decide) or ``neither`` (unlike both) for each score."""
@@ -53,33 +78,10 @@ class PredictionSets:
         low, high = self.limits[level]
         return WORDS[2 * (score >= low) + (score <= high)]
 
-    def require(self, level: float) -> None:
-        """Refuse a level that so few sites cannot promise."""
-        if level not in LEVELS:
-            raise UsageError(f"prediction sets are made for {_percent(*LEVELS)}, not for {_percent(level)}")
-        if level not in self.limits:
-            needed = sites_needed(level)
-            raise UsageError(
-                f"{_percent(level)} cannot be promised for a new site: the model knows {self.n_sites} sites with cases "
-                f"and controls, and {needed} are needed. A new site is one more draw from the sites: with E of them, "
-                f"nothing beyond E / (E + 1) = {self.n_sites / (self.n_sites + 1):.1%} follows from data alone"
-            )
-
 
 @dataclass(frozen=True)
-class PredictionIntervals:
-    """How far the truth lies from a predicted number at a new site.
-
-    Attributes
-    ----------
-    n_sites : int
-        Training sites that were held out.
-    limits : dict of float to (float, float)
-        By level, what is added to a prediction to give its interval. A level that cannot be promised is absent.
-    """
-
-    n_sites: int
-    limits: dict[float, tuple[float, float]]
+class PredictionIntervals(_Promise):
+    """How far the truth lies from a predicted number: by level, what is added to it to give its interval."""
 
     def __call__(self, prediction: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end for each prediction, on the scale it was learned on."""
@@ -87,43 +89,20 @@ class PredictionIntervals:
         low, high = self.limits[level]
         return prediction + low, prediction + high
 
-    def require(self, level: float) -> None:
-        """Refuse a level that these sites cannot promise."""
-        if level not in self.limits:
-            raise UsageError(
-                f"an interval of {_percent(level)} cannot be promised by {self.n_sites} training sites; these can be: "
-                f"{_percent(*self.limits) or 'none'}"
-            )
-
 
 @dataclass(frozen=True)
-class ClassSets:
-    """Limits of the probabilities of several classes.
+class ClassSets(_Promise):
+    """Limits of the probabilities of several classes: by level, the lowest of each class that its people have.
 
-    Attributes
-    ----------
-    n_sites : int
-        Training sites that have the class which most of them have.
-    limits : dict of float to tuple of float
-        By level, the lowest probability of each class that its people have. A class that too few sites have has 0: it
-        is in every set. A level that no class can be promised is absent.
+    ``n_sites`` have the class which most of them have. A class that too few sites have has 0: it is in every set.
     """
 
-    n_sites: int
-    limits: dict[float, tuple[float, ...]]
+    bearing: ClassVar[str] = " with the class that most of them have"
 
     def __call__(self, probability: np.ndarray, level: float) -> np.ndarray:
         """Which classes (n, K) are in the set of each person, from probabilities at equal shares."""
         self.require(level)
         return probability >= np.array(self.limits[level])
-
-    def require(self, level: float) -> None:
-        """Refuse a level that these sites cannot promise."""
-        if level not in self.limits:
-            raise UsageError(
-                f"sets of {_percent(level)} cannot be promised: of the classes, none is known at {sites_needed(level)} "
-                f"training sites or more ({self.n_sites}); these can be: {_percent(*self.limits) or 'none'}"
-            )
 
 
 def calibrate_class_sets(probability: np.ndarray, code: np.ndarray, site: np.ndarray) -> ClassSets:

@@ -17,8 +17,8 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
-from brainroam.core.pathways import SiteStatistics, site_statistics
 from brainroam.core.ridge import ridge_weights
+from brainroam.core.site_statistics import SiteStatistics, site_statistics
 from brainroam.core.targets import signed
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, sites_kept

@@ -25,7 +25,7 @@ from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import site_scores
 from brainroam.evaluation.stats.families import Family, check_reference, families
 from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judged, over_sites
-from brainroam.evaluation.stats.paired import holm, nadeau_bengio, p_in_words
+from brainroam.evaluation.stats.paired import holm, nadeau_bengio, order_pair, p_in_words
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
 from brainroam.methods.blocks import names_of
@@ -319,9 +319,8 @@ def _sentence(row, unit: str) -> str:
     """Say one comparison in words: the method that is ahead comes first, differences are in AUC points (hundredths)."""
     if np.isnan(row.p):
         return f"{row.method} and {row.against} share too few {unit}s with an AUC to be compared"
-    ahead, behind, won, low, high = row.method, row.against, row.won, row.low, row.high
-    if row.difference < 0:
-        ahead, behind, won, low, high = row.against, row.method, row.lost, -row.high, -row.low
+    ahead, behind, won = order_pair(row)
+    low, high = (-row.high, -row.low) if row.difference < 0 else (row.low, row.high)
     p = p_in_words(row.p, row.p_holm)
     spread = "" if np.isnan(low) else f"95 % interval {100 * low:.1f} to {100 * high:.1f}; "
     facts = f"on average over {row.n_sites} {unit}{'s' * (row.n_sites != 1)} ({spread}won {won} of {row.n_sites}; {p})"

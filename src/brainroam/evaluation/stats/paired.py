@@ -1,7 +1,7 @@
 """Paired differences of two methods: test and interval from one corrected t, for sites and for folds alike."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -145,6 +145,11 @@ def compare_pairs(values: pd.DataFrame, weights: pd.Series, pairs: Sequence[tupl
         )
     frame = pd.DataFrame(rows)
     return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))
+
+
+def order_pair(row: Any) -> tuple[str, str, int]:
+    """Of a row of compared methods, the one that is ahead, the other, and at how many sites the first one won."""
+    return (row.against, row.method, row.lost) if row.difference < 0 else (row.method, row.against, row.won)
 
 
 def p_in_words(p: float, p_holm: float) -> str:

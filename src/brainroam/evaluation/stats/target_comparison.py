@@ -13,7 +13,7 @@ import pandas as pd
 from brainroam.data.target import Target
 from brainroam.evaluation.splits import TITLES
 from brainroam.evaluation.stats.families import families
-from brainroam.evaluation.stats.paired import p_in_words
+from brainroam.evaluation.stats.paired import order_pair, p_in_words
 from brainroam.utils.html import html_summary
 
 
@@ -97,11 +97,8 @@ def say_pair(row: Any, unit: str, better: str, size: str) -> str:
     """
     if np.isnan(row.p):
         return f"{row.method} and {row.against} share too few {unit}s to be compared"
-    ahead, behind, won = row.method, row.against, row.won
-    if row.difference < 0:
-        ahead, behind, won = row.against, row.method, row.lost
-    p = p_in_words(row.p, row.p_holm)
-    facts = f"({size} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p})"
+    ahead, behind, won = order_pair(row)
+    facts = f"({size} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p_in_words(row.p, row.p_holm)})"
     if row.p_holm < 0.05:
         return f"{ahead} {better} {behind} {facts}"
     return f"{ahead} and {behind} cannot be told apart {facts}"

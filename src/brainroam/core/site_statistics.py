@@ -1,0 +1,425 @@
+"""What training sites say, computed once: from it, any subset of them has its scaffold and pathways at almost no cost.
+
+`SiteStatistics` holds site-wise deconfounding and the contrast of every site of all training people. Each site's fit
+and contrast depend on that site alone, so a subset of sites is a choice among them. `SiteStatistics.pathways` freezes
+what a subset knows, with a linear reading of the static channel x of its pathways,
+
+    w = mean over penalties of  argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2      over the people of those sites
+
+scaled so that it has unit spread over them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of, zero_where_missing
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.linegraph import line_graph
+from brainroam.core.pathways import Pathways
+from brainroam.core.profile import Moments, Profiles
+from brainroam.core.ridge import EPS, LARGE, ridge_weights
+from brainroam.core.scaffold import (
+    Scaffold,
+    contrast_delta,
+    edges_of,
+    extract_scaffold,
+    joined_scaffold,
+    select_scaffold,
+    site_contrasts,
+    sites_with_both_classes,
+)
+from brainroam.core.targets import covariate_slopes, is_number, signed, site_target
+from brainroam.data.cohort import Cohort
+from brainroam.data.features import ArrayColumns, Columns, Features, is_on_disk
+from brainroam.data.groups import group_codes
+from brainroam.errors import EmptyScaffoldError, UsageError, unknown
+from brainroam.utils.cache import Cache
+
+SKIPS = ("ridge", "sum", "none")
+RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
+# Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
+# neighbours; contrasts and regressions of a site and edge.
+STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
+
+
+class SiteStatistics:
+    """Deconfounding and contrasts of every training site, from which any subset of sites is put together.
+
+    Parameters
+    ----------
+    edges, y, site, covariates
+        The training people; y is 0 and 1, a number, or of several classes their indicators (n, K).
+    deconfounder : SiteDeconfounder
+        Not fitted yet; a pooled one (the ablation "w/o CD") is fitted once, on all training people.
+    features : Features, optional
+        Where the edges come from: it holds the cache of sites' statistics, and says how much is read at a time and
+        where what belongs to single folds is kept, in memory or on disk.
+    contrast : {"huber", "mean"}
+        Class means that a site's contrast is the difference of.
+    group : ndarray, optional
+        Who belongs together, for the hierarchical bootstrap.
+    pairs : ndarray of int, shape (M, 2), optional
+        The two regions of each feature; those of all edges by default.
+    own_units : bool
+        Features differ in their units, as the columns of a table do: contrasts are divided by the standard deviation of
+        the residuals within those sites that give the scaffold, so that they can be compared.
+    against_controls : bool
+        Of several classes, compare each with the first; else with all others.
+
+    Attributes
+    ----------
+    values : Columns
+        Edge values, to be read by people and edges.
+    parts : tuple of SiteStatistics
+        Of several classes, the same for each contrast: labels 0 and 1 of those who take part.
+    """
+
+    _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
+    _profiled: tuple[Profiles, dict[str, Moments]] | None = None
+    spread: Mapping[str, np.ndarray] = {}  # of residuals within each site, where features have units of their own
+    sites: list[str]
+    contrast: np.ndarray
+    features: Features
+    values: Columns
+    parts: "tuple[SiteStatistics, ...]" = ()
+    takes_part: np.ndarray | None = None  # of a part: whose labels count; None is everybody
+
+    def __init__(
+        self,
+        edges: np.ndarray,
+        y: np.ndarray,
+        site: np.ndarray,
+        covariates: pd.DataFrame,
+        deconfounder: SiteDeconfounder,
+        features: Features | None = None,
+        contrast: str = "huber",
+        group: np.ndarray | None = None,
+        pairs: np.ndarray | None = None,
+        own_units: bool = False,
+        against_controls: bool = True,
+    ) -> None:
+        self.features = features or Features([])
+        self.group, self.values, cache = group, ArrayColumns(edges), self.features.cache
+        self.huber_delta = contrast_delta(contrast)
+        self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
+        several = y.ndim == 2
+        if several and deconfounder.fit_on == "controls" and not against_controls:
+            raise UsageError('fit_on="controls" needs controls, and none of these classes is; use fit_on="all"')
+        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, 1 - y[:, 0] if several else y, cache)
+        if own_units:
+            self.spread = {name: self._spread_of(name) for name in _names(site)}
+        self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
+        if several:
+            self.parts = tuple(self._compared(against_controls, cache))
+            self.sites = sorted({name for part in self.parts for name in part.sites})
+            self.contrast = np.concatenate([part.contrast for part in self.parts])
+        else:
+            self._contrast_sites(cache)
+
+    def _contrast_sites(self, cache: Cache) -> None:
+        """The sites that have a contrast of labels 0 and 1 or of a number, and d_e (E, M) of each."""
+        who = slice(None) if self.takes_part is None else self.takes_part
+        self.sites = sites_with_both_classes(self.y[who], self.site[who])
+        self.contrast = np.concatenate([self._contrast_of(name, cache) for name in self.sites])
+
+    def _spread_of(self, site: str) -> np.ndarray:
+        """How much the people of a site differ (M,) by its own slopes, a block of edges at a time."""
+        blocks = edge_blocks(self.edges.shape[1])
+        return np.concatenate([spread_of(self._people_of([site], some)[0]) for some in blocks])
+
+    def _compared(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
+        """One contrast for each class that has one at two sites or more: against the first class, or all others."""
+        found, empty = 0, None
+        for k in range(int(against_controls), self.y.shape[1]):
+            part = copy(self)
+            part.y, part.parts = self.y[:, k], ()
+            part.takes_part = (self.y[:, 0] + part.y > 0) if against_controls else None
+            try:
+                part._contrast_sites(cache)
+            except EmptyScaffoldError as error:  # too few sites have both: nothing reproducible can be said of it
+                empty = error
+                continue
+            found += 1
+            yield part
+        if not found and empty is not None:
+            raise empty
+
+    def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
+        """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
+        if not is_on_disk(self.edges):
+            return site_contrasts(*self._people_of([site]), [site], cache, self.huber_delta)
+        known, here = self.deconfounder, self.site == site
+        if self.takes_part is not None:
+            here = here & self.takes_part
+        fitted_on = self.edges[:] if known.pooled else self.edges[here]
+        read = [fitted_on, known.encoder_.imputed(self.covariates)[here], self.y[here]]
+        name = "site contrast", self.huber_delta, known.huber_k, known.huber_delta, known.pooled, known.fit_on
+
+        def contrast_of(columns: slice) -> np.ndarray:
+            return site_contrasts(*self._people_of([site], columns), [site], None, self.huber_delta)
+
+        columns = edge_blocks(self.edges.shape[1])
+        parts = [cache.summary((*name, str(some)), read, partial(contrast_of, some)) for some in columns]
+        return np.concatenate(parts, axis=1)
+
+    def scaffold(
+        self,
+        sites: Sequence[str],
+        tau_percentile: float,
+        eta: float,
+        zeta: float,
+        bootstrap: str = "sites",
+        seed: int = 0,
+    ) -> Scaffold:
+        """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
+        if self.parts:
+            return joined_scaffold(self._scaffolds(sites, tau_percentile, eta, zeta, bootstrap, seed))
+        thresholds = tau_percentile, eta, zeta
+        if bootstrap == "sites":
+            rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
+            contrast = (self.contrast[rows] + self._pooling(sites, rows)) / self._unit(sites)
+            whole = len(rows) == len(self.sites)
+            found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
+        else:
+            residuals, y, site = self._people_of(sites)
+            found = extract_scaffold(
+                residuals / self._unit(sites),
+                y,
+                site,
+                *thresholds,
+                bootstrap,
+                random_state=seed,
+                huber_delta=self.huber_delta,
+                group=None if self.group is None else self.group[self._here(sites)],
+            )
+        if len(found.sites) == len(self.sites):
+            return found
+        nothing = np.empty(0)
+        return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
+
+    def _scaffolds(self, sites: Sequence[str], *how: Any) -> list[Scaffold]:
+        """The scaffold of each contrast that two of these sites have; an error where all are empty."""
+        found: list[Scaffold] = []
+        empty = EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
+        for part in self.parts:
+            try:
+                if len(set(part.sites) & set(sites)) >= 2:
+                    found.append(part.scaffold(sites, *how))
+            except EmptyScaffoldError as error:
+                empty = error
+        if not found:
+            raise empty
+        return found
+
+    def _pooling(self, sites: Sequence[str], rows: Sequence[int]) -> np.ndarray | float:
+        """What pooling the slopes of these sites changes in the contrasts, which were taken by each site's own slopes.
+
+        A slope that changes by c moves the difference of the class means by -c times the classes' gap in the covariate.
+        """
+        if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
+            return 0.0
+        frozen, changes = self._frozen_with_changes(_names(sites))
+        self._keep_frozen(frozen)
+        names = [self.sites[row] for row in rows]
+        change = dict(zip(frozen.sites_, changes, strict=True))
+        return np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
+
+    def _unit(self, sites: Sequence[str]) -> np.ndarray | float:
+        """What contrasts (M,) are divided by: the root of the mean squared spread within these sites, by their people.
+
+        1 where features have one unit.
+        """
+        if not self.spread:
+            return 1.0
+        known = np.stack([self.spread[name] for name in _names(sites)])
+        n_people = np.array([self.n_people[name] for name in _names(sites)])[:, None] * np.isfinite(known)
+        unit = np.sqrt((n_people * np.nan_to_num(known) ** 2).sum(axis=0) / np.maximum(n_people.sum(axis=0), 1))
+        return np.where(unit > 0, unit, 1.0)
+
+    @property
+    def n_people(self) -> dict[str, int]:
+        """How many people each site has."""
+        return {name: int((self.site == name).sum()) for name in _names(self.site)}
+
+    def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
+        return self.deconfounder.restricted_with_changes(sites)
+
+    @cached_property
+    def covariate_gaps(self) -> dict[str, np.ndarray]:
+        """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
+        raw = self.deconfounder.encoder_.imputed(self.covariates)
+        if is_number(self.y):
+            return {name: covariate_slopes(raw[self.site == name], self.y[self.site == name]) for name in self.sites}
+        y = self.y if self.takes_part is None else np.where(self.takes_part, self.y, -1)
+        classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
+        return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
+
+    def reading(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
+        """The same evidence, ready to read people on the edges of these scaffolds again and again."""
+        ready = copy(self)
+        ready.values = self.features.columns(self.edges, edges_of(scaffolds))
+        return ready
+
+    def require_memory(self, n_nodes: int, n_trained: int, width: int) -> None:
+        """Refuse what cannot be fitted: so many pathways, and a network on some with so many numbers at each."""
+        n_people = len(self.y)
+        solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes, LARGE) ** 2)
+        neighbours = 4 * n_nodes**2 / (self.pairs.max() + 1)
+        training = STEP_BYTES * width * n_trained + NEIGHBOUR_BYTES * neighbours
+        what = f"training on {n_nodes} pathways of {n_people} people (or give a higher tau_percentile)"
+        self.features.require_memory(FIT_BYTES * self.contrast.size + max(solving, training), what)
+
+    def values_of(self, people: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Edge values of some people (a mask or positions) on some edges."""
+        return self.values.read(positions(people), edges)
+
+    def residuals_of(
+        self,
+        people: np.ndarray,
+        edges: np.ndarray,
+        deconfounder: SiteDeconfounder | None = None,
+        complete: bool = False,
+    ) -> np.ndarray:
+        """r_site of some people on some edges; computed when asked for, since of all edges they are large."""
+        known, values = deconfounder or self.deconfounder, self.values_of(people, edges)
+        return known.site_residuals(values, positions(people), edges, complete=complete)
+
+    def pathways(
+        self,
+        sites: Sequence[str],
+        scaffold: Scaffold,
+        profiles: Profiles | None,
+        orient: bool = True,
+        skip: str = "ridge",
+    ) -> Pathways:
+        """Freeze what these sites know, on a scaffold they gave."""
+        if skip not in SKIPS:
+            raise unknown("skip", skip, SKIPS)
+        here, deconfounder = np.isin(self.site, sites), self.frozen(sites)
+        orientation = scaffold.signs if orient else np.ones(len(scaffold))
+
+        def read(people: np.ndarray) -> np.ndarray:
+            # A missing edge stands at its site's own fit: then products over people add up over sites (site_summary).
+            return self.residuals_of(people, scaffold.edges, deconfounder, complete=True) * orientation
+
+        static, spread = _all_read(read, self.features.batches(np.flatnonzero(here)), len(scaffold))
+        static /= spread
+        weights = _skip_weights(zero_where_missing(static), self.y[here], skip)
+        # r_site is centred site by site; a mean over people would only add noise
+        centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
+        if profiles is not None:
+            described = self._described(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
+            centre, scale = np.hstack([centre, described.mean]), np.hstack([scale, described.scale])
+        graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
+        return Pathways(deconfounder.averages(), scaffold, graph, orientation, centre, scale, weights)
+
+    def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
+        """Moments of the profiles of the people of some sites, put together from those of each site."""
+        if self._profiled is None or self._profiled[0] is not profiles:
+            self._profiled = profiles, {}
+        known = self._profiled[1]
+        for name in sites:
+            if name not in known:
+                read = partial(profiles.of, profiles.edges)
+                known[name] = Moments.of(map(read, self.features.batches(np.flatnonzero(self.site == name))))
+        return Moments.combine([known[name] for name in sites])
+
+    def _people_of(
+        self, sites: Sequence[str], columns: slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """r_site by own slopes on some edges, labels and sites of the people of some sites."""
+        here = self._here(sites)
+        residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
+        return residuals, self.y[here], self.site[here]
+
+    def _here(self, sites: Sequence[str]) -> np.ndarray:
+        """Positions of the people of some sites whose labels count."""
+        inside = np.isin(self.site, sites)
+        return np.flatnonzero(inside if self.takes_part is None else inside & self.takes_part)
+
+    def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
+        """The deconfounder that knows these sites only."""
+        if self.deconfounder.pooled:
+            return self.deconfounder
+        names = _names(sites)
+        if tuple(names) not in self._frozen:
+            self._keep_frozen(self.deconfounder.restricted(names))
+        return self._frozen[tuple(names)]
+
+    def _keep_frozen(self, deconfounder: SiteDeconfounder) -> None:
+        before = (
+            {} if self.features.on_disk else self._frozen
+        )  # they are averages; on disk even those of one fold are large
+        self._frozen = {**before, tuple(deconfounder.sites_): deconfounder}
+
+
+def site_statistics(
+    cohort: Cohort,
+    covariates: pd.DataFrame,
+    deconfounder: SiteDeconfounder,
+    kind: str = "pearson",
+    shrinkage: float = 0.5,
+    robust: bool = False,
+    contrast: str = "huber",
+) -> SiteStatistics:
+    """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
+    edges = cohort_edges(cohort, kind, shrinkage, robust)
+    site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
+    of_features = group, cohort.feature_pairs, cohort.own_units, cohort.target.has_controls
+    return SiteStatistics(
+        edges, site_target(cohort), site, covariates, deconfounder, cohort.features, contrast, *of_features
+    )
+
+
+def _names(sites: Iterable[str]) -> list[str]:
+    return sorted(set(map(str, sites)))
+
+
+def spread_of(residuals: np.ndarray) -> np.ndarray:
+    """Standard deviation (M,) of each feature over the people of a site who have it; NaN where nobody has.
+
+    >>> spread_of(np.array([[1.0, np.nan], [3.0, np.nan]])).tolist()
+    [1.0, nan]
+    """
+    found = Moments.of([residuals])
+    return np.sqrt(np.where(found.count > 0, found.squares / np.maximum(found.count, 1), np.nan))
+
+
+def positions(people: np.ndarray) -> np.ndarray:
+    """People given as a mask or by position, by position."""
+    return np.flatnonzero(people) if people.dtype == bool else people
+
+
+def _all_read(
+    read: Callable[[np.ndarray], np.ndarray], batches: list[np.ndarray], width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is read of one batch of people after the other (n, width), and its spread over them.
+
+    Several batches are filled into one array: put side by side afterwards they would take the memory twice.
+    """
+    if len(batches) == 1:
+        values = read(batches[0])
+        return values, Moments.of([values]).scale
+    values, start, moments = np.empty((sum(map(len, batches)), width)), 0, []
+    for people in batches:
+        part = values[start : start + len(people)]
+        part[:] = read(people)
+        moments.append(Moments.of([part]))
+        start += len(people)
+    return values, Moments.combine(moments).scale
+
+
+def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
+    """Weights (N,), or (N, K), of the linear reading, scaled so that it has unit spread over the training people."""
+    if skip == "none":
+        return np.zeros((x.shape[1], *y.shape[1:]))
+    if skip == "sum" and y.ndim == 2:
+        raise UsageError('skip="sum" adds up what points to one condition; use skip="ridge" for several classes')
+    weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, signed(y), *RIDGE_PENALTIES)
+    return weights / max(float(np.std(x @ weights)), EPS)
