@@ -187,10 +187,10 @@ class _Leaks:
         scores, moved, changed = base.scores[0], 0.0, set[str]()
         spoilt = np.empty(scores.shape)
         for k in (0, 1):
-            found = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
-            moved = max(moved, gap(found.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
-            changed |= _changed(found, base)
-            spoilt[k::2] = found.scores[0][k::2]
+            outcome = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
+            moved = max(moved, gap(outcome.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
+            changed |= _changed(outcome, base)
+            spoilt[k::2] = outcome.scores[0][k::2]
         text = f"spoilt one half of the {self.people}, then the other: "
         if moved <= ROUNDING and not changed:
             text += "the scores of the half left alone did not change"
@@ -215,12 +215,12 @@ class _Leaks:
         """Change one half, and score the other half only: whoever cannot read the changed people need not."""
         text = f"changed {what} one half of the {self.people} were scanned: "
         try:
-            found = self._once(change, self.test[1::2])
+            outcome = self._once(change, self.test[1::2])
         except Exception as error:
             text += f"the procedure stops ({type(error).__name__}: {str(error)[:100]}), so this was not checked"
             return Check(name, self.method, None, None, ROUNDING, text)
-        moved = gap(found.scores[0], base.scores[0][1::2], base.scores[0])
-        changed = "" if found.state == base.state else ", and what was learned changed"
+        moved = gap(outcome.scores[0], base.scores[0][1::2], base.scores[0])
+        changed = "" if outcome.state == base.state else ", and what was learned changed"
         if moved <= ROUNDING and not changed:
             text += "the scores of the other half did not change"
         else:
@@ -236,8 +236,8 @@ class _Leaks:
             text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
             return Check("memory", self.method, None, None, ROUNDING, text)
         before = hold_out(self.cohort.table["site"].to_numpy(), others[:1])
-        found = self.run(after, named, before, (self.train, [self.test]), self.seed)
-        moved = gap(found.scores[0], base.scores[0])
+        outcome = self.run(after, named, before, (self.train, [self.test]), self.seed)
+        moved = gap(outcome.scores[0], base.scores[0])
         text = f"held out and scored {others[0]}, then the {self.people} in the same process: "
         if moved <= ROUNDING:
             text += "as without"

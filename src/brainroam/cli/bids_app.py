@@ -53,14 +53,14 @@ def routed(words: Sequence[str]) -> list[str]:
     words = list(words)
     if len(words) < 3 or words[2] not in LEVELS or words[0].startswith("-") or _is_command(words[0]):
         return words
-    found, flag = [COMMAND, *words[:3]], ""
+    command, flag = [COMMAND, *words[:3]], ""
     for before, word in pairwise(words[2:]):
         if word.startswith("-"):
             flag = word if word in SEVERAL else ""
         elif flag and before != flag:
-            found.append(flag)  # several labels after one flag, as BIDS-Apps allow
-        found.append(word)
-    return found
+            command.append(flag)  # several labels after one flag, as BIDS-Apps allow
+        command.append(word)
+    return command
 
 
 def _is_command(word: str) -> bool:
@@ -168,8 +168,8 @@ def _filters(file: Path | None) -> dict[str, list[str]]:
 def _passes(run: "BoldRun", filters: dict[str, list[str]]) -> bool:
     from brainroam.data.readers.bids import entities
 
-    found = entities(run.bold)
-    return all(found.get(entity, "") in values for entity, values in filters.items())
+    parts = entities(run.bold)
+    return all(parts.get(entity, "") in values for entity, values in filters.items())
 
 
 def _labelled(runs: "list[BoldRun]", labels: Sequence[str] | None) -> "list[BoldRun]":

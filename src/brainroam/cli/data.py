@@ -86,8 +86,8 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     made = make_cohort(subtypes=2, effect=1.5, all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
     cohort = Cohort(made.series, made.table, _demo_atlas(made.n_rois), truth=made.truth)
     path = cohort.save(out / "cohort.npz")
-    found = check_cohort(cohort)
-    show_check(found)
+    report = check_cohort(cohort)
+    show_check(report)
     typer.echo(
         f"\nThe cohort is saved as {path}. Its cases are of two subtypes, each with pathways of its own, which is what"
     )
@@ -96,7 +96,7 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     evaluate(cohort, methods, out=out / "runs", progress=True)
     show_comparison(compare(out / "runs"), json=False)
     typer.echo(f"\nThe runs are in {out / 'runs'}; start it again and nothing is repeated.")
-    write_json(out / "runs" / "check.json", found.to_dict())
+    write_json(out / "runs" / "check.json", report.to_dict())
     shown = "core" if "core" in methods else None  # this cohort was made for it
     page = write_report(out / "runs", out / "report.html", method=shown, name="Demo")
     typer.echo(f"Open the report in a browser: {page.resolve()}")

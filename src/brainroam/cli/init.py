@@ -163,8 +163,8 @@ def init(
         column = f" (column {guess.options['label_col']!r})" if "label_col" in guess.options else ""
         typer.echo(f"condition: {_codes(guess, 'case')}, controls: {_codes(guess, 'control')}{column}")
     columns = {name: guess.options.get(f"{name}_col") for name in known}
-    told = [name if column in (None, name) else f"{name} (column {column!r})" for name, column in columns.items()]
-    typer.echo(f"covariates: {', '.join(told) or 'none'}")
+    used = [name if column in (None, name) else f"{name} (column {column!r})" for name, column in columns.items()]
+    typer.echo(f"covariates: {', '.join(used) or 'none'}")
     if "participants" in guess.remarks:
         typer.echo(guess.remarks["participants"])
     labelled = cohort.table["label"].notna().any()
@@ -181,8 +181,8 @@ def _source_of_sites(guess: "Guess") -> str:
 
 
 def _codes(guess: "Guess", role: str) -> str:
-    told = guess.options.get(role, "everybody else")
-    return " or ".join(map(str, told)) if isinstance(told, list) else str(told)
+    others = guess.options.get(role, "everybody else")
+    return " or ".join(map(str, others)) if isinstance(others, list) else str(others)
 
 
 def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
@@ -290,10 +290,10 @@ def _blocks(guess: "Guess", home: Path) -> list[str]:
     if not guess.blocks:
         return apart
     lines = ["blocks:  # each is read by itself, their scores are added; who lacks one is predicted from the others"]
-    for name, told in guess.blocks.items():
+    for name, settings in guess.blocks.items():
         seen = {
             key: _relative(Path(value), home) if isinstance(value, str) else [_relative(Path(v), home) for v in value]
-            for key, value in told.items()
+            for key, value in settings.items()
         }
         lines.append(f"  {_entry(name, seen, guess.remarks.get(name, 'the data themselves'))}")
     return [*lines, *apart]

@@ -88,8 +88,8 @@ def fit(
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
     if selected.target_.is_classes:
         shares = zip(selected.target_.classes, selected.calibration_.prevalence, strict=True)
-        told = ", ".join(f"{name} {share:.0%}" for name, share in shares)
-        typer.echo(f"Its probabilities hold for shares as here ({told}); predict --prevalence states others.")
+        weights = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+        typer.echo(f"Its probabilities hold for shares as here ({weights}); predict --prevalence states others.")
     elif not selected.target_.is_number:
         share = selected.calibration_.prevalence
         typer.echo(
@@ -184,8 +184,8 @@ def predict(
             raise UsageError("--controls and --adapt move the threshold of two classes; leave them out for several")
         table = class_predictions(method, cohort, _shares(prevalence))
         _discard_work(cohort, out)
-        found = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
-        typer.echo(f"{people_and_scans(table)}, predicted (strict): {found}: {_save(table, out)}")
+        counts = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
+        typer.echo(f"{people_and_scans(table)}, predicted (strict): {counts}: {_save(table, out)}")
         _show_class_validation(table, method)
         return
     known = list(listed_people(controls, "controls")) if controls is not None else []
@@ -296,10 +296,10 @@ def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None
     for site, here in known.groupby("site"):
         values = [here[[f"{what}_{name}" for name in code]].to_numpy() for what in ("score", "probability")]
         truth, called = (here[name].map(code).to_numpy(dtype=int) for name in ("label", "predicted"))
-        found = site_metrics(truth, values[0], called, values[1], list(code))
-        auc = "one class only" if math.isnan(found["auc"]) else f"AUC {100 * found['auc']:.1f} against the rest"
+        metrics = site_metrics(truth, values[0], called, values[1], list(code))
+        auc = "one class only" if math.isnan(metrics["auc"]) else f"AUC {100 * metrics['auc']:.1f} against the rest"
         typer.echo(
-            f"{visible(str(site))}: {len(here)} people whose class is known, {auc}, {found['acc']:.0%} called right"
+            f"{visible(str(site))}: {len(here)} people whose class is known, {auc}, {metrics['acc']:.0%} called right"
         )
 
 

@@ -195,13 +195,13 @@ def _short_audit(cohort: "Cohort", method: str, file: Path) -> str:
         pass  # none yet, or not ours
     skipped = ""
     try:
-        found = audit(cohort, [method], permutations=0)
+        result = audit(cohort, [method], permutations=0)
     except Exception as error:  # a method that fails in the study fails here as well
         skipped = f"; the data alone, {method} could not be audited: {error}"
-        found = audit(cohort, [], permutations=0)
-    write_json(file, found.to_dict())
-    failed = sum(check.passed is False for check in found.checks)
-    return (f"{failed} of {len(found.checks)} checks failed" if failed else "no leak found") + skipped
+        result = audit(cohort, [], permutations=0)
+    write_json(file, result.to_dict())
+    failed = sum(check.passed is False for check in result.checks)
+    return (f"{failed} of {len(result.checks)} checks failed" if failed else "no leak found") + skipped
 
 
 class Stages:

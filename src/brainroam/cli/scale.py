@@ -108,13 +108,13 @@ def scaffold(
             raise unknown("setting", name, sorted(known))
     require_settings("scaffold", Settings, given)
     cohort = cohort_on_disk(source, out / "work", memory or "2GB")
-    evidence, found = find_scaffold(cohort, Settings(**given), jobs or 1, where, progress=not quiet())
-    path = save_scaffold(out, cohort, evidence, found, Settings(**given))
+    evidence, selected = find_scaffold(cohort, Settings(**given), jobs or 1, where, progress=not quiet())
+    path = save_scaffold(out, cohort, evidence, selected, Settings(**given))
     discard_work(out / "work")
     for note in evidence.deconfounder.notes_:
         typer.echo(f"note: {note}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
-    typer.echo(f"{len(found)} of {len(found.consensus)} edges, from {people}: {path}")
+    typer.echo(f"{len(selected)} of {len(selected.consensus)} edges, from {people}: {path}")
 
 
 @contextmanager

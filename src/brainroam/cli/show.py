@@ -44,10 +44,10 @@ def show_check(report: "CheckReport") -> None:
     scans = f", {cohort['n_scans']} scans" if cohort["n_scans"] > cohort["n_people"] else ""
     unlabelled = f", {cohort['n_unlabelled']} without a label" if cohort["n_unlabelled"] else ""
     two = "n_cases" in cohort
-    told = f"{cohort['n_cases']} cases, {cohort['n_controls']} controls" if two else cohort["target"]
+    who = f"{cohort['n_cases']} cases, {cohort['n_controls']} controls" if two else cohort["target"]
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
-        f"{escape(visible(told))}{unlabelled}; "
+        f"{escape(visible(who))}{unlabelled}; "
         f"{escape(visible(_measured(cohort)))}"
     )
     console.print(_covariates(cohort), highlight=False, markup=False)
@@ -92,12 +92,12 @@ def without_twins(findings: "Sequence[Finding]") -> list[str]:
 
 def _covariates(cohort: dict[str, Any]) -> str:
     """Which covariates methods use, and of how many people they are not known."""
-    told = []
+    lines = []
     for name, seen in cohort["covariates"].items():
         unknown = cohort["n_people"] - seen["known"]
         gap = "" if not unknown else " (unknown)" if not seen["known"] else f" (unknown for {unknown})"
-        told.append(f"{visible(name)}{' by category' if seen['kind'] == 'category' else ''}{gap}")
-    return f"covariates: {', '.join(told) or 'none'}"
+        lines.append(f"{visible(name)}{' by category' if seen['kind'] == 'category' else ''}{gap}")
+    return f"covariates: {', '.join(lines) or 'none'}"
 
 
 def show_excluded(excluded: "pd.DataFrame") -> None:

@@ -55,12 +55,12 @@ def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> Non
     from brainroam.evaluation.coverage import coverage
     from brainroam.utils.files import write_csv
 
-    found = adapted(results.records, controls)
-    write_csv(out / "adaptation.csv", found)
+    rows = adapted(results.records, controls)
+    write_csv(out / "adaptation.csv", rows)
     write_csv(out / "prediction_sets.csv", coverage(results.records))
     if quiet():
         return
-    console, means = Console(stderr=True, highlight=False), summary(found)
+    console, means = Console(stderr=True, highlight=False), summary(rows)
     for method in means["method"].unique():
         console.print(Text(method, style="bold"))
         console.print(_adaptation_table(means[means["method"] == method]))

@@ -235,11 +235,11 @@ def parse_exclude(typed: list[str] | None) -> list[str] | None:
     if not typed:
         return None
     parts = [[text] if os.path.isfile(expanded(text)) else text.split(",") for text in typed]
-    told = [part.strip() for group in parts for part in group if part.strip()]
-    absent = [name for name in told if "/" in name and not os.path.isfile(expanded(name))]
+    names = [part.strip() for group in parts for part in group if part.strip()]
+    absent = [name for name in names if "/" in name and not os.path.isfile(expanded(name))]
     if absent:
         raise UsageError(f"--exclude {absent[0]}: there is no such file")
-    return told
+    return names
 
 
 def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:

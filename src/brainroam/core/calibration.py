@@ -280,17 +280,17 @@ class ClassCalibration:
         return np.clip(self.offset + self.slope * np.asarray(score), -FAR, FAR)
 
 
-def as_shares(told: Shares, classes: Sequence[str]) -> np.ndarray:
+def as_shares(stated: Shares, classes: Sequence[str]) -> np.ndarray:
     """Stated shares of the classes (K,), by name or in their order; they must add up to 1.
 
     >>> as_shares({"HC": 0.8, "MDD": 0.1, "SCZ": 0.1}, ("HC", "MDD", "SCZ")).tolist()
     [0.8, 0.1, 0.1]
     """
-    if isinstance(told, Mapping):
-        if set(told) != set(classes):
-            raise UsageError(f"state a share for each class: {listed(classes, len(classes))}; given: {listed(told)}")
-        told = [told[name] for name in classes]
-    shares = np.asarray(told, dtype=float)
+    if isinstance(stated, Mapping):
+        if set(stated) != set(classes):
+            raise UsageError(f"state a share for each class: {listed(classes, len(classes))}; given: {listed(stated)}")
+        stated = [stated[name] for name in classes]
+    shares = np.asarray(stated, dtype=float)
     if shares.shape != (len(classes),) or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise UsageError(
             f"prevalence of {len(classes)} classes ({listed(classes, len(classes))}) is a share above 0 for each, "
@@ -335,8 +335,8 @@ def _against_rest(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> tuple[f
     both = [name for name in np.unique(site) if 0 < y[site == name].sum() < (site == name).sum()]
     if not both or np.ptp(score) == 0:
         return 0.0, 0.0
-    found = calibrate(score, y.astype(int), site, prevalence=0.5)
-    return found.slope, found.threshold
+    calibration = calibrate(score, y.astype(int), site, prevalence=0.5)
+    return calibration.slope, calibration.threshold
 
 
 def _multinomial(z: np.ndarray, code: np.ndarray, site: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, float]:
@@ -363,9 +363,9 @@ def _multinomial(z: np.ndarray, code: np.ndarray, site: np.ndarray, there: np.nd
     temperature = max(temperature, LEAST_SLOPE)
     fixed = temperature * z
     offsets, _ = fit_multinomial(_design(fixed)[:, :, :-1], truth, weight, fixed)
-    found = np.zeros(len(there))
-    found[classes] = np.append(0.0, offsets)
-    return found, temperature
+    every = np.zeros(len(there))
+    every[classes] = np.append(0.0, offsets)
+    return every, temperature
 
 
 def _design(z: np.ndarray) -> np.ndarray:

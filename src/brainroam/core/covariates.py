@@ -74,8 +74,8 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         """Learn levels, means and standard deviations of the columns of a table; those of an array are q1, q2, ..."""
         covariates = self._table(X, reset=True)
         self.columns_ = [str(name) for name in covariates.columns]
-        found = {name: levels_of(covariates[name], name) for name in self.columns_}
-        self.levels_ = {name: levels for name, levels in found.items() if levels is not None}
+        of_column = {name: levels_of(covariates[name], name) for name in self.columns_}
+        self.levels_ = {name: levels for name, levels in of_column.items() if levels is not None}
         self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
         return self._standardise(self.encoded(covariates))
 

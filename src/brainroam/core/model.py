@@ -184,8 +184,8 @@ class CoreModel:
             epochs, logits = _training().choose_epochs(trials, self.recipe.max_epochs, self.recipe.patience)
         else:
             logits = [predict_logits(self._trained(folds, group, epochs), folds.held_out(group)) for group in groups]
-        for group, found in zip(groups, logits, strict=True):
-            scores[folds.people(group)] = found
+        for group, of_group in zip(groups, logits, strict=True):
+            scores[folds.people(group)] = of_group
         return scores, epochs
 
     def _trained(self, folds: SiteFolds, left_out: LeftOut, epochs: int | None) -> "GatedNetwork":

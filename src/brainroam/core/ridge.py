@@ -162,9 +162,9 @@ def ridge_of_products(gram: np.ndarray, wanted: np.ndarray, n_people: int, *pena
     for penalty in penalties:
         matrix = gram / size
         matrix.flat[:: len(matrix) + 1] += penalty
-        _, found, failed = dposv(matrix, wanted)
+        _, solution, failed = dposv(matrix, wanted)
         # Products to which noise was added for privacy need not be positive definite.
-        solved.append(np.linalg.solve(matrix, wanted) if failed else found)
+        solved.append(np.linalg.solve(matrix, wanted) if failed else solution)
     return np.mean(solved, axis=0) / size
 
 
@@ -299,12 +299,12 @@ class _Problems:
         """P F'a (q, M, c) of a (n, q, c)."""
         n_people, n_penalties, n_problems = a.shape
         along, columns = self._along(a), np.concatenate([a, self.nuisance], axis=1).reshape(n_people, -1)
-        found = np.empty((n_penalties, len(self.scales), n_problems))
+        weights = np.empty((n_penalties, len(self.scales), n_problems))
         for edges, x in self._walk():
             features = (x.T @ columns).reshape(x.shape[1], -1, n_problems)
             kept = features[:, :n_penalties] - np.einsum("mkc,kqc->mqc", features[:, n_penalties:], along)
-            found[:, edges] = (kept * self.scales[edges, None]).transpose(1, 0, 2)
-        return found
+            weights[:, edges] = (kept * self.scales[edges, None]).transpose(1, 0, 2)
+        return weights
 
     def _walk(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Some edges at a time, in double precision in one piece of memory that stays in the cache."""

@@ -98,8 +98,8 @@ class Scaffold:
 
 def edges_of(scaffolds: Iterable[Scaffold]) -> np.ndarray:
     """Every edge that is in some scaffold, ascending."""
-    found = [scaffold.edges for scaffold in scaffolds]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=int)
+    edges = [scaffold.edges for scaffold in scaffolds]
+    return np.unique(np.concatenate(edges)) if edges else np.empty(0, dtype=int)
 
 
 def extract_scaffold(
@@ -167,9 +167,9 @@ def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
     else:
         sites = [name for name in sorted(set(site)) if len(set(y[site == name])) == 2]
     if len(sites) < 2:
-        found = ", ".join(sites) or "none"
+        names = ", ".join(sites) or "none"
         raise EmptyScaffoldError(
-            f"a cross-site scaffold needs at least two sites with both cases and controls; found {len(sites)} ({found})"
+            f"a cross-site scaffold needs at least two sites with both cases and controls; found {len(sites)} ({names})"
         )
     return sites
 
@@ -450,7 +450,7 @@ def flipped_strengths(
 
 def _strength(contrast: np.ndarray, sites: Sequence[str], tau_percentile: float, eta: float, zeta: float) -> float:
     try:
-        found = select_scaffold(contrast, sites, tau_percentile, eta, zeta, every_edge=False)
+        scaffold = select_scaffold(contrast, sites, tau_percentile, eta, zeta, every_edge=False)
     except EmptyScaffoldError:
         return 0.0
-    return float(np.abs(found.consensus[found.edges]).mean())
+    return float(np.abs(scaffold.consensus[scaffold.edges]).mean())

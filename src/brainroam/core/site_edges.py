@@ -90,11 +90,11 @@ class SiteEdges:
         rows = [[self._rows[self.people[name]] for name in pair] for pair in pairs]
         name = "block", self.kind, self.centred
         if self._own_units:  # s is that of these people: no other fold has the same products
-            found = self._products(pairs)
+            products = self._products(pairs)
         else:
-            found = self._cache.summaries(name, rows, lambda new: self._products([pairs[k] for k in new]))
+            products = self._cache.summaries(name, rows, lambda new: self._products([pairs[k] for k in new]))
         gram = np.empty((len(self._rows), len(self._rows)))
-        for (first, second), product in zip(pairs, found, strict=True):
+        for (first, second), product in zip(pairs, products, strict=True):
             gram[np.ix_(self.people[first], self.people[second])] = product
             gram[np.ix_(self.people[second], self.people[first])] = product.T
         return gram

@@ -328,7 +328,7 @@ def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.n
         key = ("all",) if whole else (pattern,)
         groups.setdefault(key, []).append(pattern)
         kept_of[key] = (kept, np.ones(len(values), dtype=bool) if whole else present)
-    return [(np.flatnonzero(np.isin(member, found)), *kept_of[key]) for key, found in groups.items()]
+    return [(np.flatnonzero(np.isin(member, patterns_of)), *kept_of[key]) for key, patterns_of in groups.items()]
 
 
 def _independent_columns(design: np.ndarray) -> np.ndarray:

@@ -135,7 +135,7 @@ class SiteStatistics:
 
     def _compared(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
-        found, empty = 0, None
+        n_contrasts, empty = 0, None
         for k in range(int(against_controls), self.y.shape[1]):
             part = copy(self)
             part.y, part.parts = self.y[:, k], ()
@@ -145,9 +145,9 @@ class SiteStatistics:
             except EmptyScaffoldError as error:  # too few sites have both: nothing reproducible can be said of it
                 empty = error
                 continue
-            found += 1
+            n_contrasts += 1
             yield part
-        if not found and empty is not None:
+        if not n_contrasts and empty is not None:
             raise empty
 
     def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
@@ -185,10 +185,10 @@ class SiteStatistics:
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
             contrast = (self.contrast[rows] + self._pooling(sites, rows)) / self._unit(sites)
             whole = len(rows) == len(self.sites)
-            found = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
+            scaffold = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
         else:
             residuals, y, site = self._people_of(sites)
-            found = extract_scaffold(
+            scaffold = extract_scaffold(
                 residuals / self._unit(sites),
                 y,
                 site,
@@ -198,24 +198,24 @@ class SiteStatistics:
                 huber_delta=self.huber_delta,
                 group=None if self.group is None else self.group[self._here(sites)],
             )
-        if len(found.sites) == len(self.sites):
-            return found
+        if len(scaffold.sites) == len(self.sites):
+            return scaffold
         nothing = np.empty(0)
-        return replace(found, contrast=nothing, sign_consistency=nothing, stability=nothing)
+        return replace(scaffold, contrast=nothing, sign_consistency=nothing, stability=nothing)
 
     def _scaffolds(self, sites: Sequence[str], *how: Any) -> list[Scaffold]:
         """The scaffold of each contrast that two of these sites have; an error where all are empty."""
-        found: list[Scaffold] = []
+        scaffolds: list[Scaffold] = []
         empty = EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
         for part in self.parts:
             try:
                 if len(set(part.sites) & set(sites)) >= 2:
-                    found.append(part.scaffold(sites, *how))
+                    scaffolds.append(part.scaffold(sites, *how))
             except EmptyScaffoldError as error:
                 empty = error
-        if not found:
+        if not scaffolds:
             raise empty
-        return found
+        return scaffolds
 
     def _pooling(self, sites: Sequence[str], rows: Sequence[int]) -> np.ndarray | float:
         """What pooling the slopes of these sites changes in the contrasts, which were taken by each site's own slopes.
@@ -387,8 +387,8 @@ def spread_of(residuals: np.ndarray) -> np.ndarray:
     >>> spread_of(np.array([[1.0, np.nan], [3.0, np.nan]])).tolist()
     [1.0, nan]
     """
-    found = Moments.of([residuals])
-    return np.sqrt(np.where(found.count > 0, found.squares / np.maximum(found.count, 1), np.nan))
+    moments = Moments.of([residuals])
+    return np.sqrt(np.where(moments.count > 0, moments.squares / np.maximum(moments.count, 1), np.nan))
 
 
 def positions(people: np.ndarray) -> np.ndarray:

@@ -211,16 +211,16 @@ class NearMean:
             near = expected <= limit
             rough = many and not near  # of a few participants, rounding would not average out
             every = 4 if rough and k == 0 else 1  # so far off, H of every fourth participant will do
-            found = cls._at(matrices, reference, keep_values and near, every, rough)
-            size = found.here.size
+            near_mean = cls._at(matrices, reference, keep_values and near, every, rough)
+            size = near_mean.here.size
             if size < limit and not rough and (near or not keep_values):
-                return found
+                return near_mean
             if size > last:  # too far for Newton; the gradient over the largest coefficient always descends
-                step, expected = found.here.mean / found.here.coefficients.max(), np.inf
+                step, expected = near_mean.here.mean / near_mean.here.coefficients.max(), np.inf
             else:
                 expected = max(QUADRATIC * size**2, limit / 4)
-                step = found.here.newton_step(expected)
-            reference, last = found.moved(step), size
+                step = near_mean.here.newton_step(expected)
+            reference, last = near_mean.moved(step), size
         warnings.warn(
             f"the geometric mean of {len(matrices)} covariances did not converge: the largest entry of the mean "
             f"logarithm is {size:.1e} after {MAX_STEPS} steps, not below {limit:.0e}; look for covariances that are "
@@ -228,7 +228,7 @@ class NearMean:
             ConvergenceWarning,
             stacklevel=3,
         )
-        return found
+        return near_mean
 
     @classmethod
     def _at(cls, matrices: np.ndarray, reference: np.ndarray, keep_values: bool, every: int, rough: bool) -> Self:

@@ -76,10 +76,10 @@ def class_aucs(code: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def macro_auc(code: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Mean of `class_aucs` over the classes that some but not all people have; NaN where there are none."""
-    found = class_aucs(code, scores)
-    known = np.isfinite(found)
+    aucs_of = class_aucs(code, scores)
+    known = np.isfinite(aucs_of)
     with np.errstate(invalid="ignore"):
-        return np.where(known, found, 0).sum(axis=-1) / known.sum(axis=-1)
+        return np.where(known, aucs_of, 0).sum(axis=-1) / known.sum(axis=-1)
 
 
 def site_macro_aucs(code: np.ndarray, site: np.ndarray, scores: np.ndarray) -> list[float]:
@@ -196,10 +196,10 @@ def slopes(residuals: np.ndarray, t: np.ndarray, huber_delta: float | None = Non
     [4.0]
     """
     enough = np.isfinite(residuals).sum(axis=0) >= PRESENT
-    found = np.full(residuals.shape[1], np.nan)
+    slope = np.full(residuals.shape[1], np.nan)
     design = np.column_stack([np.ones(len(t)), t])
-    found[enough] = huber_regression(design, residuals[:, enough], delta=huber_delta)[0][1]
-    return found
+    slope[enough] = huber_regression(design, residuals[:, enough], delta=huber_delta)[0][1]
+    return slope
 
 
 def covariate_slopes(raw: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -245,7 +245,7 @@ def head_sizes(cohort: "Cohort") -> pd.Series:
         if HEAD_SIZE.search(str(name)) and pd.api.types.is_numeric_dtype(table[name]):
             return table[name].astype(float)
     for block in (cohort.blocks or {"": cohort}).values():
-        found = [k for k, name in enumerate(block.atlas.labels) if HEAD_SIZE.search(name)]
-        if block.measure == "table" and found:
-            return pd.Series([x[0, found[0]] for x in block.series], index=table.index, dtype=float)
+        columns = [k for k, name in enumerate(block.atlas.labels) if HEAD_SIZE.search(name)]
+        if block.measure == "table" and columns:
+            return pd.Series([x[0, columns[0]] for x in block.series], index=table.index, dtype=float)
     return pd.Series(np.nan, index=table.index)

@@ -227,11 +227,11 @@ def count_empty(table: pd.DataFrame, counts: Sequence[int], stacklevel: int = 3)
     """Add numbers of empty volumes to a table that is being made; what was done to the series, in words."""
     n_empty = np.array(counts)
     before = table[EMPTY].to_numpy(dtype=int) if EMPTY in table else np.zeros(len(table), dtype=int)
-    found = (n_empty > 0) & (n_empty != before)  # who has hardly any other volume keeps them, and was counted before
-    if not found.any():
+    affected = (n_empty > 0) & (n_empty != before)  # who has hardly any other volume keeps them, and was counted before
+    if not affected.any():
         return []
-    table[EMPTY] = np.where(found, n_empty, before)
-    n_empty = np.where(found, n_empty, 0)
+    table[EMPTY] = np.where(affected, n_empty, before)
+    n_empty = np.where(affected, n_empty, 0)
     who = np.flatnonzero(n_empty)
     each = listed(f"{table['subject'].iat[i]} ({n_empty[i]})" for i in who[np.argsort(-n_empty[who], kind="stable")])
     warnings.warn(

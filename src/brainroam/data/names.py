@@ -81,12 +81,12 @@ def shared_institutions(sites: Iterable[object]) -> dict[str, list[str]]:
     ({}, {})
     """
     names = list(dict.fromkeys(map(str, sites)))
-    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    institutions: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name in names:
-        found[canonical(_house(name))].append(name)
+        institutions[canonical(_house(name))].append(name)
     return {
         _house(group[0]): group
-        for stem, group in found.items()
+        for stem, group in institutions.items()
         if 1 < len(group) < len(names) and len("".join(stem)) > 1 and "".join(stem) not in NUMBERED
     }
 

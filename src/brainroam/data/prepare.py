@@ -194,9 +194,9 @@ def _rare(
         counts = np.triu(np.stack([_people_with(x, whose, lambda x: x.T @ x) for x, whose in here]), 1)
     at_sites, total = (counts > 0).sum(axis=0), counts.sum(axis=0)
     weight = np.minimum(least, len(names) * sizes).reshape(-1, *[1] * total.ndim)
-    found = [([names[e]], at[0], at[-1]) for e, *at in np.argwhere((counts > 0) & (counts * at_sites < weight))]
+    rare = [([names[e]], at[0], at[-1]) for e, *at in np.argwhere((counts > 0) & (counts * at_sites < weight))]
     few = np.argwhere((total > 0) & (total < min(least, sizes.sum())))
-    return found + [(names, at[0], at[-1]) for at in few]
+    return rare + [(names, at[0], at[-1]) for at in few]
 
 
 def _people_with(present: np.ndarray, person: np.ndarray, count: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -282,10 +282,10 @@ def listed_people(people: str | Path | Sequence[str], what: str = "people to exc
     {'S01_0001': ''}
     """
     if not isinstance(people, str | Path):
-        told: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for item in map(str, people):
-            told |= listed_people(item, what) if os.path.isfile(expanded(item)) else {item: ""}
-        return told
+            reasons |= listed_people(item, what) if os.path.isfile(expanded(item)) else {item: ""}
+        return reasons
     path = expanded(people)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -327,8 +327,8 @@ def _with_enough_volumes(cohort: Cohort) -> Cohort:
         return cohort
     # Who would have kept fewer than MIN_VOLUMES still has all of them, and is left out as well.
     over = (table[EMPTY] > table["n_timepoints"] - MIN_VOLUMES).to_numpy()
-    told = [f"{n} volumes without signal, half of the scan or more" for n in table.loc[over, EMPTY]]
-    return cohort.exclude(over, told) if over.any() else cohort
+    reasons = [f"{n} volumes without signal, half of the scan or more" for n in table.loc[over, EMPTY]]
+    return cohort.exclude(over, reasons) if over.any() else cohort
 
 
 def _within_motion(cohort: Cohort, max_fd: float) -> Cohort:
@@ -338,5 +338,5 @@ def _within_motion(cohort: Cohort, max_fd: float) -> Cohort:
             "max_fd leaves out who moved much, but mean FD is not known for anybody; add a column 'mean_fd' (mm)"
         )
     mask = ~(moved <= max_fd)
-    told = [f"mean FD {'unknown, limit' if np.isnan(x) else 'above'} {max_fd:g} mm" for x in moved[mask]]
-    return cohort.exclude(mask, told) if mask.any() else cohort
+    reasons = [f"mean FD {'unknown, limit' if np.isnan(x) else 'above'} {max_fd:g} mm" for x in moved[mask]]
+    return cohort.exclude(mask, reasons) if mask.any() else cohort

@@ -222,8 +222,8 @@ def read_study(path: str | Path) -> Study:
     try:
         study = Study.model_validate(content)
     except ValidationError as error:
-        told = [_in_words(item, lines) for item in error.errors()]
-        raise UsageError("\n".join(f"{path}{words}" for words in told)) from error
+        problems = [_in_words(item, lines) for item in error.errors()]
+        raise UsageError("\n".join(f"{path}{words}" for words in problems)) from error
     for name in study.methods or ():
         if ".py:" in name:  # whoever opens somebody else's study file must not run their code by it
             raise UsageError(

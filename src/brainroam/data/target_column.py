@@ -104,10 +104,10 @@ def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, 
 
 def _find(table: pd.DataFrame, asked: str) -> str | None:
     by_word = {folded(str(name)): str(name) for name in reversed(table.columns)}
-    found = asked if asked in table else by_word.get(folded(asked))
-    if found in ("subject", "site", "n_timepoints", "person", "group"):
-        raise UsageError(f"{found!r} cannot be the target: it is no property of a person that edges could tell")
-    return found
+    column = asked if asked in table else by_word.get(folded(asked))
+    if column in ("subject", "site", "n_timepoints", "person", "group"):
+        raise UsageError(f"{column!r} cannot be the target: it is no property of a person that edges could tell")
+    return column
 
 
 def _same_columns(table: pd.DataFrame, column: str, label: pd.Series) -> list[str]:
@@ -138,9 +138,9 @@ def _at_several_sites(
         return target, label, reason
     for code in alone:
         people = counted(int((label == code).sum()), "person", "people")
-        told = f"the class {target.classes[code]!r} is found at one site only ({listed(where[code])}, {people})"
-        warnings.warn(f"target {target.name}: {told}: left out, since it cannot be told from the site", stacklevel=3)
-        reason = reason.where(label != code, f"{told}, so it cannot be told from the site")
+        problem = f"the class {target.classes[code]!r} is found at one site only ({listed(where[code])}, {people})"
+        warnings.warn(f"target {target.name}: {problem}: left out, since it cannot be told from the site", stacklevel=3)
+        reason = reason.where(label != code, f"{problem}, so it cannot be told from the site")
     kept = [code for code in where if code not in alone]
     if len(kept) < 3:
         names = listed([target.classes[code] for code in kept]) or "none"

@@ -149,12 +149,12 @@ def _metrics(
 ) -> dict[str, float]:
     """Of the people who are scored, at the shifted threshold and at that of the training sites."""
     y, s = label[scored], score[scored]
-    found: dict[str, float] = {"n": len(y), "n_cases": int(y.sum())}
+    metrics: dict[str, float] = {"n": len(y), "n_cases": int(y.sum())}
     order = auc(y, s)  # the same people are moved by the same shift
     for prefix, moved in (("", s - shift), ("strict_", s)):
         measured = {"auc": order, **balanced_metrics(y, strict(moved, prevalence=0.5), strict.decide(moved))}
-        found |= {f"{prefix}{name}": measured[name] for name in MEASURED}
-    return found
+        metrics |= {f"{prefix}{name}": measured[name] for name in MEASURED}
+    return metrics
 
 
 def balanced_metrics(label: np.ndarray, probability: np.ndarray, called: np.ndarray) -> dict[str, float]:

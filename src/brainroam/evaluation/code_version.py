@@ -44,8 +44,8 @@ def code_version(info: MethodInfo) -> str:
     (True, True, False)
     """
     shared, own = (_digest(imported(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
-    told = repr((_named(_settings(info.make)), _named(info.grid), _named(info.fast), *_typed(info)))
-    own = hashlib.sha256(f"{own} {told}".encode()).hexdigest()
+    settings = repr((_named(_settings(info.make)), _named(info.grid), _named(info.fast), *_typed(info)))
+    own = hashlib.sha256(f"{own} {settings}".encode()).hexdigest()
     return f"{brainroam.__version__}+{shared[:8]}/{own[:8]}"
 
 
@@ -64,14 +64,14 @@ def imported(files: Iterable[Path]) -> set[Path]:
     >>> sorted(path.name for path in imported([PACKAGE / "core" / "tangent.py"]) if path.parent.name == "core")
     ['connectivity.py', 'tangent.py']
     """
-    found: set[Path] = set()
+    modules: set[Path] = set()
     todo = list(files)
     while todo:
         file = todo.pop()
-        if file not in found:
-            found.add(file)
+        if file not in modules:
+            modules.add(file)
             todo += _read(file, file.stat().st_mtime_ns)[0]
-    return found
+    return modules
 
 
 @cache
@@ -106,12 +106,12 @@ def _defined_in(info: MethodInfo) -> list[Path]:
 
 def _typed(info: MethodInfo) -> list[str]:
     """The text of what was typed at a prompt or in a notebook, where Python still has it."""
-    found = []
+    types = []
     for part in _parts(info):
         if _file(part) is None:
             with suppress(TypeError, OSError):
-                found.append(inspect.getsource(part))
-    return sorted(found)
+                types.append(inspect.getsource(part))
+    return sorted(types)
 
 
 def _parts(info: MethodInfo) -> list[Any]:

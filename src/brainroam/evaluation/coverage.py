@@ -44,14 +44,14 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
             of_class = [each.loc[each["label"] == c, "held"].mean() for c in (1, 0)]
             shares = each[["held", "decided", "right"]].mean()
             right = shares["right"] / shares["decided"] if decided.any() else np.nan
-            found = (len(each), *of_class, shares["held"], shares["decided"], right)
-            rows.append((spec.name, level, spec.fold, spec.seed, *found))
+            measures = (len(each), *of_class, shares["held"], shares["decided"], right)
+            rows.append((spec.name, level, spec.fold, spec.seed, *measures))
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["method", "level", "site", "seed"], ignore_index=True)
 
 
 def over_sites(table: pd.DataFrame) -> pd.DataFrame:
     """One row per method and level: means over sites, and the worst site's coverage."""
     sites = table.groupby(["method", "level", "site"])[list(COLUMNS[5:])].mean()
-    found = sites.groupby(["method", "level"]).mean()
+    means = sites.groupby(["method", "level"]).mean()
     worst = sites["covered"].groupby(["method", "level"]).agg(worst="min", worst_site=lambda s: s.idxmin()[2])
-    return found.join(worst).reset_index()
+    return means.join(worst).reset_index()

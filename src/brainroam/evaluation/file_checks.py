@@ -184,11 +184,11 @@ def _follows_site(name: str, people: pd.DataFrame, shares: dict[str, float]) -> 
     if share > max([LARGE_SHARE, *(2 * other for other in shares.values())]):
         passed, text = None, f"{text}. Scores of different sites are not on one scale"
     if len(levels) >= FEWEST_SITES and levels["level"].std() > 0 and levels["share"].std() > 0:
-        found = pearsonr(levels["share"], levels["level"], alternative="greater")
-        if found.pvalue < SELDOM:
-            passed = False if found.pvalue < RARE else None
+        trend = pearsonr(levels["share"], levels["level"], alternative="greater")
+        if trend.pvalue < SELDOM:
+            passed = False if trend.pvalue < RARE else None
             text += (
-                f". The level of a site follows its share of cases (r = {found.statistic:.2f}, {len(levels)} sites): "
+                f". The level of a site follows its share of cases (r = {trend.statistic:.2f}, {len(levels)} sites): "
                 "the model seems to have known the site"
             )
     return Check("follows-site", name, passed, share, LARGE_SHARE, text)

@@ -64,8 +64,8 @@ class Audit:
         rows = [(check.name, check.method, OUTCOMES[check.passed], check.evidence) for check in self.checks]
         table = pd.DataFrame(rows, columns=["check", "method", "outcome", "evidence"])
         failed = sum(check.passed is False for check in self.checks)
-        found = f"{failed} of {len(rows)} checks found a leak" if failed else f"no leak found by {len(rows)} checks"
-        return html_summary(found, table, [f"No check can find: {text}" for text in self.cannot_see])
+        outcome = f"{failed} of {len(rows)} checks found a leak" if failed else f"no leak found by {len(rows)} checks"
+        return html_summary(outcome, table, [f"No check can find: {text}" for text in self.cannot_see])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and text, ready for JSON."""

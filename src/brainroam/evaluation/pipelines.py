@@ -87,16 +87,16 @@ class PipelineAgreement:
         share who change class; the level moves by as much as the mean probability, either way, and the Brier score by
         the mean absolute difference of probabilities.
         """
-        found = {name: dict(values) for name, values in expected.items()}
+        widened = {name: dict(values) for name, values in expected.items()}
         off = float((self.people["probability"] - self.people["probability_other"]).abs().mean())
         for percent in (80, 95):
             low, high = f"low_{percent}", f"high_{percent}"
-            found["auc"][low] = min(found["auc"][low], attenuated[low])
-            found["balanced_acc"][low] -= self.changed * max(2 * found["balanced_acc"][low] - 1, 0)
-            found["level"][low] -= abs(self.moved)
-            found["level"][high] += abs(self.moved)
-            found["brier"][high] += off
-        return found
+            widened["auc"][low] = min(widened["auc"][low], attenuated[low])
+            widened["balanced_acc"][low] -= self.changed * max(2 * widened["balanced_acc"][low] - 1, 0)
+            widened["level"][low] -= abs(self.moved)
+            widened["level"][high] += abs(self.moved)
+            widened["brier"][high] += off
+        return widened
 
 
 def pipeline_agreement(model: Any, cohort: Cohort, other: Cohort) -> PipelineAgreement:

@@ -241,18 +241,18 @@ def _plain_name(name: str) -> str:
 
 def _measured(values: pd.Series, role: str, subject: pd.Series, path: Path) -> pd.Series:
     """Numbers of a column; a score must be there for everybody."""
-    found = floats(values, path)
-    if role == "score" and not np.isfinite(found).all():
+    numbers = floats(values, path)
+    if role == "score" and not np.isfinite(numbers).all():
         raise ReaderError(
-            f"{path} has no finite score for {listed(subject[~np.isfinite(found)])}; leave their rows out if nobody "
+            f"{path} has no finite score for {listed(subject[~np.isfinite(numbers)])}; leave their rows out if nobody "
             "could score them: people not in the file are counted"
         )
-    if role == "probability" and not found.dropna().between(0, 1).all():
+    if role == "probability" and not numbers.dropna().between(0, 1).all():
         raise ReaderError(
-            f"{path}, column {values.name!r} holds {found.min():g} to {found.max():g}, which are no probabilities; "
+            f"{path}, column {values.name!r} holds {numbers.min():g} to {numbers.max():g}, which are no probabilities; "
             "call the column score"
         )
-    return found
+    return numbers
 
 
 def _scored(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -275,15 +275,15 @@ def _scored(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 def _labels(values: pd.Series, subject: pd.Series, path: Path) -> pd.Series:
     try:
-        found = labels(values, code_meaning(values, Columns(), path))["label"]
+        codes = labels(values, code_meaning(values, Columns(), path))["label"]
     except UsageError as error:
         raise ReaderError(
             f"{path}, column {values.name!r} holds {listed(sorted(set(values)), 10)}, and which is the condition "
             "cannot be known: write 1 for cases and 0 for controls"
         ) from error
-    if found.isna().any():
-        raise ReaderError(f"{path} has no label for {listed(subject[found.isna()])}; leave their rows out")
-    return found.astype(int)
+    if codes.isna().any():
+        raise ReaderError(f"{path} has no label for {listed(subject[codes.isna()])}; leave their rows out")
+    return codes.astype(int)
 
 
 def _joined(table: pd.DataFrame, people: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[str]]:

@@ -197,8 +197,8 @@ def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[
     if model.selects_scaffold:
         kept |= model.explanation(held_out) or {}
     elif model.explains_people:
-        found = model.explanation(held_out) or {}
-        kept |= {name: part for name, part in found.items() if name != "edges"}
+        explanation = model.explanation(held_out) or {}
+        kept |= {name: part for name, part in explanation.items() if name != "edges"}
     return rounded(kept) or None
 
 
@@ -304,19 +304,19 @@ def those_fitting(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], li
 
 def _configured(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> list[tuple[MethodInfo, dict[str, Any]]]:
     """Each method with its fixed parameters, by the name its results will have."""
-    found: dict[str, tuple[MethodInfo, dict[str, Any]]] = {}
+    configured: dict[str, tuple[MethodInfo, dict[str, Any]]] = {}
     for info, own in resolve(methods):
         fixed = plain({**parameters, **own})
         name = full_name(info.name, fixed)
-        if name in found:
+        if name in configured:
             raise UsageError(f"{name} is named twice; name every method once, estimators by {{'mine': ...}}")
         if info.in_distribution_only and protocol != "cv":
             raise UsageError(f"{name} cannot predict at a {UNITS[protocol]} it was not trained on; use cv for it")
         info.require(fixed)
-        found[name] = info, fixed
-    if not found:
+        configured[name] = info, fixed
+    if not configured:
         raise UsageError("no method was named; `brainroam methods` lists them")
-    return list(found.values())
+    return list(configured.values())
 
 
 def _require_covariates(

@@ -242,13 +242,13 @@ def compare(
         return compare_numbers(results.scores, results.target, reference, all_pairs)
     if results.target.is_classes:
         return compare_classes(results.scores, results.predictions, results.target, reference, all_pairs)
-    found = compare_methods(results.scores, results.predictions, reference, all_pairs)
+    comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
     gone = results.study.get("not_shared", 0)
     notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
     from brainroam.evaluation.file_checks import caveats_of
 
     caveats = caveats_of(results)
-    return replace(found, confounding=_confounding(results), notes=[*notes, *found.notes], caveats=caveats)
+    return replace(comparison, confounding=_confounding(results), notes=[*notes, *comparison.notes], caveats=caveats)
 
 
 def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False, data: Cohort | None = None) -> Results:

@@ -174,16 +174,16 @@ class Dask:
             yield pickle.dumps(self._stored(shared, self.folder or Path(scratch)))
 
     def _stored(self, cohort: Cohort, folder: Path) -> "StoredPeople":
-        found = None if self.store is None else StoredPeople.find(self.store, cohort)
-        if found is None:
+        people = None if self.store is None else StoredPeople.find(self.store, cohort)
+        if people is None:
             name = content_hash([cohort.manifest_hash, cohort.table.to_csv()])[:16]
             path = folder / f"cohort-{name}.zarr"
             if not is_store(path):
                 store_cohort(path, cohort)
-            found = StoredPeople.find(path, cohort)
-        if found is None:
+            people = StoredPeople.find(path, cohort)
+        if people is None:
             raise ReaderError(f"{path} does not hold this cohort; delete it, and it is written again")
-        return found
+        return people
 
 
 @dataclass(frozen=True)

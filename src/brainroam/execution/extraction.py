@@ -92,8 +92,8 @@ def extract(
     write_text(out / "runs.tsv", table.to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n"))
     if (table["error"] != "").all():
         raise BrainroamError(f"no run could be extracted: {listed(table['error'].unique(), limit=3)}")
-    found = write_people(out, source, people, table[table["error"] == ""])
-    return Extraction(table, n_before, found)
+    written = write_people(out, source, people, table[table["error"] == ""])
+    return Extraction(table, n_before, written)
 
 
 def _one(job: Job, run: BoldRun) -> dict[str, Any]:

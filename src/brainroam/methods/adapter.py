@@ -230,10 +230,10 @@ def _in_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
     module = _loaded(file, file.stat().st_mtime_ns)
     if not hasattr(module, name):
         raise unknown(f"name in {path}", name, [name for name in vars(module) if not name.startswith("_")])
-    found = getattr(module, name)
-    if isinstance(found, MethodInfo | str) or (isinstance(found, type) and issubclass(found, Method)):
-        return _resolve_one(found)
-    return _renamed(name, estimator_info(found() if isinstance(found, type) else found), {})
+    content = getattr(module, name)
+    if isinstance(content, MethodInfo | str) or (isinstance(content, type) and issubclass(content, Method)):
+        return _resolve_one(content)
+    return _renamed(name, estimator_info(content() if isinstance(content, type) else content), {})
 
 
 @cache

@@ -78,11 +78,11 @@ class Core(Method):
             "mean_gate": gates.mean(axis=0),
             "mean_size_of_contribution": np.abs(moved).mean(axis=0),
         }
-        found = described("scaffold", "d_com", cohort.atlas, edges)
-        strongest = found["edges"]["edge"][:TOP_AT_SITES]
+        content = described("scaffold", "d_com", cohort.atlas, edges)
+        strongest = content["edges"]["edge"][:TOP_AT_SITES]
         people = largest(scaffold.edges, top, "contribution", gate=gates, contribution=moved)
         sites = {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]}
-        return found | {
+        return content | {
             **({"sites": sites} if len(scaffold.contrast) else {}),
             **self._chance(),
             "people": people | {"gate_quantiles": np.quantile(gates, QUANTILES, axis=1).T},
@@ -109,11 +109,11 @@ class Core(Method):
 
     def gates_and_contributions(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``; these of K classes (n, M_S, K)."""
-        found = []
+        parts = []
         for some in cohort.batches():
             nodes, reading = self.core_.nodes(some, some.table), self.core_.reading_
-            found.append((reading.gates(nodes).T, np.swapaxes(reading.contributions(nodes), 0, 1)))
-        return np.concatenate([gates for gates, _ in found]), np.concatenate([moved for _, moved in found])
+            parts.append((reading.gates(nodes).T, np.swapaxes(reading.contributions(nodes), 0, 1)))
+        return np.concatenate([gates for gates, _ in parts]), np.concatenate([moved for _, moved in parts])
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""

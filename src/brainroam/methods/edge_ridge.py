@@ -190,11 +190,11 @@ class EdgeRidge(Method):
             blocks = [*blocks, self._site_block(edges, units[0])]
             scales = np.concatenate([scales, np.ones((len(edges.sites), len(new)))])
         penalties = np.column_stack([self._absolute(unit) for unit in units])
-        found = iterative_ridge(blocks, people[:, new], scales, target, nuisance, penalties)[:, : edges.n_edges]
+        weights = iterative_ridge(blocks, people[:, new], scales, target, nuisance, penalties)[:, : edges.n_edges]
         scales = scales[: edges.n_edges]
-        if len(found) > 1:
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-150)
-        return list(edges.in_own_units(found.mean(axis=0) * scales).T)
+        if len(weights) > 1:
+            weights /= np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-150)
+        return list(edges.in_own_units(weights.mean(axis=0) * scales).T)
 
     def _site_edges(self, cohort: Cohort) -> SiteEdges:
         return SiteEdges(cohort, self.kind, self.centred and not cohort.target.is_number)
@@ -238,11 +238,11 @@ def _about_the_mean(gram: np.ndarray) -> np.ndarray:
 
 def _combined(ridges: Iterable[DualRidge], target: np.ndarray, without: np.ndarray) -> np.ndarray:
     """The mean over ridges of weights of the people whose edge weights have unit length."""
-    found = []
+    scores = []
     for ridge in ridges:
         beta = ridge.weights(target, without)
-        found.append((beta, np.sqrt(max(beta @ ridge.gram @ beta, 1e-300))))
-    return found[0][0] if len(found) == 1 else np.mean([beta / length for beta, length in found], axis=0)
+        scores.append((beta, np.sqrt(max(beta @ ridge.gram @ beta, 1e-300))))
+    return scores[0][0] if len(scores) == 1 else np.mean([beta / length for beta, length in scores], axis=0)
 
 
 register(

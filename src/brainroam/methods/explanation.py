@@ -77,8 +77,8 @@ def linear_explanation(
     """
     every = np.arange(contributions.shape[1])
     effect = np.sign(direction) * np.abs(contributions).mean(axis=0)
-    found = described("linear", "effect", atlas, {"edge": every, "effect": effect, **weights})
-    return found | {"people": largest(every, top, "contribution", contribution=contributions)}
+    content = described("linear", "effect", atlas, {"edge": every, "effect": effect, **weights})
+    return content | {"people": largest(every, top, "contribution", contribution=contributions)}
 
 
 def mask_explanation(atlas: Atlas, shown: Mapping[str, np.ndarray], top: int) -> dict[str, Any] | None:
@@ -88,17 +88,17 @@ def mask_explanation(atlas: Atlas, shown: Mapping[str, np.ndarray], top: int) ->
     vectors = {name: value for name, value in shown.items() if value.ndim == 2 and value.shape[1] == n_rois}
     if not matrices and not vectors:
         return None
-    found: dict[str, Any] = {"kind": "masks", "regions": _regions(atlas)}
+    content: dict[str, Any] = {"kind": "masks", "regions": _regions(atlas)}
     if matrices:
         name, value = next(iter(matrices.items()))
         rows, columns = np.triu_indices(n_rois, 1)
         mask = (value[:, rows, columns] + value[:, columns, rows]) / 2
         every = np.arange(mask.shape[1])
-        found |= described("masks", name, atlas, {"edge": every, name: mask.mean(axis=0)})
-        found["people"] = largest(every, top, "mask", mask=mask)
+        content |= described("masks", name, atlas, {"edge": every, name: mask.mean(axis=0)})
+        content["people"] = largest(every, top, "mask", mask=mask)
     if vectors:
-        found["nodes"] = {name: value.mean(axis=0) for name, value in vectors.items()}
-    return found
+        content["nodes"] = {name: value.mean(axis=0) for name, value in vectors.items()}
+    return content
 
 
 def leading_axes(training: np.ndarray, people: np.ndarray, n_axes: int = 16) -> np.ndarray:
@@ -181,12 +181,12 @@ class Explanation:
     @classmethod
     def of_model(cls, method: Method, cohort: Cohort, top: int = 10) -> Self:
         """What a fitted method reads in the people of a cohort, and the ``top`` pathways of each."""
-        found = method.explanation(cohort, top)
-        if found is None:
+        content = method.explanation(cohort, top)
+        if content is None:
             raise UsageError(
                 f"the model is a {type(method).__name__}, which has no pathways; core, ensemble and linear methods have"
             )
-        return cls([found], [cohort.table[["subject", "site"]]])
+        return cls([content], [cohort.table[["subject", "site"]]])
 
     def __repr__(self) -> str:
         return f"Explanation({len(self.pathways)} pathways of {len(self.atlas)} regions; see .pathways and .people)"
@@ -230,12 +230,12 @@ class Explanation:
         if not self.atlas.columns or not len(self.pathways):
             return pd.DataFrame(columns=["region", "side", "measure", "x", "y", "z"])
         table = self.pathways.rename(columns={"region_1": "column"})[["rank", "column", self.measure]]
-        found = [place_of(name) for name in table["column"]]
-        here = np.array([place is not None for place in found])
-        told = pd.DataFrame([place for place in found if place is not None], columns=["side", "region", "measure"])
+        places = [place_of(name) for name in table["column"]]
+        here = np.array([place is not None for place in places])
+        named = pd.DataFrame([place for place in places if place is not None], columns=["side", "region", "measure"])
         points = pd.DataFrame(centres_of(table["column"])[here], columns=["x", "y", "z"])
         value = table[self.measure][here].reset_index(drop=True).rename("value")
-        return pd.concat([table[["rank", "column"]][here].reset_index(drop=True), told, points, value], axis=1)
+        return pd.concat([table[["rank", "column"]][here].reset_index(drop=True), named, points, value], axis=1)
 
     @property
     def counted(self) -> pd.DataFrame:
@@ -319,17 +319,17 @@ class Explanation:
         rows = pd.DataFrame(
             {"a": ends[:, 0], "b": ends[:, 1], "positive": value > 0, "negative": value < 0, "v": value}
         )
-        found = rows.groupby(["a", "b"]).agg(
+        counts = rows.groupby(["a", "b"]).agg(
             pathways=("v", "size"), positive=("positive", "sum"), negative=("negative", "sum"), mean=("v", "mean")
         )
-        found = found.rename(columns={"mean": f"mean_{self.measure}"}).reset_index()
+        counts = counts.rename(columns={"mean": f"mean_{self.measure}"}).reset_index()
         sizes = pd.Series(parts.of_region).value_counts().reindex(parts.names, fill_value=0).to_numpy()
-        a, b = found.pop("a").to_numpy(), found.pop("b").to_numpy()
+        a, b = counts.pop("a").to_numpy(), counts.pop("b").to_numpy()
         possible = np.where(a == b, sizes[a] * (sizes[a] - 1) // 2, sizes[a] * sizes[b])
-        found.insert(0, first, np.array(parts.names)[a])
-        found.insert(1, second, np.array(parts.names)[b])
-        found["share_of_possible"] = found["pathways"] / possible
-        return found.sort_values("pathways", ascending=False, kind="stable", ignore_index=True)
+        counts.insert(0, first, np.array(parts.names)[a])
+        counts.insert(1, second, np.array(parts.names)[b])
+        counts["share_of_possible"] = counts["pathways"] / possible
+        return counts.sort_values("pathways", ascending=False, kind="stable", ignore_index=True)
 
     @property
     def regions(self) -> pd.DataFrame:

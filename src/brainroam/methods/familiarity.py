@@ -135,7 +135,7 @@ class Familiarity:
         )
 
     def _reasons(self, person: Mapping[str, Any]) -> list[str]:
-        limits, found = self.limits, []
+        limits, flags = self.limits, []
 
         def beyond(name: str, side: str) -> bool:
             limit = limits.get(f"{name}_{side}", np.nan)
@@ -144,26 +144,26 @@ class Familiarity:
 
         if beyond("age", "low") or beyond("age", "high"):
             known = f"{limits['age_low']:.0f} to {limits['age_high']:.0f} years"
-            found.append(f"age {person['age']:.0f} is outside of the {known} trained on")
+            flags.append(f"age {person['age']:.0f} is outside of the {known} trained on")
         if beyond("mean_fd", "high"):
-            found.append(f"moved {person['mean_fd']:.2f} mm, more than 99 % of training ({limits['mean_fd_high']:.2f})")
+            flags.append(f"moved {person['mean_fd']:.2f} mm, more than 99 % of training ({limits['mean_fd_high']:.2f})")
         if beyond("seconds", "low"):
-            found.append(f"scanned {person['seconds']:.0f} s, less than 99 % of training ({limits['seconds_low']:.0f})")
+            flags.append(f"scanned {person['seconds']:.0f} s, less than 99 % of training ({limits['seconds_low']:.0f})")
         elif not np.isfinite(person["seconds"]) and beyond("volumes", "low"):
-            found.append(f"{person['volumes']:.0f} volumes, fewer than 99 % of training ({limits['volumes_low']:.0f})")
+            flags.append(f"{person['volumes']:.0f} volumes, fewer than 99 % of training ({limits['volumes_low']:.0f})")
         if beyond("missing", "high"):
             what = "regions without signal" if self.scale is None else "measures missing"
-            found.append(f"{person['missing']:.0f} {what}, more than 99 % of training")
+            flags.append(f"{person['missing']:.0f} {what}, more than 99 % of training")
         if beyond("distance", "high"):
             what = "edges" if self.scale is None else "measures"
-            found.append(f"{what} farther from the training sites than those of 99 % of training")
+            flags.append(f"{what} farther from the training sites than those of 99 % of training")
         if beyond("resemblance", "low"):
             r, limit = person["resemblance"], limits["resemblance_low"]
-            found.append(f"edges resemble the training sites with r {r:.2f}, less than 99 % of training ({limit:.2f})")
+            flags.append(f"edges resemble the training sites with r {r:.2f}, less than 99 % of training ({limit:.2f})")
         if beyond("sidedness", "low"):
             r = person["sidedness"]
-            found.append(f"left and right are perhaps exchanged (their differences resemble training with r {r:.2f})")
-        return found
+            flags.append(f"left and right are perhaps exchanged (their differences resemble training with r {r:.2f})")
+        return flags
 
 
 def _mirrored(cohort: Cohort) -> tuple[np.ndarray, np.ndarray] | None:

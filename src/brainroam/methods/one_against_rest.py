@@ -75,26 +75,26 @@ class OneAgainstRest(Method):
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; what folds share within a class is shared."""
         by_class = {code: self._out_of_fold(cohort.one_against_rest(code), folds, seed) for code in present(cohort)}
-        return [self._side_by_side({k: found[fold] for k, found in by_class.items()}) for fold in range(len(folds))]
+        return [self._side_by_side({k: scores[fold] for k, scores in by_class.items()}) for fold in range(len(folds))]
 
     def _out_of_fold(self, cohort: Cohort, folds: Folds, seed: int) -> list[np.ndarray]:
         """One class against the rest; a fold whose training people all are of one class tells nothing."""
-        told = [k for k, (train, _) in enumerate(folds) if len(set(cohort.labels[train])) == 2]
+        both = [k for k, (train, _) in enumerate(folds) if len(set(cohort.labels[train])) == 2]
         try:
-            found = dict(zip(told, self.make().out_of_fold(cohort, [folds[k] for k in told], seed), strict=True))
+            scores = dict(zip(both, self.make().out_of_fold(cohort, [folds[k] for k in both], seed), strict=True))
         except EmptyScaffoldError:
-            found = {}
-        epochs = max((len(path) for path in found.values()), default=1)
-        return [found.get(k, np.zeros((epochs, len(held_out)))) for k, (_, held_out) in enumerate(folds)]
+            scores = {}
+        epochs = max((len(path) for path in scores.values()), default=1)
+        return [scores.get(k, np.zeros((epochs, len(held_out)))) for k, (_, held_out) in enumerate(folds)]
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The score (n, K) of each class."""
         hidden = cohort.without_labels()
         return self._side_by_side({k: member.score(hidden) for k, member in self.members_.items()})
 
-    def _side_by_side(self, found: dict[int, Any]) -> np.ndarray:
-        one = np.asarray(next(iter(found.values())))
-        return np.stack([found.get(k, np.zeros_like(one)) for k in range(len(self.classes))], axis=-1)
+    def _side_by_side(self, by_class: dict[int, Any]) -> np.ndarray:
+        one = np.asarray(next(iter(by_class.values())))
+        return np.stack([by_class.get(k, np.zeros_like(one)) for k in range(len(self.classes))], axis=-1)
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Those of any class: all are given the same columns."""

@@ -148,11 +148,11 @@ def _plug_in(entry: EntryPoint) -> None:
     """Register what an entry point offers; a plug-in that is broken costs a warning, not the other methods."""
     source = f"the plug-in {entry.name!r} ({entry.value}{f' of {entry.dist.name}' if entry.dist else ''})"
     try:
-        found = entry.load()
+        offered = entry.load()
     except Exception as error:  # whatever somebody else's package raises when it is imported
         warnings.warn(f"{source} cannot be used: {type(error).__name__}: {error}", stacklevel=5)
         return
-    for info in found if isinstance(found, (list, tuple)) else [found]:
+    for info in offered if isinstance(offered, (list, tuple)) else [offered]:
         if not isinstance(info, MethodInfo):
             warnings.warn(f"{source} cannot be used: it holds a {type(info).__name__}, no MethodInfo", stacklevel=5)
         elif info.name in _METHODS:

@@ -77,15 +77,15 @@ def site_measures(y: np.ndarray, score: np.ndarray, called: np.ndarray, half: np
     """
     right = np.asarray(called) == y
     of_people = {"balanced_acc": right.astype(float), "level": half - 0.5, "brier": (half - y) ** 2}
-    found = {"n_cases": int((y == 1).sum()), "n_controls": int((y == 0).sum()), "auc": auc(y, score)}
+    measures = {"n_cases": int((y == 1).sum()), "n_controls": int((y == 0).sum()), "auc": auc(y, score)}
     for name, values in of_people.items():
         classes = [values[y == label] for label in (0, 1)]
         if min(map(len, classes)) == 0:
-            found |= {name: np.nan, f"{name}_var": np.nan}
+            measures |= {name: np.nan, f"{name}_var": np.nan}
             continue
-        found[name] = float(np.mean([part.mean() for part in classes]))
-        found[f"{name}_var"] = sum(_variance(part, name == "balanced_acc") / len(part) for part in classes) / 4
-    return found
+        measures[name] = float(np.mean([part.mean() for part in classes]))
+        measures[f"{name}_var"] = sum(_variance(part, name == "balanced_acc") / len(part) for part in classes) / 4
+    return measures
 
 
 def _variance(values: np.ndarray, shares: bool) -> float:

@@ -160,8 +160,8 @@ def write_report(
 def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
     """Each question with the sections that answer it in a sentence; none where no section does."""
     by_id = {section.id: section for section in sections if section.gist and section.html.strip()}
-    found = [(question, [by_id[id] for id in ids if id in by_id]) for question, ids in ANSWERS]
-    return [(question, said) for question, said in found if said]
+    answers = [(question, [by_id[id] for id in ids if id in by_id]) for question, ids in ANSWERS]
+    return [(question, said) for question, said in answers if said]
 
 
 def _subtitle(data: ReportData) -> str:

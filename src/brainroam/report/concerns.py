@@ -94,8 +94,8 @@ class Concern:
 
 def concerns(data: ReportData) -> list[Concern]:
     """All reasons for doubt, the gravest first."""
-    found = chain(_from_audit(data), _from_check(data), _from_runs(data))
-    return sorted((replace(worry, text=_sentence(worry.text)) for worry in found), key=_gravity)
+    every = chain(_from_audit(data), _from_check(data), _from_runs(data))
+    return sorted((replace(worry, text=_sentence(worry.text)) for worry in every), key=_gravity)
 
 
 def _gravity(worry: Concern) -> tuple[int, int]:
@@ -126,12 +126,10 @@ def _from_audit(data: ReportData) -> Iterator[Concern]:
             name = kept.get("method")
             title = f"{name} leaks" if kept.get("leak") else f"The scores of {name} are suspicious"
             yield Concern("audit", title, str(kept.get("verdict")), "audit")
-    for found in data.file_checks:
-        if found.passed is not True:
-            title = (
-                f"The scores of {found.method} are suspicious" if found.passed is False else f"Scores of {found.method}"
-            )
-            yield Concern("audit" if found.passed is False else "file-check", title, found.evidence, "audit")
+    for one in data.file_checks:
+        if one.passed is not True:
+            title = f"The scores of {one.method} are suspicious" if one.passed is False else f"Scores of {one.method}"
+            yield Concern("audit" if one.passed is False else "file-check", title, one.evidence, "audit")
     for check in (data.audit or {"checks": []})["checks"]:
         name, method, text = (str(check.get(key) or "") for key in ("name", "method", "evidence"))
         if check.get("passed") is False:
@@ -146,14 +144,14 @@ def _from_check(data: ReportData) -> Iterator[Concern]:
     for finding in findings(data):
         if finding.get("severity") in ("error", "warning"):
             kinds[str(finding.get("code"))].append(finding)
-    for code, found in kinds.items():
-        whole = [finding for finding in found if not finding.get("site")]
+    for code, findings_of in kinds.items():
+        whole = [finding for finding in findings_of if not finding.get("site")]
         title = TITLES.get(code, code.replace("-", " ").capitalize())
-        places = sorted({str(finding["site"]) for finding in found if finding.get("site")})
-        first = (whole or found)[0]
+        places = sorted({str(finding["site"]) for finding in findings_of if finding.get("site")})
+        first = (whole or findings_of)[0]
         if whole or code in WHEREVER:
             also = f" (also at {listed(places)})" if whole and places else ""
-            more = also or (f" ({len(found) - 1} more)" if len(found) > 1 else "")
+            more = also or (f" ({len(findings_of) - 1} more)" if len(findings_of) > 1 else "")
             yield Concern(_of_cohort(code), title, f"{first.get('message')}{more}", "check")
         else:
             where = places[0] if len(places) == 1 else f"{len(places)} sites ({listed(places)})"

@@ -159,9 +159,9 @@ class ReportData:
     @cached_property
     def site_aucs(self) -> pd.DataFrame:
         """AUC and 95 % interval of the method of the report at each site that has both classes, best first."""
-        found = self.gathered
-        auc = found.auc[:, found.methods.index(self.method)]
-        return auc_intervals(found.sites, auc, found.n_cases, found.n_controls)
+        scores = self.gathered
+        auc = scores.auc[:, scores.methods.index(self.method)]
+        return auc_intervals(scores.sites, auc, scores.n_cases, scores.n_controls)
 
     @property
     def headline(self) -> dict[str, Any]:
@@ -325,8 +325,8 @@ class ReportData:
     def method_audits(self) -> list[dict[str, Any]]:
         """What the leak checks said of each method that did not come with brainroam, before it was run."""
         folders = map(Path, self.study.get("folders", [self.path] if self.path else []))
-        found = [self._left_beside("method-audits", "audits", folder) for folder in folders]
-        return [audit for content in found if content is not None for audit in content["audits"]]
+        audits = [self._left_beside("method-audits", "audits", folder) for folder in folders]
+        return [audit for content in audits if content is not None for audit in content["audits"]]
 
     @cached_property
     def plan(self) -> dict[str, Any] | None:
@@ -371,10 +371,10 @@ def read_data(runs: Source, method: str | None = None, people: Cohort | None = N
         results = runs
     else:
         results = _loaded(runs, people)
-    found = set(results.scores["protocol"])
-    if not found:
+    protocols = set(results.scores["protocol"])
+    if not protocols:
         raise RunsError(f"{runs} holds no finished runs yet; brainroam loso writes them")
-    protocol = next(name for name in PROTOCOLS if name in found)
+    protocol = next(name for name in PROTOCOLS if name in protocols)
     names = ReportData(results, "", protocol).names
     if method is not None and method not in names:
         raise unknown("method of these runs", method, names)
@@ -409,10 +409,10 @@ def data_words(commands: Sequence[str]) -> list[str]:
             return ["study.yaml"]  # what the command reads unless told
         if len(words) < 3 or words[1] not in READERS_OF_DATA or words[2].startswith("-"):
             continue
-        found = [words[2]]
+        kept = [words[2]]
         for flag, value in pairwise(words[3:]):
-            found += [flag, value] if flag in READING else []
-        return found
+            kept += [flag, value] if flag in READING else []
+        return kept
     return []
 
 

@@ -120,10 +120,10 @@ def _method(data: ReportData, name: str) -> MethodFact:
     try:
         info = method_info(registered)
     except BrainroamError:  # an estimator that evaluate was given, or somebody else's plug-in
-        told = (
+        names = (
             run["summary"] for spec, run in data.results.records if spec.name == bare_name(name) and "summary" in run
         )
-        return MethodFact(name, next(told, "not a method of this version of brainroam"), "", (), seeds, ())
+        return MethodFact(name, next(names, "not a method of this version of brainroam"), "", (), seeds, ())
     described = data.study.get("covariates")  # not in studies of earlier versions
     of_study = COVARIATES if described is None else [name for name, seen in described.items() if seen["used"]]
     covariates = covariates_used(info, fixed, of_study)
@@ -177,9 +177,9 @@ def covariates_used(info: MethodInfo, fixed: Mapping[str, Any], of_study: Sequen
     own = settings_of(info.make).get("covariates")
     if own is None:
         return COVARIATES if info.covariate_use == "linked" else ()  # by its paper, whatever a study removes
-    told = fixed.get("covariates", own.default)
-    if told is not None:
-        return tuple(told)
+    names = fixed.get("covariates", own.default)
+    if names is not None:
+        return tuple(names)
     return confounds_of(of_study) if info.covariate_use == "read" else tuple(of_study)
 
 

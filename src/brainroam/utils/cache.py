@@ -57,11 +57,11 @@ class Cache:
     ) -> list[Result]:
         """The results for one name and several inputs; ``compute`` gives all that are new (by position) together."""
         keys = [key_of(name, arrays) for arrays in inputs]
-        found = {k: self._kept(key) for k, key in enumerate(keys) if self._has(key)}
-        new = [k for k in range(len(keys)) if k not in found]
+        results = {k: self._kept(key) for k, key in enumerate(keys) if self._has(key)}
+        new = [k for k in range(len(keys)) if k not in results]
         if new:
-            found |= {k: self._share(keys[k], result) for k, result in zip(new, compute(new), strict=True)}
-        return [found[k] for k in range(len(keys))]
+            results |= {k: self._share(keys[k], result) for k, result in zip(new, compute(new), strict=True)}
+        return [results[k] for k in range(len(keys))]
 
     def _has(self, key: bytes) -> bool:
         return key in self._results

@@ -165,11 +165,11 @@ def working_dir(path: Path) -> Iterator[tuple[Path, bool]]:
         with _held(folder) as mine:
             if not mine:
                 raise BrainroamError(f"another command is making {path}; wait for it, or choose another name")
-            found = list(folder.iterdir())
-            for item in found:
+            content = list(folder.iterdir())
+            for item in content:
                 shutil.rmtree(item) if item.is_dir() else item.unlink()
             try:
-                yield folder, bool(found)
+                yield folder, bool(content)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:

@@ -32,11 +32,11 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
     >>> list(versions(["numpy", "no-such-package"]))
     ['numpy']
     """
-    found = {}
+    numbers = {}
     for package in packages:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            numbers[package] = version(package)
+    return numbers
 
 
 def extra(name: str, module: str) -> ModuleType:

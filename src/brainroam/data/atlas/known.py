@@ -105,8 +105,8 @@ class Family:
 
 
 def _gordon(label: str) -> str | None:
-    found = re.search(r"(?:^|_)[lr]_([a-z]+)(?:_|$)", label)
-    return {name.lower(): name for name in GORDON_NETWORKS}.get(found[1]) if found else None
+    match = re.search(r"(?:^|_)[lr]_([a-z]+)(?:_|$)", label)
+    return {name.lower(): name for name in GORDON_NETWORKS}.get(match[1]) if match else None
 
 
 def _glasser(label: str) -> str | None:
@@ -114,8 +114,8 @@ def _glasser(label: str) -> str | None:
 
 
 def _brainnetome(label: str) -> str | None:
-    found = re.fullmatch(r"([a-z]+)_[lr]_\d+_\d+", label)
-    return BRAINNETOME_LOBES.get(found[1]) if found else None
+    match = re.fullmatch(r"([a-z]+)_[lr]_\d+_\d+", label)
+    return BRAINNETOME_LOBES.get(match[1]) if match else None
 
 
 def _destrieux(label: str) -> str | None:
@@ -273,12 +273,12 @@ def _spheres(name: str) -> Atlas:
         rois = datasets.fetch_coords_power_2011().rois
         return Atlas(name, tuple(f"Power_{k:03d}" for k in rois["roi"]), _frozen(rois[["x", "y", "z"]]), SPHERES[name])
     if name == "dosenbach160":
-        found = datasets.fetch_coords_dosenbach_2010(ordered_regions=False)
-        labels = tuple(map(str, found.labels))
+        fetched = datasets.fetch_coords_dosenbach_2010(ordered_regions=False)
+        labels = tuple(map(str, fetched.labels))
     else:
-        found = datasets.fetch_coords_seitzman_2018(ordered_regions=False)
-        labels = tuple(f"Seitzman_{k + 1:03d}" for k in range(len(found.rois)))
-    return Atlas(name, labels, _frozen(found.rois), SPHERES[name], tuple(map(str, found.networks)))
+        fetched = datasets.fetch_coords_seitzman_2018(ordered_regions=False)
+        labels = tuple(f"Seitzman_{k + 1:03d}" for k in range(len(fetched.rois)))
+    return Atlas(name, labels, _frozen(fetched.rois), SPHERES[name], tuple(map(str, fetched.networks)))
 
 
 def _frozen(coords: pd.DataFrame) -> np.ndarray:

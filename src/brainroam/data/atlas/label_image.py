@@ -32,8 +32,8 @@ def region_table(image: str | Path, names: str | Path | None = None) -> pd.DataF
     """
     from nilearn.plotting import find_parcellation_cut_coords
 
-    coords, found = find_parcellation_cut_coords(read_labels(image), return_label_names=True)
-    index = np.asarray(found, dtype=int)
+    coords, numbers = find_parcellation_cut_coords(read_labels(image), return_label_names=True)
+    index = np.asarray(numbers, dtype=int)
     order = np.argsort(index)
     table = pd.DataFrame({"index": index[order], "name": [f"region_{k}" for k in index[order]]})
     table[["x", "y", "z"]] = np.asarray(coords, dtype=float)[order].round(2)
@@ -54,18 +54,18 @@ def read_labels(image: str | Path) -> Any:
         raise DataError(f"{path} has shape {shape}; a label image has three dimensions")
     if math.prod(shape) > MAX_VOXELS:  # a few packed bytes may stand for many
         raise DataError(f"{path} has shape {shape}, more than {MAX_VOXELS:,} voxels; give an image of 0.5 mm or more")
-    labels, found = np.empty(shape[:3], dtype=np.int32), np.empty(0)
+    labels, numbers = np.empty(shape[:3], dtype=np.int32), np.empty(0)
     for k in range(shape[2]):
         with refusing(path, "give a label image (.nii or .nii.gz)"):
             values = np.asanyarray(loaded.dataobj[:, :, k]).reshape(shape[:2])
-        found = np.union1d(found, values)
-        if not np.isfinite(found).all() or (found != np.round(found)).any() or (found < 0).any():
+        numbers = np.union1d(numbers, values)
+        if not np.isfinite(numbers).all() or (numbers != np.round(numbers)).any() or (numbers < 0).any():
             raise DataError(f"{path} holds values that are not whole numbers of 0 and above: it is no label image")
-        if len(found) > MAX_REGIONS:
+        if len(numbers) > MAX_REGIONS:
             break
         labels[:, :, k] = values
-    if not 2 <= len(found) <= MAX_REGIONS:
-        raise DataError(f"{path} holds {len(found)} different values; a label image has 0 and one per region")
+    if not 2 <= len(numbers) <= MAX_REGIONS:
+        raise DataError(f"{path} holds {len(numbers)} different values; a label image has 0 and one per region")
     return nib.Nifti1Image(labels, loaded.affine)
 
 

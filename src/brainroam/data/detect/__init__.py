@@ -51,8 +51,8 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     folder, given = expanded(folder), dict(given or {})
     if not folder.exists():
         raise ReaderError(f"{folder} does not exist; check the spelling, and the folder you are in ({Path.cwd()})")
-    told = given.pop("reader", None)
-    reader, data = (told, folder) if told else _reader(folder)
+    named = given.pop("reader", None)
+    reader, data = (named, folder) if named else _reader(folder)
     options = {key: value for key, value in given.items() if value is not None}
     guess = Guess(reader, data, options.pop("atlas", None), options, target=options.pop("target", None))
     if reader == "table" and data.is_file():

@@ -35,8 +35,8 @@ def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess)
     if guessed:
         given = guess.options["participants"]
         tables = {Path(table).resolve() for table in ([given] if isinstance(given, str) else given)}
-        found = guess.files if guess.files is not None else series_files(folder)
-        others = [file for file in found if file.resolve() not in tables]
+        candidates = guess.files if guess.files is not None else series_files(folder)
+        others = [file for file in candidates if file.resolve() not in tables]
         files = [file.relative_to(folder).as_posix() for file in others]
         template = template_of(files, ids)
         if template is None:
@@ -47,10 +47,11 @@ def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess)
             return
         guess.options["template"] = _telling_sites(folder, template, ids, sites) or template
     scans = match_template(folder, str(guess.options["template"]), ids)
-    found = [scans[name][0].path for name in ids if name in scans]
+    candidates = [scans[name][0].path for name in ids if name in scans]
     if guessed:
-        _look_for_sites([path.relative_to(folder).parts for path in found], guess)
-    some = found[:: -(-len(found) // LOOKED_AT)] if found else []  # all over the table, which may be sorted by site
+        _look_for_sites([path.relative_to(folder).parts for path in candidates], guess)
+    step = max(-(-len(candidates) // LOOKED_AT), 1)
+    some = candidates[::step]  # all over the table, which may be sorted by site
     series = [read_series(file, guess.options.get("mat_key")) for file in some]
     named = any(person.names is not None for person in series)
     _look_at_shapes([person.values.shape for person in series], named, guess)
@@ -102,10 +103,10 @@ def _ask_about_prefixes(names: list[str], guess: Guess, open_: Question) -> None
         candidate = template.replace(f"*{ID}", f"{SITE}{mark}{ID}", 1)
         grouped = len(prefixes) > 1 and min(prefixes.values()) > 1 and not _no_places(sorted(prefixes))
         if candidate != template and grouped and all(mark in name for name in names):
-            told = listed(f"{name} ({n} people)" for name, n in sorted(prefixes.items()))
+            counts = listed(f"{name} ({n} people)" for name, n in sorted(prefixes.items()))
             columns = f" ({listed(open_.choices)})" if open_.choices else ""
             text = (
-                f"No column of the table is called like a site. Do file names begin with the site: {told}? "
+                f"No column of the table is called like a site. Do file names begin with the site: {counts}? "
                 f"If so, take the first of these; if not, the second and the column, --site COLUMN{columns}"
             )
             place = guess.questions.index(open_)

@@ -132,16 +132,16 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
 def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess, files: list[str]) -> list[Path]:
     """Tables in the same folder that tell of the same people what this one does not."""
     wanted = {role for role in ROLES if f"{role}_col" not in guess.options and not _fitting(table, role, files)}
-    ids, found = set(table[subject].map(same_id)), []
+    ids, beside = set(table[subject].map(same_id)), []
     for other in _tables(path.parent):
         if other == path or not wanted:
             continue
         content = read_table(other)
         tells = {role for role in wanted if _fitting(content, role, files)}
         if tells and id_column(content, ids, subject) is not None:
-            found.append(other)
+            beside.append(other)
             wanted -= tells
-    return found
+    return beside
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -234,9 +234,9 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
         guess.questions.append(Question(missing, text, tuple(present)))
         return
     for role, label in (("case", 1), ("control", 0)):
-        found = [code for code, value in meaning.items() if value == label]
-        if found:
-            guess.options[role] = found[0] if len(found) == 1 else found
+        codes = [code for code, value in meaning.items() if value == label]
+        if codes:
+            guess.options[role] = codes[0] if len(codes) == 1 else codes
     unused = [code for code in present if code not in meaning]
     if unused:
         guess.remarks["control"] = f"people with {', '.join(unused)} are neither and will be left out"

@@ -52,8 +52,8 @@ def record_of(run: BoldRun, out: Path, seg: str, asked: str) -> dict[str, Any] |
     """The record of a run that was finished before with the very same input and settings; None otherwise."""
     series, record, _ = paths(run, out, seg)
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))
-        return found if series.is_file() and found["AskedFor"] == asked else None
+        content = json.loads(record.read_text(encoding="utf-8"))
+        return content if series.is_file() and content["AskedFor"] == asked else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

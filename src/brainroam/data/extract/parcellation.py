@@ -107,19 +107,19 @@ def _fetched(name: str, atlas: Atlas) -> tuple[np.ndarray, np.ndarray, list[int]
         raise UsageError(f"nilearn has no label image of cc200; give yours (CC200.nii.gz), or one of {FETCHED}")
     try:
         if name == "aal":
-            found = datasets.fetch_atlas_aal(verbose=0)
-            value = dict(zip(found.labels, map(int, found.indices), strict=False))
+            fetched = datasets.fetch_atlas_aal(verbose=0)
+            value = dict(zip(fetched.labels, map(int, fetched.indices), strict=False))
             index = [value[label] for label in atlas.labels]
         else:
             networks = 17 if name.endswith("-17") else 7
-            found = datasets.fetch_atlas_schaefer_2018(len(atlas), yeo_networks=networks, resolution_mm=2, verbose=0)
+            fetched = datasets.fetch_atlas_schaefer_2018(len(atlas), yeo_networks=networks, resolution_mm=2, verbose=0)
             index = list(range(1, len(atlas) + 1))
     except Exception as error:  # whatever a network does
         raise BrainroamError(
             f"the label image of {name} could not be fetched ({str(error).splitlines()[0]}); without a network give "
             "the image itself: --atlas labels.nii.gz --names names.csv"
         ) from error
-    image = read_labels(found.maps)
+    image = read_labels(fetched.maps)
     return np.asarray(image.dataobj), image.affine, index
 
 

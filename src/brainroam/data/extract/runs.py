@@ -43,8 +43,8 @@ class BoldRun:
     @property
     def confounds(self) -> Path:
         """The table of confounds; it has no space."""
-        found = {key: value for key, value in entities(self.bold).items() if key not in ("space", "res", *LAST)}
-        stem = "_".join(f"{key}-{value}" for key, value in found.items())
+        shared = {key: value for key, value in entities(self.bold).items() if key not in ("space", "res", *LAST)}
+        stem = "_".join(f"{key}-{value}" for key, value in shared.items())
         for ending in ("desc-confounds_timeseries.tsv", "desc-confounds_regressors.tsv"):
             if (path := self.bold.with_name(f"{stem}_{ending}")).is_file():
                 return path
@@ -78,15 +78,15 @@ def find_runs(root: Path, task: str | None = None, space: str | None = None) -> 
     if not root.is_dir():
         raise ReaderError(f"{root} is not a folder; give the one fMRIPrep wrote, or the BIDS folder above it")
     places = [root, *sorted(root.glob("derivatives/*"))]
-    found = {place: sorted(f for w in WHERE for f in place.glob(f"{w}/*{ENDING}")) for place in places}
-    found = {place: files for place, files in found.items() if files}
-    if not found:
+    images = {place: sorted(f for w in WHERE for f in place.glob(f"{w}/*{ENDING}")) for place in places}
+    images = {place: files for place, files in images.items() if files}
+    if not images:
         raise ReaderError(
             f"{root} holds no preprocessed volumes; looked for sub-*/[ses-*/]func/*{ENDING}, here and in derivatives/*"
         )
-    if len(found) > 1:
-        raise UsageError(f"{root} holds volumes in {listed(found)}; give one of these as the folder")
-    files = _of(next(iter(found.values())), "task", task, _usual_task)
+    if len(images) > 1:
+        raise UsageError(f"{root} holds volumes in {listed(images)}; give one of these as the folder")
+    files = _of(next(iter(images.values())), "task", task, _usual_task)
     files = _of(files, "space", space, _usual_space)
     resolutions = {entities(file).get("res", "") for file in files}
     if len(resolutions) > 1:

@@ -152,11 +152,11 @@ def detect(path: Path) -> tuple[str, Path]:
         return name, path
     for level in ("*", "*/*"):
         folders = [folder for folder in sorted(path.glob(level)) if folder.is_dir() and folder.name[0] != "."]
-        found = [(name, folder) for folder in folders[:MAX_FOLDERS] if (name := _recognised(folder))]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            places = listed(f"{folder} ({name})" for name, folder in found)
+        layouts = [(name, folder) for folder in folders[:MAX_FOLDERS] if (name := _recognised(folder))]
+        if len(layouts) == 1:
+            return layouts[0]
+        if layouts:
+            places = listed(f"{folder} ({name})" for name, folder in layouts)
             raise UsageError(f"{path} holds several datasets: {places}; give the path of one of them")
     tried = "".join(f"\n  {name}: {module.LOOKS_FOR}" for name, module in READERS.items())
     remedy = f"\nbrainroam init {path} looks at any other folder and asks what it cannot see" if path.is_dir() else ""

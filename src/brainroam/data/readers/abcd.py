@@ -66,11 +66,11 @@ def read(
     repeats = Repeats(runs=runs)
     roster = _roster(Path(participants) if participants else path, request)
     if files.template is not None:
-        found, roi_set, sought, read_one = files.find(path, roster.known), None, files.sought, files.read
+        scans, roi_set, sought, read_one = files.find(path, roster.known), None, files.sought, files.read
     else:
-        found, roi_set = find_series(_all_series(path), selection, request, path)
+        scans, roi_set = find_series(_all_series(path), selection, request, path)
         sought, read_one = f"a series of {roi_set} below {path}", read_with_tr
-    chosen = choose(found, repeats)
+    chosen = choose(scans, repeats)
     roster.require_files(chosen.first_files, sought)
 
     def first_volumes(subject: str) -> Series:
@@ -82,10 +82,10 @@ def read(
 
 
 def _all_series(path: Path) -> list[Path]:
-    found = [file for root in (path, *sorted(path.glob("derivatives/*"))) for file in parcellated_files(root)]
-    if not found:
+    files = [file for root in (path, *sorted(path.glob("derivatives/*"))) for file in parcellated_files(root)]
+    if not files:
         raise ReaderError(f"{path} holds no parcellated series; say where with template (--option template=...)")
-    return found
+    return files
 
 
 def _roster(folder: Path, request: Request) -> Participants:
@@ -114,10 +114,10 @@ def _roster(folder: Path, request: Request) -> Participants:
 def _label(answers: pd.DataFrame) -> pd.DataFrame:
     """The rule of the module's first lines."""
     rows = ["/".join(cell or "blank" for cell in row) for row in answers.to_numpy()]
-    told = pd.Series(rows, answers.index, dtype=str)
+    meaning = pd.Series(rows, answers.index, dtype=str)
     none_ever = (answers == "0").all(axis=1)
     label = none_ever.map({True: 0.0, False: float("nan")}).mask(answers[KSADS[0]] == "1", 1.0)
-    return pd.DataFrame({"label": label, "unlabelled": "KSADS ADHD (present/past/remission/unspecified) is " + told})
+    return pd.DataFrame({"label": label, "unlabelled": "KSADS ADHD (present/past/remission/unspecified) is " + meaning})
 
 
 def _sex(folder: Path) -> pd.Series:

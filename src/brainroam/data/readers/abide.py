@@ -89,14 +89,14 @@ def read(
 def _variants(path: Path) -> dict[tuple[str, str], Path]:
     """The folders of series there are, by pipeline and strategy; ``path`` may also be one of them."""
     places = [path, path / "ABIDE_pcp", path / "Outputs", *path.resolve().parents[:3]]
-    found = {
+    variants = {
         (pipeline, strategy): place / pipeline / strategy
         for place in places
         for pipeline in PIPELINES
         for strategy in STRATEGIES
         if any((place / pipeline / strategy).rglob("*_rois_*.1D"))
     }
-    return {key: folder for key, folder in found.items() if _related(folder, path)}
+    return {key: folder for key, folder in variants.items() if _related(folder, path)}
 
 
 def _related(folder: Path, path: Path) -> bool:

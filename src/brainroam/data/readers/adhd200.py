@@ -77,11 +77,11 @@ def read(
         if (match := SERIES.fullmatch(file.name)) and match["kind"] == kind
     ]
     roi_set = choose_roi_set(request, (match["roi_set"] for match, _ in scans), path)
-    found: dict[str, list[Scan]] = defaultdict(list)
+    scans_of: dict[str, list[Scan]] = defaultdict(list)
     for match, file in scans:
         if match["roi_set"] == roi_set:
-            found[match["id"]].append(Scan(file, match["session"], match["rest"]))
-    chosen = choose(found, repeats)
+            scans_of[match["id"]].append(Scan(file, match["session"], match["rest"]))
+    chosen = choose(scans_of, repeats)
     roster = _roster(source, chosen, request, quality_checked)
     roster.require_files(chosen.first_files, f"{kind}wmrda<id>_session_*_rest_*_{roi_set}_TCs.1D below {path}")
     name = f"adhd200_{roi_set}" if roi_set in SHIPPED and roi_set != "aal" else roi_set

@@ -69,8 +69,8 @@ def entities(path: Path) -> dict[str, str]:
 
 def roi_set_of(path: Path) -> str | None:
     """The name of the regions; None when the file is no parcellated series (confounds, motion)."""
-    found = entities(path)
-    return found.get("seg") or found.get("atlas")
+    parts = entities(path)
+    return parts.get("seg") or parts.get("atlas")
 
 
 def parcellated_files(root: Path) -> list[Path]:
@@ -122,9 +122,9 @@ def _scans(files: list[Path], subject: str) -> list[Scan]:
             )
     scans: dict[tuple[str, str], Scan] = {}
     for file in sorted(files, key=lambda file: (not file.name.endswith(".tsv"), file.name)):
-        found = entities(file)
-        run = "_".join(found[part] for part in PARTS if part in found)
-        scans.setdefault((found.get("ses", ""), run), Scan(file, found.get("ses", ""), run))
+        parts = entities(file)
+        run = "_".join(parts[part] for part in PARTS if part in parts)
+        scans.setdefault((parts.get("ses", ""), run), Scan(file, parts.get("ses", ""), run))
     return list(scans.values())
 
 
@@ -169,15 +169,15 @@ def read(
         raise ReaderError(f"{path} holds no parcellated series; looked for {LOOKS_FOR}")
     if len(roots) > 1:
         raise UsageError(f"{path} holds series in {', '.join(map(str, roots))}; give one of these as the path")
-    found, roi_set = find_series(parcellated_files(roots[0]), selection, request, roots[0])
+    scans, roi_set = find_series(parcellated_files(roots[0]), selection, request, roots[0])
     described = roots[0] / f"atlas-{roi_set}_dseg.tsv"  # as `brainroam extract` writes it
     if request.atlas is None and canonical(roi_set) is None and described.is_file():
         request = replace(request, atlas=described)
     sources = find_participants(roots[0], participants, levels=3)
     table = read_participants(sources, columns, request.require_label, target=request.target)
-    on_disk = {unpadded(name): name for name in found}
+    on_disk = {unpadded(name): name for name in scans}
     table["subject"] = [name and on_disk.get(unpadded(name), f"sub-{bare_id(name)}") for name in table["subject"]]
-    chosen = choose(found, repeats)
+    chosen = choose(scans, repeats)
     roster = Participants(rows_of_scans(table, chosen), request, sources[0])
     roster.require_files(chosen.first_files, f"a series of {roi_set} below {roots[0]}")
     cohort = roster.cohort(lambda subject: read_joined(chosen.files[subject], read_with_tr), roi_set)

@@ -110,8 +110,8 @@ def _axes(path: Path, maps: _Maps, shape: tuple[int, ...]) -> tuple[int, tuple[s
     """Which matrix dimension is time, and the names of the parcels along the other."""
     kinds = {dim: each.get("IndicesMapToDataType") for dim, each in maps.maps.items()}
     if len(shape) != 2 or min(shape) < 0 or sorted(kinds) != [0, 1] or set(kinds.values()) != {PARCELS, SERIES}:
-        found = " x ".join(str(kinds[dim]).removeprefix("CIFTI_INDEX_TYPE_").lower() for dim in sorted(kinds))
-        _refuse(path, f"is no parcellated series (series x parcels) but {found or 'without axes'}")
+        axes = " x ".join(str(kinds[dim]).removeprefix("CIFTI_INDEX_TYPE_").lower() for dim in sorted(kinds))
+        _refuse(path, f"is no parcellated series (series x parcels) but {axes or 'without axes'}")
     series = 0 if kinds[0] == SERIES else 1
     points = maps.maps[series].get("NumberOfSeriesPoints", "")
     if points != str(shape[series]) or len(maps.names) != shape[1 - series]:
@@ -172,18 +172,18 @@ def _parse_parcels(declaration: bytes, block: bytes) -> tuple[dict[int, dict[str
 
 
 def _parse_xml(xml: bytes) -> _Maps:
-    found, parser = _Maps(), ParserCreate()
+    maps, parser = _Maps(), ParserCreate()
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if tag == "CIFTI":
-            found.version = attributes.get("Version", "")
+            maps.version = attributes.get("Version", "")
         elif tag == "MatrixIndicesMap":
-            found.maps.update({int(dim): attributes for dim in attributes["AppliesToMatrixDimension"].split(",")})
+            maps.maps.update({int(dim): attributes for dim in attributes["AppliesToMatrixDimension"].split(",")})
         elif tag == "Parcel":
-            found.names.append(attributes["Name"])
+            maps.names.append(attributes["Name"])
         elif tag == "Cut":
-            found.cut += 1
+            maps.cut += 1
 
     parser.StartElementHandler = start
     parser.Parse(xml, True)
-    return found
+    return maps

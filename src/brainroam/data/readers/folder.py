@@ -71,12 +71,12 @@ def read(
         table = read_participants(sources, columns, request.require_label, files.tells_site, request.target)
     if not files.tells_site:
         refuse_numbered_by_site(table, sources[0])
-    found = files.find(path, set(table["subject"]), [source for source in sources if source.is_file()])
+    scans = files.find(path, set(table["subject"]), [source for source in sources if source.is_file()])
     if files.tells_site and at_several_sites(table).any():
-        table, found = named_with_site(table, found)
+        table, scans = named_with_site(table, scans)
     elif files.tells_site:
-        table["site"] = [next((scan.site for scan in found.get(name, ())), "") for name in table["subject"]]
-    chosen = choose(found, repeats)
+        table["site"] = [next((scan.site for scan in scans.get(name, ())), "") for name in table["subject"]]
+    chosen = choose(scans, repeats)
     return files.cohort(Participants(rows_of_scans(table, chosen), request, sources[0]), chosen)
 
 

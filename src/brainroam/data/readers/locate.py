@@ -38,7 +38,7 @@ def files_below(folder: Path, depth: int | None = None) -> list[Path]:
     >>> [file.relative_to(root).as_posix() for file in files_below(root)]
     ['a/x.csv']
     """
-    found: list[Path] = []
+    files: list[Path] = []
     seen: set[str] = set()
 
     def visit(place: Path, level: int) -> None:
@@ -50,13 +50,13 @@ def files_below(folder: Path, depth: int | None = None) -> list[Path]:
             if item.name.startswith("."):
                 continue
             if item.is_file():
-                found.append(item)
+                files.append(item)
             elif item.is_dir() and (depth is None or level < depth):
                 visit(item, level + 1)
 
     if folder.is_dir():
         visit(folder, 0)
-    return found
+    return files
 
 
 def refuse_volumes(folder: Path) -> None:
@@ -108,14 +108,14 @@ class Files:
         skipped = {table.resolve() for table in tables}
         strays: list[Path] = []
         for template in USUAL if self.template is None else (self.template,):
-            found = {
+            by_person = {
                 subject: kept
                 for subject, scans in match_template(root, template, ids).items()
                 if (kept := [scan for scan in scans if scan.path.resolve() not in skipped])
             }
-            if not found.keys().isdisjoint(ids):
-                return found
-            strays += [scan.path for scans in found.values() for scan in scans]
+            if not by_person.keys().isdisjoint(ids):
+                return by_person
+            strays += [scan.path for scans in by_person.values() for scan in scans]
         if self.template is None:
             refuse_volumes(root)
         seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
@@ -163,7 +163,7 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, l
     )
     of_person = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})")) if known else None
     of_anybody = re.compile(_as_regex(template, "(?P<id>[^/]+)"))
-    found: dict[str, list[Scan]] = defaultdict(list)
+    scans: dict[str, list[Scan]] = defaultdict(list)
     for path in files_below(root, None if "**" in template else template.count("/")):
         if not suffix_of(path):
             continue
@@ -171,10 +171,10 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, l
         match = of_person.fullmatch(place) if of_person else None
         name = by_key.get(key(match["id"])) if match else None
         if match and name is not None:
-            found[name].append(Scan.of(path, place, match.groupdict().get("site") or ""))
+            scans[name].append(Scan.of(path, place, match.groupdict().get("site") or ""))
         elif of_anybody.fullmatch(place):
-            found[place].append(Scan(path))
-    return dict(found)
+            scans[place].append(Scan(path))
+    return dict(scans)
 
 
 def bare_id(subject: str) -> str:

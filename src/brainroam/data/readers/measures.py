@@ -67,10 +67,10 @@ def measures_of(
             not every or len(np.unique(known)) >= min(FEWEST_VALUES, len(known))
         ):
             numbers[str(name)] = values
-    found = pd.DataFrame(numbers, index=table.index)
-    if every and people is not None and len(found.columns):
-        found = found.loc[:, ~tell_the_condition(found.to_numpy(), people["label"], people["site"])]
-    return found
+    measures = pd.DataFrame(numbers, index=table.index)
+    if every and people is not None and len(measures.columns):
+        measures = measures.loc[:, ~tell_the_condition(measures.to_numpy(), people["label"], people["site"])]
+    return measures
 
 
 def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
@@ -159,9 +159,9 @@ def _is_of_many(path: Path) -> bool:
 
 def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
     for home in homes:
-        found = [Path(path) for path in glob.glob(str(home / pattern))]
-        if found:
-            return found
+        paths = [Path(path) for path in glob.glob(str(home / pattern))]
+        if paths:
+            return paths
     raise ReaderError(f"no file is called {pattern}; check the path, which is relative to the study file or the data")
 
 
@@ -211,7 +211,7 @@ def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:
 
 def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str) -> Cohort:
     """Matrices or series, a file each, named by the id; of several files of a person the first session."""
-    found: dict[int, Path] = {}
+    file_of: dict[int, Path] = {}
     keys = _positions(cohort.table)
     for file in sorted(files, key=lambda file: (Scan.of(file, file.name).session, file)):
         if suffix_of(file):
@@ -219,18 +219,18 @@ def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str) -> Cohort:
             inside = [k for word in map(same_id, _words(stem)) for k in keys.get(word, ())]
             inside = inside or [k for word in map(same_id, file.parts[:-1]) for k in keys.get(word, ())]
             for k in inside:
-                found.setdefault(k, file)
-    if not found:
+                file_of.setdefault(k, file)
+    if not file_of:
         raise ReaderError(f"no file of {listed(files)} is named by an id, as {cohort.table['subject'].iat[0]}")
-    series = [read_series(file) for file in found.values()]
+    series = [read_series(file) for file in file_of.values()]
     arrays = [one.values for one in series]
     if measure == "matrices" and (
-        odd := [file for file, x in zip(found.values(), arrays, strict=True) if not _square(x)]
+        odd := [file for file, x in zip(file_of.values(), arrays, strict=True) if not _square(x)]
     ):
         raise ReaderError(
             f"{listed(odd)} hold no square matrix; a matrix is regions x regions, series are another block"
         )
-    people = cohort.table.iloc[list(found)].reset_index(drop=True)
+    people = cohort.table.iloc[list(file_of)].reset_index(drop=True)
     names = series[0].names
     atlas = None if names is None else recognised(names) or anonymous_atlas(len(names), names)
     return Cohort(arrays, people, atlas, measure=measure)
@@ -245,8 +245,8 @@ def _of_one_file(path: Path, cohort: Cohort, order: pd.DataFrame | None) -> Coho
     values = read_array(path)
     wanted = len(cohort) if order is None else len(order)
     if values.ndim not in (2, 3) or len(values) != wanted:
-        told = f"{path} has the shape {values.shape} for {counted(wanted, 'person', 'people')}"
-        raise ReaderError(f"{told}; give a row for each, in their order, or one file a person, named by the id")
+        problem = f"{path} has the shape {values.shape} for {counted(wanted, 'person', 'people')}"
+        raise ReaderError(f"{problem}; give a row for each, in their order, or one file a person, named by the id")
     people = cohort.table
     if order is not None:
         rows = rows_of(order.reset_index(drop=True), people).rows
@@ -300,14 +300,14 @@ def rows_of(table: pd.DataFrame, people: pd.DataFrame) -> Rows:
 def _positions(people: pd.DataFrame, spell: Callable[[str], str] = same_id) -> dict[str, list[int]]:
     """Positions by a spelling of the id; scans of one person also by the person. What two people share is nobody's."""
     whose = people["person"].astype(str) if "person" in people else people["subject"]
-    found: dict[str, list[int]] = {}
+    rows_of: dict[str, list[int]] = {}
     for k, word in enumerate(people["subject"].map(spell)):
-        found.setdefault(word, []).append(k)
-    found = {word: rows for word, rows in found.items() if len(rows) == 1}
+        rows_of.setdefault(word, []).append(k)
+    rows_of = {word: rows for word, rows in rows_of.items() if len(rows) == 1}
     for word, rows in people.groupby(whose.map(spell)).indices.items():
         if whose.iloc[rows].nunique() == 1:
-            found.setdefault(str(word), rows.tolist())
-    return {word: rows for word, rows in found.items() if word}
+            rows_of.setdefault(str(word), rows.tolist())
+    return {word: rows for word, rows in rows_of.items() if word}
 
 
 def _without_visit(text: str) -> str:

@@ -86,8 +86,8 @@ class Request:
 
     def target_column(self, raw: pd.DataFrame) -> dict[str, pd.Series]:
         """The column of the target under its own name; nothing where none is asked for or the table has no such."""
-        found = [str(name) for name in raw.columns if self.target and folded(str(name)) == folded(self.target)]
-        return {name: raw[name] for name in found[:1]}
+        names = [str(name) for name in raw.columns if self.target and folded(str(name)) == folded(self.target)]
+        return {name: raw[name] for name in names[:1]}
 
     @property
     def roi_set(self) -> str | None:
@@ -197,8 +197,8 @@ class Participants:
         self.exclude(self.table["subject"].isin(absent), self.table["subject"].map(absent))
         if not series:
             reasons = Counter(reason for _, reason in self.excluded).most_common(3)
-            told = "; ".join(f"{reason} ({counted(n, 'person', 'people')})" for reason, n in reasons)
-            raise ReaderError(f"no participants remain after exclusions: {told or 'the table of people is empty'}")
+            counts = "; ".join(f"{reason} ({counted(n, 'person', 'people')})" for reason, n in reasons)
+            raise ReaderError(f"no participants remain after exclusions: {counts or 'the table of people is empty'}")
         return series
 
     def _check_names(self, series: list[Series]) -> None:
@@ -227,11 +227,11 @@ def one_row_each(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str
         differ = [name for name in MUST_AGREE if name in rows and rows[name].nunique(dropna=False) > 1]
         if differ:
             contradictory.add(subject)
-            told = f"listed {len(rows)} times in the table with different {' and '.join(differ)}; keep the right row"
-            left_out.append((str(subject), told))
+            reason = f"listed {len(rows)} times in the table with different {' and '.join(differ)}; keep the right row"
+            left_out.append((str(subject), reason))
         else:
-            told = f"listed {len(rows)} times in the table; the first row is used"
-            left_out.append((f"{subject} (again)", told))
+            reason = f"listed {len(rows)} times in the table; the first row is used"
+            left_out.append((f"{subject} (again)", reason))
     kept = table[~table["subject"].duplicated() & ~table["subject"].isin(contradictory)]
     return kept, left_out
 
@@ -259,10 +259,10 @@ def choose_roi_set(request: Request, present: Iterable[str], root: Path) -> str:
     if len(present) == 1 and not named:
         return present[0]
     asked = request.roi_set or "aal"
-    found = [name for name in present if name.lower() == asked.lower()]
-    found = found or [name for name in present if canonical(name) is not None and canonical(name) == canonical(asked)]
-    if found:
-        return found[0]
+    names = [name for name in present if name.lower() == asked.lower()]
+    names = names or [name for name in present if canonical(name) is not None and canonical(name) == canonical(asked)]
+    if names:
+        return names[0]
     if request.atlas is None:
         raise UsageError(f"{root} holds several ROI sets; choose one with atlas (--atlas): {', '.join(present)}")
     raise unknown("atlas", asked, present)
@@ -329,11 +329,11 @@ def read_in_parallel(
     import cloudpickle  # what readers read with is made where it is needed, which pickle alone cannot send
 
     tasks = [tuple(subjects[start : start + AT_A_TIME]) for start in range(0, len(subjects), AT_A_TIME)]
-    found = dict(workers.map(_some, tasks, cloudpickle.dumps(read)))
+    results = dict(workers.map(_some, tasks, cloudpickle.dumps(read)))
     for task in tasks:
-        if isinstance(found[task], Failure):
-            raise BrainroamError(f"subjects {task[0]} to {task[-1]} could not be read: {found[task].error}")
-        yield from zip(task, found.pop(task), strict=True)
+        if isinstance(results[task], Failure):
+            raise BrainroamError(f"subjects {task[0]} to {task[-1]} could not be read: {results[task].error}")
+        yield from zip(task, results.pop(task), strict=True)
 
 
 def _some(packed: bytes, subjects: Sequence[str]) -> list[Any]:

@@ -160,23 +160,23 @@ def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path:
         if folded(given) not in by_lower:
             raise unknown(f"column in {path}:", given, table.columns)
         return given if given in table else by_lower[folded(given)]
-    found = next((by_lower[name] for name in USUAL[role] if name in by_lower), None)
-    if found is None and role == "mean_fd":
-        found = next((str(name) for name in table.columns if is_motion(str(name))), None)
-    twin = f"{found}.1"
-    if twin in table and (table[found] != table[twin]).any():
+    column = next((by_lower[name] for name in USUAL[role] if name in by_lower), None)
+    if column is None and role == "mean_fd":
+        column = next((str(name) for name in table.columns if is_motion(str(name))), None)
+    twin = f"{column}.1"
+    if twin in table and (table[column] != table[twin]).any():
         raise ReaderError(
-            f"{path} has two columns named {found!r} with different values; rename one of them, "
+            f"{path} has two columns named {column!r} with different values; rename one of them, "
             f"or name the column with {role}_col (the second is called {twin!r})"
         )
-    if found is None and needed:
+    if column is None and needed:
         elsewhere = ", or put {site} into the template where a folder names it" if role == "site" else ""
         elsewhere += "; another sheet is read with sheet (--option sheet=NAME)" if path.suffix == ".xlsx" else ""
         raise ReaderError(
             f"{path} has no column named {' or '.join(USUAL[role])}; it has {listed(table.columns, limit=20)}: "
             f"say which holds the {role} with {role}_col (--option {role}_col=NAME){elsewhere}"
         )
-    return found
+    return column
 
 
 def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, int]:

@@ -119,12 +119,12 @@ def choose(found: Mapping[str, Sequence[Scan]], repeats: Repeats) -> Chosen:
             chosen.files[name], chosen.person[name], chosen.session[name] = tuple(paths), person, session
     if n_sessions:
         done = {"first": "the first is taken", "all": "each is a row of its own", "average": "they are averaged"}
-        told = f"{counted(n_sessions, 'person has', 'people have')} several sessions: {done[repeats.sessions]}"
-        warnings.warn(f"{told} (sessions={repeats.sessions}; or {_others(SESSIONS, repeats.sessions)})", stacklevel=2)
+        remark = f"{counted(n_sessions, 'person has', 'people have')} several sessions: {done[repeats.sessions]}"
+        warnings.warn(f"{remark} (sessions={repeats.sessions}; or {_others(SESSIONS, repeats.sessions)})", stacklevel=2)
     if n_runs:
         done = {"first": "the first is taken", "concatenate": "each is standardised by region, then they are joined"}
-        told = f"{counted(n_runs, 'person has', 'people have')} several runs: {done[repeats.runs]}"
-        warnings.warn(f"{told} (runs={repeats.runs}; or {_others(RUNS, repeats.runs)})", stacklevel=2)
+        remark = f"{counted(n_runs, 'person has', 'people have')} several runs: {done[repeats.runs]}"
+        warnings.warn(f"{remark} (runs={repeats.runs}; or {_others(RUNS, repeats.runs)})", stacklevel=2)
     return chosen
 
 

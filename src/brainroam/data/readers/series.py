@@ -188,7 +188,7 @@ def turn_to_time_first(
     With a known atlas nothing is in doubt. Without one, series of several lengths tell it: regions are what all share.
     ``keep`` moves a turned series to disk, for cohorts that memory cannot hold.
     """
-    found, turned = region_count([person.values.shape for person in series], n_rois)
+    n_regions, turned = region_count([person.values.shape for person in series], n_rois)
     if not turned.any():
         return series, ""
     lengths = {person.values.shape[1 if flip else 0] for person, flip in zip(series, turned, strict=True)}
@@ -200,14 +200,14 @@ def turn_to_time_first(
         )
         raise DataError(
             f"subject {people['subject'].iloc[first]}: the series of {height} rows x {width} columns looks transposed "
-            f"(rows should be volumes, columns {found} regions; {int(turned.sum())} people are like this); {remedy}"
+            f"(rows should be volumes, columns {n_regions} regions; {int(turned.sum())} people are like this); {remedy}"
         )
     of_site = pd.Series(turned).groupby(people["site"].astype(str).to_numpy()).agg(["sum", "size"])
-    told = ", ".join(f"{row['sum']} of {row['size']} at {site}" for site, row in of_site.iterrows() if row["sum"])
+    counts = ", ".join(f"{row['sum']} of {row['size']} at {site}" for site, row in of_site.iterrows() if row["sum"])
     keep = keep or (lambda person: person)
     upright = [keep(_turned(person)) if flip else person for person, flip in zip(series, turned, strict=True)]
     n = counted(int(turned.sum()), "series is", "series are")
-    return upright, f"{n} regions x time and read the other way round ({told}), for {found} regions"
+    return upright, f"{n} regions x time and read the other way round ({counts}), for {n_regions} regions"
 
 
 def _turned(series: Series) -> Series:

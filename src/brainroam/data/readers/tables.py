@@ -102,20 +102,20 @@ def _refuse_formulas_without_values(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.startswith("xl/worksheets/") and name.endswith(".xml"):
-                found = FORMULA_WITHOUT_VALUE.search(archive.read(name))
-                if found:
+                match = FORMULA_WITHOUT_VALUE.search(archive.read(name))
+                if match:
                     raise ReaderError(
-                        f"{path}: cell {found[1].decode()} holds a formula whose value was never saved; "
+                        f"{path}: cell {match[1].decode()} holds a formula whose value was never saved; "
                         "open the file in Excel or LibreOffice and save it, or save it as .csv"
                     )
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:
     """The rows with the number of their last line; ``sep=;`` on the first line names the delimiter, as for Excel."""
-    told = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
-    delimiter = told[1] if told else _delimiter(text)
+    match = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
+    delimiter = match[1] if match else _delimiter(text)
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
-    return [(reader.line_num, row) for row in reader][1 if told else 0 :]
+    return [(reader.line_num, row) for row in reader][1 if match else 0 :]
 
 
 def _delimiter(text: str) -> str:

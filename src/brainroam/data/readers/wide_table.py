@@ -67,30 +67,30 @@ def read(
         people["site"] = sites
     free = [name for name in people if name not in ROLES and str(name).lower() != str(request.target).lower()]
     people_only = measures == NO_COLUMN
-    found = people[[]].assign(none=np.nan) if people_only else measures_of(people[free], measures, people)
-    if len(found.columns) < LEAST and not people_only:
+    values = people[[]].assign(none=np.nan) if people_only else measures_of(people[free], measures, people)
+    if len(values.columns) < LEAST and not people_only:
         raise ReaderError(
-            f"{path} has {len(found.columns)} columns of measures ({listed(found.columns)}); name them with measures "
+            f"{path} has {len(values.columns)} columns of measures ({listed(values.columns)}); name them with measures "
             "(--option measures=PATTERN, or measures=none where --block has the measurements), or give the folder in "
             "which the series of these people are"
         )
     roster = Participants(
-        people.drop(columns=list(found.columns), errors="ignore").assign(row=range(len(people))), request, path
+        people.drop(columns=list(values.columns), errors="ignore").assign(row=range(len(people))), request, path
     )
     if request.require_label and request.target is None:
         roster.exclude(roster.table["label"].isna(), roster.table["unlabelled"])
     if not len(roster.table):
         raise ReaderError(f"{path}: no participants remain after exclusions; say which codes are case and control")
-    rows = found.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
+    rows = values.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
     table, excluded = roster.table.drop(columns=["unlabelled", "row"]), roster.excluded
-    left = [str(name) for name in free if name not in found]
-    step = f"{len(found.columns)} columns of {path.name} were read as measures" + (
+    left = [str(name) for name in free if name not in values]
+    step = f"{len(values.columns)} columns of {path.name} were read as measures" + (
         f", not {listed(left)}" if left else ""
     )
     return Cohort(
         list(rows[:, None]),
         table,
-        columns_of_table(found.columns, path.name.split(".")[0]),
+        columns_of_table(values.columns, path.name.split(".")[0]),
         pd.DataFrame(excluded, columns=["subject", "reason"]),
         prepared=[] if people_only else [step],
         measure="table",

@@ -112,7 +112,7 @@ def confounding_means(sites: pd.DataFrame) -> pd.DataFrame:
 def covariates_alone(people: pd.DataFrame, names: Sequence[str]) -> dict[str, float]:
     """AUC at each held-out site of a logistic model of these covariates, learned on the people of the other sites."""
     once = people.drop_duplicates(["site", "subject"]).dropna(subset=list(names))
-    found = {}
+    aucs = {}
     for site in once["site"].unique():
         train, test = (once.iloc[rows] for rows in hold_out(once["site"].to_numpy(), [site]))
         if train["label"].nunique() < 2 or test["label"].nunique() < 2:
@@ -120,8 +120,8 @@ def covariates_alone(people: pd.DataFrame, names: Sequence[str]) -> dict[str, fl
         scaler = StandardScaler().fit(train[list(names)].to_numpy(dtype=float))
         model = LogisticRegression().fit(scaler.transform(train[list(names)].to_numpy(dtype=float)), train["label"])
         score = model.decision_function(scaler.transform(test[list(names)].to_numpy(dtype=float)))
-        found[str(site)] = auc(test["label"].to_numpy(), score)
-    return found
+        aucs[str(site)] = auc(test["label"].to_numpy(), score)
+    return aucs
 
 
 def without(score: np.ndarray, label: np.ndarray, covariates: np.ndarray) -> np.ndarray:
@@ -162,15 +162,15 @@ def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, proto
 def _of_run(run: pd.DataFrame) -> dict[str, float]:
     """The figures of one method, site and seed."""
     label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
-    found = {"auc": auc(label, score)} | dict.fromkeys(CORRELATED.values(), np.nan)
+    metrics = {"auc": auc(label, score)} | dict.fromkeys(CORRELATED.values(), np.nan)
     for name, covariates in WITHOUT.items():
         known = run.dropna(subset=list(covariates))
         label, score = known["label"].to_numpy(), known["score"].to_numpy(dtype=float)
         x = known[list(covariates)].to_numpy(dtype=float)
         if min((label == 0).sum(), (label == 1).sum()) < FEWEST:
-            found[name] = np.nan
+            metrics[name] = np.nan
             continue
-        found[name] = auc(label, without(score, label, x))
+        metrics[name] = auc(label, without(score, label, x))
         if name in CORRELATED:
-            found[CORRELATED[name]] = within_class_correlation(score, x[:, 0], label)
-    return found
+            metrics[CORRELATED[name]] = within_class_correlation(score, x[:, 0], label)
+    return metrics

@@ -87,22 +87,22 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
     Holm over 1 comparison: ablation of core (loso).
     """
     if all_pairs:
-        found = [Family("every pair of methods", list(combinations(names, 2)))]
+        groups = [Family("every pair of methods", list(combinations(names, 2)))]
     else:
         main = reference or subject(names)
         others = [name for name in compared(names, main) if name != main] if main in names else []
-        found = [Family(f"{main} against each other method", [(name, main) for name in others], APART)]
+        groups = [Family(f"{main} against each other method", [(name, main) for name in others], APART)]
         # A variant that is the reference itself is compared with CORE there.
         variants_of = ablations(name for name in names if name != main or _parsed(name)[1] == "core")
-        found += [
+        groups += [
             Family(f"ablation of {variants['core']}", _against(variants["core"], variants.values(), names))
             for variants in variants_of
         ]
         for over in (BUDGET, WINDOW):
             for points in sweeps(names, over):
                 first = reference if reference in points.values() else next(iter(points.values()))
-                found.append(Family(f"sweep over {' and '.join(over)}", _against(str(first), points.values(), names)))
-    return [family for family in found if family.pairs]
+                groups.append(Family(f"sweep over {' and '.join(over)}", _against(str(first), points.values(), names)))
+    return [family for family in groups if family.pairs]
 
 
 def subject(names: Iterable[str]) -> str:
@@ -135,12 +135,12 @@ def ablations(names: Iterable[str]) -> list[dict[str, str]]:
     >>> ablations(["core", "core-tp", "core[hidden=8]", "fc-ridge"])
     [{'core': 'core', 'core-tp': 'core-tp'}]
     """
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    variants: dict[str, dict[str, str]] = defaultdict(dict)
     for name in names:
         study, method, parameters = _parsed(name)
         if method in ABLATION:
-            found[_key(study, parameters)][method] = name
-    return [family for family in found.values() if "core" in family and len(family) > 1]
+            variants[_key(study, parameters)][method] = name
+    return [family for family in variants.values() if "core" in family and len(family) > 1]
 
 
 def sweeps(names: Iterable[str], over: tuple[str, ...]) -> list[dict[tuple, str]]:
@@ -149,13 +149,13 @@ def sweeps(names: Iterable[str], over: tuple[str, ...]) -> list[dict[tuple, str]
     >>> sweeps(["core", "core[budget=20]", "core[budget=40]"], BUDGET)
     [{(20,): 'core[budget=20]', (40,): 'core[budget=40]'}]
     """
-    found: dict[str, dict[tuple, str]] = defaultdict(dict)
+    variants: dict[str, dict[tuple, str]] = defaultdict(dict)
     for name in names:
         study, method, parameters = _parsed(name)
         if method == "core" and all(isinstance(parameters.get(key), int | float) for key in over):
             rest = {key: value for key, value in parameters.items() if key not in over}
-            found[_key(study, rest)][tuple(parameters[key] for key in over)] = name
-    return [dict(sorted(family.items())) for family in found.values() if len(family) > 1]
+            variants[_key(study, rest)][tuple(parameters[key] for key in over)] = name
+    return [dict(sorted(family.items())) for family in variants.values() if len(family) > 1]
 
 
 def studied_apart(names: Iterable[str]) -> set[str]:

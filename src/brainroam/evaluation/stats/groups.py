@@ -61,14 +61,14 @@ def groups_by_site(
             runs_of = runs.groupby([name for name in ("seed", "fold") if name in runs])
             means = pd.DataFrame([_of_run(run) for _, run in runs_of]).mean()
             rows.append(row | {"n_cases": int(once["label"].sum())} | means.to_dict())
-    found = pd.DataFrame(rows, columns=[*SITE_COLUMNS[:5], *MEASURES]).assign(low=np.nan, high=np.nan)
-    known = found["auc"].notna().to_numpy()
+    table = pd.DataFrame(rows, columns=[*SITE_COLUMNS[:5], *MEASURES]).assign(low=np.nan, high=np.nan)
+    known = table["auc"].notna().to_numpy()
     if known.any():
-        cases = found["n_cases"].to_numpy()[known]
-        controls = found["n"].to_numpy()[known] - cases
-        low, high = site_intervals(found["auc"].to_numpy()[known], cases, controls)
-        found.loc[known, "low"], found.loc[known, "high"] = low, high
-    return found[[*SITE_COLUMNS, *MEASURES[1:]]]
+        cases = table["n_cases"].to_numpy()[known]
+        controls = table["n"].to_numpy()[known] - cases
+        low, high = site_intervals(table["auc"].to_numpy()[known], cases, controls)
+        table.loc[known, "low"], table.loc[known, "high"] = low, high
+    return table[[*SITE_COLUMNS, *MEASURES[1:]]]
 
 
 def groups_pooled(by_site: pd.DataFrame) -> pd.DataFrame:
@@ -84,9 +84,9 @@ def groups_pooled(by_site: pd.DataFrame) -> pd.DataFrame:
     for (covariate, group), sites in by_site.groupby(["covariate", "group"], sort=False):
         row = {"covariate": covariate, "group": group, "n": sites["n"].sum(), "n_cases": sites["n_cases"].sum()}
         pooled = {name: _ratio(*part) for name, part in _parts(sites).items()}
-        found = verdict(sites["auc"], sites["n_cases"], sites["n"] - sites["n_cases"])
-        reason = found.reason if np.isnan(found.low) else ""
-        own = {"n_sites": found.n_sites, "low": found.low, "high": found.high, "reason": reason}
+        over_sites = verdict(sites["auc"], sites["n_cases"], sites["n"] - sites["n_cases"])
+        reason = over_sites.reason if np.isnan(over_sites.low) else ""
+        own = {"n_sites": over_sites.n_sites, "low": over_sites.low, "high": over_sites.high, "reason": reason}
         rows.append(row | pooled | own)
     columns = ["covariate", "group", "n", "n_cases", "n_sites", "auc", "low", "high", "reason", *MEASURES[1:]]
     return pd.DataFrame(rows, columns=columns)
@@ -124,8 +124,8 @@ def group_tests(by_site: pd.DataFrame) -> pd.DataFrame:
             key = {"covariate": covariate, "first": names[0], "last": names[-1], "measure": measure}
             rows.append(key | {"gap": test.mean, "low": test.low, "high": test.high, "p": test.p})
     columns = ["covariate", "first", "last", "measure", "gap", "low", "high", "p"]
-    found = pd.DataFrame(rows, columns=columns)
-    return found.assign(p_holm=holm(found["p"].to_numpy(dtype=float)))
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(p_holm=holm(table["p"].to_numpy(dtype=float)))
 
 
 def pseudo_values(won_a: np.ndarray, of_a: np.ndarray, won_b: np.ndarray, of_b: np.ndarray) -> np.ndarray:
@@ -141,18 +141,18 @@ def pseudo_values(won_a: np.ndarray, of_a: np.ndarray, won_b: np.ndarray, of_b: 
         with np.errstate(invalid="ignore", divide="ignore"):
             return sums[2] / sums[3] - sums[0] / sums[1]
 
-    found = k * gap(total) - (k - 1) * gap(total[:, None] - parts)
-    return found if np.isfinite(found).all() else np.array([])  # one site holds all of a group: nothing to test
+    values = k * gap(total) - (k - 1) * gap(total[:, None] - parts)
+    return values if np.isfinite(values).all() else np.array([])  # one site holds all of a group: nothing to test
 
 
 def _of_run(run: pd.DataFrame) -> dict[str, float]:
     label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
-    found = {"auc": auc(label, score), "sensitivity": np.nan, "specificity": np.nan}
+    metrics = {"auc": auc(label, score), "sensitivity": np.nan, "specificity": np.nan}
     if "predicted" in run and run["predicted"].notna().all():
         right = (run["predicted"].to_numpy() >= 0.5) == (label == 1)
         for c, name in ((1, "sensitivity"), (0, "specificity")):
-            found[name] = float(right[label == c].mean()) if (label == c).any() else np.nan
-    return found
+            metrics[name] = float(right[label == c].mean()) if (label == c).any() else np.nan
+    return metrics
 
 
 def _parts(sites: pd.DataFrame) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:

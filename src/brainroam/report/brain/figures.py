@@ -80,10 +80,10 @@ class ScaffoldDisplay(Shown):
         """What at least half of the folds selected, of a method that selects a scaffold."""
         from brainroam.report.brain.study_explanations import explained
 
-        found = explained(read_data(results, method))
-        if found is None:
+        core = explained(read_data(results, method))
+        if core is None:
             raise RunsError("no run kept a scaffold; run core, which selects one")
-        return cls.from_explanation(found.explanation, top)
+        return cls.from_explanation(core.explanation, top)
 
     @classmethod
     def from_explanation(cls, explanation: Any, top: int = SHOWN) -> "ScaffoldDisplay":
@@ -192,10 +192,10 @@ class GateDisplay(Shown):
         """Of a folder of runs or of results of core or one of its variants."""
         from brainroam.report.brain.study_explanations import explained
 
-        found = explained(read_data(results, method))
-        if found is None or not len(found.explanation.gates):
+        core = explained(read_data(results, method))
+        if core is None or not len(core.explanation.gates):
             raise RunsError("no run kept the gates of its people; run core, which has gates")
-        return cls(found.explanation.gates)
+        return cls(core.explanation.gates)
 
     @classmethod
     def from_estimator(cls, estimator: Any, series: Any, site: Sequence[str] | None = None, **known: Any):
@@ -316,13 +316,13 @@ def _parts_map(table: pd.DataFrame, parts: Parts) -> Figure:
 
 def sites_drawing(explanation: Explanation, top: int = 12) -> Drawing | None:
     """Contrast of every site on the strongest pathways; None without a scaffold."""
-    found = explanation.site_contrasts
-    if not len(found):
+    contrasts = explanation.site_contrasts
+    if not len(contrasts):
         return None
     positive, negative = explanation.signed(top)
     chosen = pd.concat([positive, negative[::-1]])
-    chosen = chosen[chosen["edge"].isin(found["edge"])]
-    wide = found.pivot(index="edge", columns="site", values="d_site").reindex(chosen["edge"])
+    chosen = chosen[chosen["edge"].isin(contrasts["edge"])]
+    wide = contrasts.pivot(index="edge", columns="site", values="d_site").reindex(chosen["edge"])
     pairs = zip(chosen["region_1"], chosen["region_2"], strict=True)
     names = [region_words(a) if a == b else f"{region_words(a)} - {region_words(b)}" for a, b in pairs]
     one, more = ("column", "larger") if explanation.atlas.columns else ("pathway", "stronger")

@@ -28,8 +28,8 @@ def gates_section(data: ReportData) -> Section:
     Gates are CORE's. People are explained by the method of the report; by CORE only where that method keeps nothing.
     """
     core = explained(data)
-    found = people_explained(data) or core
-    if not found:
+    shown = people_explained(data) or core
+    if not shown:
         what = "How open the gates are, and which pathways contributed most for each person"
         return missing("gates", "Gates", what, data.command("loso", "--methods core"))
     drawing = core and gates_drawing(core.explanation)
@@ -38,17 +38,17 @@ def gates_section(data: ReportData) -> Section:
         scaffold=core is not None,  # its section brings the style
         sentence=_gates_sentence(core) if core else "",
         figure=inline(drawing) if drawing else "",
-        method=found.method,
-        seed=found.seed,
-        other=data.method if found.method != data.method else "",
-        gated="gate" in found.explanation.people,
-        people=_people(found),
+        method=shown.method,
+        seed=shown.seed,
+        other=data.method if shown.method != data.method else "",
+        gated="gate" in shown.explanation.people,
+        people=_people(shown),
         one="column"
-        if found.explanation.atlas.columns
+        if shown.explanation.atlas.columns
         else "pathway"
-        if "gate" in found.explanation.people
+        if "gate" in shown.explanation.people
         else "edge",
-        left_out=max(len(found.people) - MOST_PEOPLE, 0),
+        left_out=max(len(shown.people) - MOST_PEOPLE, 0),
     )
     return Section("gates", "Gates and people" if drawing else "People", html, (drawing,) if drawing else ())
 
@@ -63,9 +63,9 @@ def _gates_sentence(core: Explained) -> str:
     return sentence
 
 
-def _people(found: Explained) -> dict[str, Any]:
+def _people(shown: Explained) -> dict[str, Any]:
     """Everybody's pathways by site, with the names of pathways once."""
-    rows = found.explanation.people
+    rows = shown.explanation.people
     first, second = rows["region_1"].astype(str), rows["region_2"].astype(str)
     names = first.where(first == second, first + " - " + second)
     pathways = dict.fromkeys(names)
@@ -74,7 +74,7 @@ def _people(found: Explained) -> dict[str, Any]:
     gate = rows["gate"].round(3) if "gate" in rows else [None] * len(rows)
     cells = list(zip(names.map(place), gate, rows["contribution"].round(4), strict=True))
     sites: dict[str, list[dict[str, Any]]] = {}
-    for i, person in enumerate(found.people.head(MOST_PEOPLE).itertuples()):
+    for i, person in enumerate(shown.people.head(MOST_PEOPLE).itertuples()):
         about = {"subject": person.subject, "label": person.label, "probability": round(person.probability, 3)}
         sites.setdefault(str(person.site), []).append(about | {"rows": cells[ends[i] : ends[i + 1]]})
     return {"pathways": list(pathways), "sites": list(sites.items())}
@@ -89,8 +89,8 @@ MARKERS = "osD^vP*X"
 def embedding_section(data: ReportData) -> Section:
     """The method of the report beside another, coloured by diagnosis and by site."""
     wanted = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
-    found = ((name, spaces) for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name)))
-    shown = dict(islice(found, 2))
+    embedded = ((name, spaces) for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name)))
+    shown = dict(islice(embedded, 2))
     if not shown:
         what = "Whether people group by diagnosis or by site"
         return missing("embedding", "Embedding", what, data.command("loso", "--methods core,ensemble"))

@@ -37,11 +37,11 @@ HEADINGS = {
 
 def scaffold_section(data: ReportData) -> Section:
     """Which pathways all sites agree on."""
-    found = explained(data)
-    if found is None:
+    core = explained(data)
+    if core is None:
         what = "Which pathways the sites agree on"
         return missing("scaffold", "Scaffold", what, data.command("loso", "--methods core"))
-    explanation = found.explanation
+    explanation = core.explanation
     columns = explanation.atlas.columns
     makers = (columns_drawing, places_drawing) if columns else (connectome_drawing, chord_drawing)
     brain = [made for make in makers if (made := make(explanation))]
@@ -51,11 +51,11 @@ def scaffold_section(data: ReportData) -> Section:
     ones, up, down = ("columns", "Larger", "Smaller") if columns else ("pathways", "Stronger", "Weaker")
     html = render(
         "scaffold.html",
-        sentence=_sentence(explanation, found.method, found.seed),
-        other=data.method if data.method != found.method else "",
-        method=found.method,
+        sentence=_sentence(explanation, core.method, core.seed),
+        other=data.method if data.method != core.method else "",
+        method=core.method,
         chance=_chance(explanation),
-        caveat=_caveat(data, found.method),
+        caveat=_caveat(data, core.method),
         figures=[inline(drawing) for drawing in brain],
         scene=scene(explanation),
         columns=columns,

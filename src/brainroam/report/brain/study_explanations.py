@@ -25,8 +25,8 @@ class Explained:
 def explained(data: ReportData) -> Explained | None:
     """The scaffold of the report's method or else of core or a variant of it; None where no run kept one."""
     names = dict.fromkeys([data.method, "core", *data.names])
-    found = (_of_runs(data, name, lambda kept: kept.get("kind") == "scaffold") for name in names)
-    return next(filter(None, found), None)
+    candidates = (_of_runs(data, name, lambda kept: kept.get("kind") == "scaffold") for name in names)
+    return next(filter(None, candidates), None)
 
 
 def people_explained(data: ReportData) -> Explained | None:

@@ -281,10 +281,10 @@ TITLE = "When it does not decide"
 
 def abstaining_section(data: ReportData) -> Section:
     """Coverage and set sizes at every held-out site; nothing where too few sites promise anything."""
-    found = coverage(kept_next_site(data.finished, data.method))
-    if found.empty:
+    sets = coverage(kept_next_site(data.finished, data.method))
+    if sets.empty:
         return Section("abstaining", TITLE, Markup(""))
-    levels = over_sites(found)
+    levels = over_sites(sets)
     shares = [
         Column("covered", "Held", fixed(2)),
         Column("covered_cases", "Held, with the condition", fixed(2)),
@@ -300,7 +300,7 @@ def abstaining_section(data: ReportData) -> Section:
         sentence=_sentence(levels.iloc[0], data.unit),
         levels=table(levels, [level, *shares, *worst], "prediction-sets", f"Prediction sets of {data.method}"),
         sites=table(
-            found, [site, level, Column("n", "People"), *shares], "prediction-sets-by-site",
+            sets, [site, level, Column("n", "People"), *shares], "prediction-sets-by-site",
             f"Prediction sets of {data.method} at every held-out {data.unit}",
         ),
         unit=data.unit,

@@ -93,8 +93,8 @@ def _other_protocols(data: ReportData) -> list:
         names = data.names_under(protocol)
         if protocol != data.protocol and names:
             reference = data.method if data.method in names else names[0]
-            found = data.compare(names, reference, protocol)
-            tables.append(summary_table(found, f"methods-{protocol}", title))
+            comparison = data.compare(names, reference, protocol)
+            tables.append(summary_table(comparison, f"methods-{protocol}", title))
     return tables
 
 

@@ -224,5 +224,5 @@ def controls_section(data: ReportData) -> Section:
         for name, meaning in CONTROL_MEANING.items()
         if name not in sentences and name != data.method
     ]
-    found = [{"name": name, "meaning": CONTROL_MEANING[name], "sentence": sentences[name]} for name in run]
-    return Section("controls", "Controls that see no brain", render("controls.html", controls=found), (), tuple(gaps))
+    rows = [{"name": name, "meaning": CONTROL_MEANING[name], "sentence": sentences[name]} for name in run]
+    return Section("controls", "Controls that see no brain", render("controls.html", controls=rows), (), tuple(gaps))

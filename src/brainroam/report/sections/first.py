@@ -85,14 +85,14 @@ class SiteForestDisplay(Shown):
         rows = people.assign(method=SUBJECT, protocol="loso", seed=0, probability=np.nan)
         from brainroam.evaluation.stats.site_scores import gather
 
-        found = gather(rows, "loso")
+        gathered = gather(rows, "loso")
         runs = [
             {"method": SUBJECT, "protocol": "loso", "site": name, "seed": 0, "auc": value}
-            for name, value in zip(found.sites, found.auc[:, 0], strict=True)
+            for name, value in zip(gathered.sites, gathered.auc[:, 0], strict=True)
         ]
-        scores = pd.DataFrame([*runs, *(runs[0] | {"site": s, "auc": np.nan} for s in found.one_class)])
+        scores = pd.DataFrame([*runs, *(runs[0] | {"site": s, "auc": np.nan} for s in gathered.one_class)])
         data = ReportData(Results(scores, rows, {"commands": [], "sites": []}), SUBJECT, "loso")
-        sites = auc_intervals(found.sites, found.auc[:, 0], found.n_cases, found.n_controls)
+        sites = auc_intervals(gathered.sites, gathered.auc[:, 0], gathered.n_cases, gathered.n_controls)
         return cls(sites, data.summary)
 
     @property
@@ -180,7 +180,7 @@ def first_section(data: ReportData) -> Section:
         SiteForestDisplay.from_results(data),
         narrow=PHONE,
     )
-    found = concerns(data)
+    worries = concerns(data)
     gaps = []
     if data.check is None and not data.only_files:
         what = (
@@ -194,8 +194,8 @@ def first_section(data: ReportData) -> Section:
         sentences=list(plain_sentences(data)),
         judgement=judgement(data),
         figure=inline(picture),
-        concerns=found[:MOST],
-        more=max(len(found) - MOST, 0),
+        concerns=worries[:MOST],
+        more=max(len(worries) - MOST, 0),
         looked=[name for name in ("check", "audit") if data.only_files or getattr(data, name) is not None],
         unknowns=data.file_unknowns,
         unfinished=len(data.study["missing"]) + len(data.study["failed"]),

@@ -123,8 +123,8 @@ def groups_section(data: ReportData) -> Section:
 
 
 def _sentence(tests: pd.DataFrame, data: ReportData) -> str:
-    found = tests[tests["p_holm"] < 0.05]
-    if found.empty:
+    significant = tests[tests["p_holm"] < 0.05]
+    if significant.empty:
         return (
             f"No difference between the groups is beyond chance ({data.unit}s are the unit of the test). With few "
             "people in a group that says little: see how wide the intervals are."
@@ -132,7 +132,7 @@ def _sentence(tests: pd.DataFrame, data: ReportData) -> str:
     parts = [
         f"the {MEASURE[row.measure]} is {'higher' if row.gap > 0 else 'lower'} for {_named(row.covariate, row.last)} "
         f"than for {_named(row.covariate, row.first)}, by {abs(row.gap):.2f} (95 % interval {_size(row)})"
-        for row in found.itertuples()
+        for row in significant.itertuples()
     ]
     return f"Beyond chance ({data.unit}s are the unit of the test), " + "; ".join(parts) + "."
 

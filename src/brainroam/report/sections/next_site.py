@@ -58,15 +58,15 @@ class LearningCurveDisplay(Shown):
     def from_plan(cls, plan: "Plan | dict[str, Any] | str | Path") -> "LearningCurveDisplay":
         """Of a `Plan`, of what its ``to_dict`` gives, or of a ``plan.json`` or the folder it is in."""
         if isinstance(plan, Plan):
-            found = plan.to_dict()
+            facts = plan.to_dict()
         elif isinstance(plan, dict):
-            found = plan
+            facts = plan
         else:
             file = Path(plan) / "plan.json" if Path(plan).is_dir() else Path(plan)
-            found = json.loads(file.read_text(encoding="utf-8"))
-        if not found.get("curve"):
+            facts = json.loads(file.read_text(encoding="utf-8"))
+        if not facts.get("curve"):
             raise DataError("this plan has no learning curve, only a comparison; make one with: brainroam plan DATA")
-        return cls(pd.DataFrame(found["points"]), pd.DataFrame(found["curve"]), found["n_sites"], found["method"])
+        return cls(pd.DataFrame(facts["points"]), pd.DataFrame(facts["curve"]), facts["n_sites"], facts["method"])
 
     @property
     def size(self) -> tuple[float, float]:

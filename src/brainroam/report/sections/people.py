@@ -88,4 +88,4 @@ def _reasons(reasons: pd.Series) -> list[tuple[str, int]]:
     for reason in map(str, reasons):
         kinds.setdefault(re.sub(r"\d+(\.\d+)?", "", reason), []).append(reason)
     commonest = sorted(kinds.values(), key=len, reverse=True)
-    return [(found[0] if len(found) == 1 else f"for example {found[0]}", len(found)) for found in commonest]
+    return [(alike[0] if len(alike) == 1 else f"for example {alike[0]}", len(alike)) for alike in commonest]

@@ -66,12 +66,14 @@ def judgement(data: ReportData) -> str:
 def _beside_others(data: ReportData) -> str:
     """Whether it is worth more than covariates alone and than plain ridge; nothing of what was not run."""
     names = {CONFOUNDS: "covariates alone (confounds)", PLAIN: "plain ridge"}
-    found = {name: data.against(name) for name in names}
-    untold = [names[name] for name, against in found.items() if against == UNTOLD]
-    parts = [f"{names[name]} {'are' if name == CONFOUNDS else 'is'} better" for name in found if found[name] == WORSE]
+    results = {name: data.against(name) for name in names}
+    untold = [names[name] for name, against in results.items() if against == UNTOLD]
+    parts = [
+        f"{names[name]} {'are' if name == CONFOUNDS else 'is'} better" for name in results if results[name] == WORSE
+    ]
     if untold:
         parts.append(f"these data cannot tell it from {' or '.join(untold)}")
-    better = [names[name] for name, against in found.items() if against == BETTER]
+    better = [names[name] for name, against in results.items() if against == BETTER]
     if better:
         parts.append(f"it is better than {' and '.join(better)}")
     return "".join(f"; {part}" for part in parts)

@@ -104,8 +104,8 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     left_out = counted(facts.excluded, "person was", "people were")
     yield "eligible", f"{left_out} left out; every reason is listed under Participants."
     if data.check is not None:
-        told = listed([str(item.get("message")) for item in shortcuts], 3)
-        yield "alike", f"Differences between the classes that check found: {told or 'none'}."
+        messages = listed([str(item.get("message")) for item in shortcuts], 3)
+        yield "alike", f"Differences between the classes that check found: {messages or 'none'}."
     site_table = "; the site table shows scan length and TR" if data.words.has_time else ""
     yield "measured", f"The same for all: {data.words.inputs}{site_table}."
     yield (
