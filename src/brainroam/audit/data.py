@@ -52,13 +52,13 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     label = np.zeros(len(cohort), dtype=int) if cohort.target.is_number else cohort.targets.astype(int)
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, label, site):
         features = EdgeFeatures("pearson")
-        known, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
-        scores["before"].append(_right(known, new, site[train], site[test]))
-        frozen = SiteDeconfounder().fit(known, covariates=covariates.iloc[train], site=site[train])
-        known, new = (
-            frozen.frozen_residuals(edges, covariates.iloc[people]) for edges, people in ((known, train), (new, test))
+        trained, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
+        scores["before"].append(_right(trained, new, site[train], site[test]))
+        frozen = SiteDeconfounder().fit(trained, covariates=covariates.iloc[train], site=site[train])
+        trained, new = (
+            frozen.frozen_residuals(edges, covariates.iloc[people]) for edges, people in ((trained, train), (new, test))
         )
-        scores["after"].append(_right(known, new, site[train], site[test]))
+        scores["after"].append(_right(trained, new, site[train], site[test]))
     before, after = (float(np.mean(np.concatenate(scores[when]))) for when in ("before", "after"))
     chance = float(np.mean([np.mean(site == name) for name in site]))
     limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5

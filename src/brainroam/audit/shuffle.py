@@ -72,8 +72,8 @@ def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
     people = people_of(table.dropna(subset=columns))
     sites = [(here["label"].to_numpy(), here[columns].to_numpy()) for _, here in people.groupby("site")]
     if cohort.target.is_number:
-        known = [(cohort.target.forward(label), score) for label, score in sites if len(label) >= LEAST]
-        return float(np.mean([correlations(t, score) for t, score in known if np.ptp(t) > 0]))
+        large = [(cohort.target.forward(label), score) for label, score in sites if len(label) >= LEAST]
+        return float(np.mean([correlations(t, score) for t, score in large if np.ptp(t) > 0]))
     measured = macro_auc if cohort.target.is_classes else auc
     return float(np.mean([measured(label, score) for label, score in sites]))
 

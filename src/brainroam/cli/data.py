@@ -139,11 +139,11 @@ def atlas(
     if canonical(image) is None:
         table = region_table(image, names)
     else:
-        known = load_atlas(image)
-        table = pd.DataFrame({"name": known.labels})
-        table[["x", "y", "z"]] = known.coords
-        if known.networks is not None:
-            table["network"] = known.networks
+        shipped = load_atlas(image)
+        table = pd.DataFrame({"name": shipped.labels})
+        table[["x", "y", "z"]] = shipped.coords
+        if shipped.networks is not None:
+            table["network"] = shipped.networks
     path = write_csv(out, table)
     typer.echo(f"{len(table)} regions; now give --atlas {path}")
 

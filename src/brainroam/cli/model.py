@@ -188,9 +188,9 @@ def predict(
         typer.echo(f"{people_and_scans(table)}, predicted (strict): {counts}: {_save(table, out)}")
         _show_class_validation(table, method)
         return
-    known = list(listed_people(controls, "controls")) if controls is not None else []
+    subjects = list(listed_people(controls, "controls")) if controls is not None else []
     share_stated = None if prevalence is None else as_number(prevalence, "--prevalence")
-    table = predictions(method, cohort, method.familiarity_, known, adapt, share_stated)
+    table = predictions(method, cohort, method.familiarity_, subjects, adapt, share_stated)
     _discard_work(cohort, out)
     show_excluded(cohort.excluded)
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())

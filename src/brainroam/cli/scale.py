@@ -102,10 +102,10 @@ def scaffold(
     from brainroam.utils.parameters import require_settings
 
     given = dict(parse_option(text, "--set") for text in settings or ())
-    known = {item.name for item in fields(Settings)}
+    names = {item.name for item in fields(Settings)}
     for name in given:
-        if name not in known:
-            raise unknown("setting", name, sorted(known))
+        if name not in names:
+            raise unknown("setting", name, sorted(names))
     require_settings("scaffold", Settings, given)
     cohort = cohort_on_disk(source, out / "work", memory or "2GB")
     evidence, selected = find_scaffold(cohort, Settings(**given), jobs or 1, where, progress=not quiet())

@@ -217,10 +217,10 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
     >>> nuisance_variables(cohort, ["age", "mean_fd"]).shape
     (16, 2)
     """
-    table, known = cohort.table, cohort.covariates(names)
-    if "mean_fd" in known:
-        known["mean_fd"] = np.log(known["mean_fd"].clip(lower=1e-4))
-    values = CovariateEncoder().fit(known).encoded(known)
+    table, columns = cohort.table, cohort.covariates(names)
+    if "mean_fd" in columns:
+        columns["mean_fd"] = np.log(columns["mean_fd"].clip(lower=1e-4))
+    values = CovariateEncoder().fit(columns).encoded(columns)
     two = cohort.target.is_two_classes
     group = table["site"].astype(str) + (table["label"].astype(str) if two else "")
     for people in group.groupby(group).indices.values():

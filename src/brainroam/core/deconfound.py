@@ -195,14 +195,14 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if (slopes or self.slopes) == "site":
             fits = dict(zip(self.sites_, self._fits, strict=True))
             own = ((name, fits[name].on(edges)) for name in np.unique(place))
-            known = {name: (fit.intercept, np.nan_to_num(fit.coef)) for name, fit in own}
+            lines = {name: (fit.intercept, np.nan_to_num(fit.coef)) for name, fit in own}
         else:
-            known = dict(zip(self.sites_, self._own_units(edges)[0], strict=True))
-        for name, (intercept, coef) in known.items():
+            lines = dict(zip(self.sites_, self._own_units(edges)[0], strict=True))
+        for name, (intercept, coef) in lines.items():
             here = place == name
             residuals[here] = values[here] - intercept - raw[here] @ coef
         if complete:
-            self._complete(residuals, edges, raw, place, known)
+            self._complete(residuals, edges, raw, place, lines)
         return residuals
 
     def _complete(

@@ -154,12 +154,12 @@ class SiteStatistics:
         """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
         if not is_on_disk(self.edges):
             return site_contrasts(*self._people_of([site]), [site], cache, self.huber_delta)
-        known, here = self.deconfounder, self.site == site
+        fitted, here = self.deconfounder, self.site == site
         if self.takes_part is not None:
             here = here & self.takes_part
-        fitted_on = self.edges[:] if known.pooled else self.edges[here]
-        read = [fitted_on, known.encoder_.imputed(self.covariates)[here], self.y[here]]
-        name = "site contrast", self.huber_delta, known.huber_k, known.huber_delta, known.pooled, known.fit_on
+        fitted_on = self.edges[:] if fitted.pooled else self.edges[here]
+        read = [fitted_on, fitted.encoder_.imputed(self.covariates)[here], self.y[here]]
+        name = "site contrast", self.huber_delta, fitted.huber_k, fitted.huber_delta, fitted.pooled, fitted.fit_on
 
         def contrast_of(columns: slice) -> np.ndarray:
             return site_contrasts(*self._people_of([site], columns), [site], None, self.huber_delta)
@@ -237,9 +237,9 @@ class SiteStatistics:
         """
         if not self.spread:
             return 1.0
-        known = np.stack([self.spread[name] for name in _names(sites)])
-        n_people = np.array([self.n_people[name] for name in _names(sites)])[:, None] * np.isfinite(known)
-        unit = np.sqrt((n_people * np.nan_to_num(known) ** 2).sum(axis=0) / np.maximum(n_people.sum(axis=0), 1))
+        spreads = np.stack([self.spread[name] for name in _names(sites)])
+        n_people = np.array([self.n_people[name] for name in _names(sites)])[:, None] * np.isfinite(spreads)
+        unit = np.sqrt((n_people * np.nan_to_num(spreads) ** 2).sum(axis=0) / np.maximum(n_people.sum(axis=0), 1))
         return np.where(unit > 0, unit, 1.0)
 
     @property
@@ -287,8 +287,8 @@ class SiteStatistics:
         complete: bool = False,
     ) -> np.ndarray:
         """r_site of some people on some edges; computed when asked for, since of all edges they are large."""
-        known, values = deconfounder or self.deconfounder, self.values_of(people, edges)
-        return known.site_residuals(values, positions(people), edges, complete=complete)
+        fitted, values = deconfounder or self.deconfounder, self.values_of(people, edges)
+        return fitted.site_residuals(values, positions(people), edges, complete=complete)
 
     def pathways(
         self,
@@ -323,12 +323,12 @@ class SiteStatistics:
         """Moments of the profiles of the people of some sites, put together from those of each site."""
         if self._profiled is None or self._profiled[0] is not profiles:
             self._profiled = profiles, {}
-        known = self._profiled[1]
+        moments = self._profiled[1]
         for name in sites:
-            if name not in known:
+            if name not in moments:
                 read = partial(profiles.of, profiles.edges)
-                known[name] = Moments.of(map(read, self.features.batches(np.flatnonzero(self.site == name))))
-        return Moments.combine([known[name] for name in sites])
+                moments[name] = Moments.of(map(read, self.features.batches(np.flatnonzero(self.site == name))))
+        return Moments.combine([moments[name] for name in sites])
 
     def _people_of(
         self, sites: Sequence[str], columns: slice = slice(None)

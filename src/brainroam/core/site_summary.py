@@ -218,12 +218,12 @@ class SummaryEvidence(SiteStatistics):
     @property
     def n_people(self) -> dict[str, int]:
         """How many people each site has."""
-        return {name: int(known.counts.sum()) for name, known in self._summaries.items()}
+        return {name: int(summary.counts.sum()) for name, summary in self._summaries.items()}
 
     @property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
         """Mean covariates (d,) of the cases of each site minus those of its controls."""
-        return {name: np.subtract(*known.covariate_mean[::-1]) for name, known in self._summaries.items()}
+        return {name: np.subtract(*summary.covariate_mean[::-1]) for name, summary in self._summaries.items()}
 
     def pathways(
         self,
@@ -276,11 +276,12 @@ class SummaryEvidence(SiteStatistics):
 
     def _moments(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (d,) of the covariates over the people of those sites that tell them."""
-        known = [self._summaries[name] for name in names]
-        n = np.stack([summary.counts.sum() * self._told[name] for name, summary in zip(names, known, strict=True)])
-        total, means = np.maximum(n.sum(axis=0), 1), np.nan_to_num([summary.mean for summary in known])
+        summaries = [self._summaries[name] for name in names]
+        n = np.stack([summary.counts.sum() * self._told[name] for name, summary in zip(names, summaries, strict=True)])
+        total, means = np.maximum(n.sum(axis=0), 1), np.nan_to_num([summary.mean for summary in summaries])
         mean = (n * means).sum(axis=0) / total
-        square = sum(np.diag(summary.covariate_scatter) for summary in known) + (n * (means - mean) ** 2).sum(axis=0)
+        scatter = sum(np.diag(summary.covariate_scatter) for summary in summaries)
+        square = scatter + (n * (means - mean) ** 2).sum(axis=0)
         return mean, np.sqrt(square / total)
 
 

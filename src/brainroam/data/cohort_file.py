@@ -79,9 +79,9 @@ def load_cohort(cls: "type[Cohort]", path: str | Path) -> "Cohort":
             target=Target.of_description(header["target"]),
             measure=measure,
         )
-        for (name, known), values in zip(header["blocks"].items(), further, strict=True):
-            arrays = np.split(values, np.cumsum(known["heights"])[:-1])
-            block = Block(known["measure"], Atlas.of_description(known["atlas"], None), Features(arrays))
+        for (name, described), values in zip(header["blocks"].items(), further, strict=True):
+            arrays = np.split(values, np.cumsum(described["heights"])[:-1])
+            block = Block(described["measure"], Atlas.of_description(described["atlas"], None), Features(arrays))
             cohort = cohort.with_further(name, block, header["name"])
     except DAMAGE as error:
         if isinstance(error, ReaderError):

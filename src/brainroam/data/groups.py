@@ -29,8 +29,8 @@ def validated_persons(table: pd.DataFrame) -> pd.DataFrame:
     [['a', 'F'], ['a', 'F'], ['b', None]]
     """
     person = persons(table)
-    known = table["group"] if "group" in table else pd.Series(None, table.index, dtype=object)
-    of_person = known.groupby(person).transform("first")
+    families = table["group"] if "group" in table else pd.Series(None, table.index, dtype=object)
+    of_person = families.groupby(person).transform("first")
     several = person.map(person.value_counts()) > 1
     group = of_person.where(of_person.notna(), person.where(several, None))
     return table.assign(person=person, group=group.astype(object).where(group.notna(), None))

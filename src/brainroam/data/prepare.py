@@ -299,9 +299,9 @@ def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
     """Leave these people out: by their ids as they stand, or without leading zeros where nobody has the id as such."""
     present = [*cohort.table["subject"], *cohort.excluded["subject"]]
     by_spelling: list[dict[str, set[str]]] = [{}, {}]
-    for spelled, known in zip((bare_id, unpadded), by_spelling, strict=True):
+    for spelled, subjects in zip((bare_id, unpadded), by_spelling, strict=True):
         for subject in present:
-            known.setdefault(spelled(subject), set()).add(subject)
+            subjects.setdefault(spelled(subject), set()).add(subject)
     reasons: dict[str, str] = {}
     absent: list[str] = []
     for told, reason in people.items():

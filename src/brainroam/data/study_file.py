@@ -166,11 +166,11 @@ class Study(BaseModel):
 
         if self.reader != "auto" or self.atlas or self.preset:
             raise UsageError("synthetic data are not read: --reader, --atlas and --preset do not apply")
-        known = inspect.signature(make_cohort).parameters
+        parameters = inspect.signature(make_cohort).parameters
         for name, value in self.options.items():
-            if name not in known:
-                raise unknown("option of synthetic data", name, known)
-            if not isinstance(value, known[name].annotation | int) or isinstance(value, bool):
+            if name not in parameters:
+                raise unknown("option of synthetic data", name, parameters)
+            if not isinstance(value, parameters[name].annotation | int) or isinstance(value, bool):
                 raise UsageError(f"--option {name}={value}: expected a number")
         cohort = make_cohort(**self.options)
         return cohort.select(self.sites) if self.sites else cohort

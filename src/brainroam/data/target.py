@@ -244,10 +244,10 @@ class TargetRequest:
         if isinstance(asked, TargetRequest):
             return asked
         if isinstance(asked, Mapping):
-            known = ("column", "kind", "transform", "case")
+            keys = ("column", "kind", "transform", "case")
             for name in asked:
-                if name not in known:
-                    raise unknown("entry of target", name, known)
+                if name not in keys:
+                    raise unknown("entry of target", name, keys)
             if "column" not in asked:
                 raise UsageError("target needs the column, as in target: {column: FIQ, kind: number}")
             return cls(**{name: str(value) for name, value in asked.items()})

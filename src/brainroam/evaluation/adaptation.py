@@ -118,10 +118,10 @@ def _order(column: pd.Series) -> pd.Series:
 def _of_run(
     spec: RunSpec, result: Mapping[str, Any], controls: Sequence[int], n_draws: int, seed: int
 ) -> Iterator[dict[str, Any]]:
-    known, people = result["next_site"], people_of(pd.DataFrame(result["predictions"]), ())
+    learned, people = result["next_site"], people_of(pd.DataFrame(result["predictions"]), ())
     label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
-    calibration = Calibration(**known["calibration"])
-    shifts = {name: SiteShift.of_row(values) for name, values in known["shifts"].items()}
+    calibration = Calibration(**learned["calibration"])
+    shifts = {name: SiteShift.of_row(values) for name, values in learned["shifts"].items()}
 
     def row(name: str, used: int, tries: list[dict[str, float]]) -> dict[str, Any]:
         means = pd.DataFrame(tries).mean().to_dict()

@@ -33,9 +33,11 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
     """
     rows = []
     for spec, result in left_out(records):
-        known, people = result["next_site"], pd.DataFrame(result["predictions"])
+        learned, people = result["next_site"], pd.DataFrame(result["predictions"])
         label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
-        sets = PredictionSets(known["n_sites"], {float(level): tuple(pair) for level, pair in known["sets"].items()})
+        sets = PredictionSets(
+            learned["n_sites"], {float(level): tuple(pair) for level, pair in learned["sets"].items()}
+        )
         for level in sets.limits:
             words = sets(score, level)
             decided = ((words == "case") | (words == "control")).astype(float)

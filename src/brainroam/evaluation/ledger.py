@@ -66,8 +66,8 @@ def record_reveal(path: str | Path, found: Reveal) -> list[str]:
     lines = []
     if len(ledger) and mine.empty:
         twin = ledger[ledger["people"] == forecast.content["people"]]
-        known = f"; it knows {twin['forecast'].iloc[0][:12]} about the same people" if len(twin) else ""
-        lines.append(f"The ledger did not hold this forecast before it was revealed{known}")
+        twin_words = f"; it knows {twin['forecast'].iloc[0][:12]} about the same people" if len(twin) else ""
+        lines.append(f"The ledger did not hold this forecast before it was revealed{twin_words}")
     before = mine[mine["event"] == "revealed"]
     if len(before):
         other = ", then by other labels" if (before["labels"] != found.labels).any() else ""

@@ -303,34 +303,34 @@ def _joined(table: pd.DataFrame, people: pd.DataFrame, path: Path) -> tuple[pd.D
             f"{listed(people['subject'], 3)} in the study"
         )
     table = table.assign(subject=named)[named.notna()]
-    known = people.set_index("subject").loc[table["subject"]].set_axis(table.index)
-    unlabelled = known["label"].isna()
+    rows = people.set_index("subject").loc[table["subject"]].set_axis(table.index)
+    unlabelled = rows["label"].isna()
     if unlabelled.any() and "label" not in table:
         raise ReaderError(f"the study has no label for {listed(table['subject'][unlabelled])}; leave their rows out")
     if "label" in table:
-        differ = (table["label"] != known["label"]) & ~unlabelled
+        differ = (table["label"] != rows["label"]) & ~unlabelled
         if differ.any():
             raise ReaderError(
                 f"{path} and the study disagree about the label of {counted(int(differ.sum()), 'row', 'rows')}: "
                 f"{listed(table['subject'][differ].unique())}; are cases and controls exchanged, or ids?"
             )
     else:
-        table["label"] = known["label"].astype(int)
+        table["label"] = rows["label"].astype(int)
     if "site" in table and not ("protocol" in table and table["protocol"].isin(["cv", "loio"]).any()):
-        pairs = pd.DataFrame({"file": table["site"], "study": known["site"]}).drop_duplicates()
+        pairs = pd.DataFrame({"file": table["site"], "study": rows["site"]}).drop_duplicates()
         if pairs["file"].duplicated().any() or pairs["study"].duplicated().any():
             mixed = pairs[pairs["file"].duplicated(keep=False) | pairs["study"].duplicated(keep=False)]
             first = mixed.index[0]
             raise ReaderError(
                 f"{path} has other sites than the study: {table['subject'][first]} is at {table['site'][first]} there, "
-                f"at {known['site'][first]} in the study. Take the column out to use the sites of the study"
+                f"at {rows['site'][first]} in the study. Take the column out to use the sites of the study"
             )
-        table["site"] = known["site"]
+        table["site"] = rows["site"]
     elif "site" not in table:
-        table["site"] = known["site"]
+        table["site"] = rows["site"]
     for name in ("person", "institution"):
-        if name not in table and name in known:
-            table[name] = known[name]
+        if name not in table and name in rows:
+            table[name] = rows[name]
     return table, left_out
 
 

@@ -138,10 +138,12 @@ class RunsFolder:
     def plan(self, specs: Iterable[RunSpec]) -> None:
         """Record what is asked for; two different runs cannot have one place in the tables."""
         specs = list(specs)
-        known = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
-        self._supersede([known[spec.key] for spec in specs if spec.key in known and spec.is_rerun_of(known[spec.key])])
+        earlier = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
+        self._supersede(
+            [earlier[spec.key] for spec in specs if spec.key in earlier and spec.is_rerun_of(earlier[spec.key])]
+        )
         for spec in specs:
-            other = known.get(spec.key, spec)
+            other = earlier.get(spec.key, spec)
             if other.hash != spec.hash and not spec.is_rerun_of(other):
                 how = "other folds" if other.tuning == spec.tuning else f"--tuning {other.tuning}"
                 raise RunsError(
@@ -154,7 +156,7 @@ class RunsFolder:
             write_checksummed(file, content)
             self.damaged_plans.pop(file.name, None)
         if command.startswith(f"{PROGRAM} "):  # the study file has changed: it no longer asks for what it asked for
-            self._forget_plans([known for known, (said, _) in self._plans.items() if said == command and known != file])
+            self._forget_plans([other for other, (said, _) in self._plans.items() if said == command and other != file])
         self._plans.pop(file, None)
         self._plans[file] = command, specs  # the last: of two versions of a run it asks for the newer
         self._want_plans()
@@ -385,14 +387,14 @@ def describe_site(site: str, scans: pd.DataFrame) -> dict[str, Any]:
     }
     if len(volumes):
         facts |= {f"volumes_{name}": getattr(volumes, name)() for name in ("min", "median", "max")}
-    known = {name: people[name].dropna() for name in ("age", "sex", "mean_fd", "tr") if name in people}
+    values = {name: people[name].dropna() for name in ("age", "sex", "mean_fd", "tr") if name in people}
     for name in ("age", "mean_fd"):
-        if len(known.get(name, ())):
-            facts |= {f"{name}_mean": known[name].mean(), f"{name}_sd": known[name].std()}
-    if len(known.get("age", ())):
-        facts |= {"age_min": known["age"].min(), "age_max": known["age"].max()}
-    if len(known.get("sex", ())):
-        facts |= {"n_male": int((known["sex"] == 1).sum()), "n_sex_known": len(known["sex"])}
-    if len(known.get("tr", ())):
-        facts["tr"] = known["tr"].median()
+        if len(values.get(name, ())):
+            facts |= {f"{name}_mean": values[name].mean(), f"{name}_sd": values[name].std()}
+    if len(values.get("age", ())):
+        facts |= {"age_min": values["age"].min(), "age_max": values["age"].max()}
+    if len(values.get("sex", ())):
+        facts |= {"n_male": int((values["sex"] == 1).sum()), "n_sex_known": len(values["sex"])}
+    if len(values.get("tr", ())):
+        facts["tr"] = values["tr"].median()
     return facts

@@ -69,8 +69,8 @@ class SiteScorer(BaseEstimator):
         """The measure of the estimator on these people."""
         if self.metric not in METRICS:
             raise unknown("metric", self.metric, METRICS)
-        known = {} if covariates is None else {"covariates": covariates}
+        options = {} if covariates is None else {"covariates": covariates}
         condition = np.asarray(y) == estimator.classes_[1]
-        return float(METRICS[self.metric](estimator, condition, X, known))
+        return float(METRICS[self.metric](estimator, condition, X, options))
 
     __call__ = score

@@ -92,12 +92,12 @@ class EstimatorMethod(Method):
         """Fit a clone."""
         model = _with_seed(_unfitted(self.estimator), seed)
         self.features_, self.encoder_ = EdgeFeatures("pearson"), CovariateEncoder()
-        known = cohort.covariates()
-        self.covariates_ = [name for name in known if known[name].notna().any()]
+        covariates = cohort.covariates()
+        self.covariates_ = [name for name in covariates if covariates[name].notna().any()]
         if self.input == "table":
             if not self.covariates_:
                 raise MethodError("input='table' gives the covariates of the study, and it has none; name some")
-            self.encoder_.fit(known[self.covariates_])
+            self.encoder_.fit(covariates[self.covariates_])
         elif self.edge_kinds:
             self.features_.fit_transform(cohort)
         site = cohort.table["site"].to_numpy(dtype=str)

@@ -45,8 +45,8 @@ def described(kind: str, measure: str, atlas: Atlas, edges: Mapping[str, np.ndar
 
 
 def _regions(atlas: Atlas) -> dict[str, Any]:
-    known = {"name": list(atlas.labels), "mni": atlas.coords, "network": atlas.networks}
-    return known | ({"columns": True} if atlas.columns else {})
+    regions = {"name": list(atlas.labels), "mni": atlas.coords, "network": atlas.networks}
+    return regions | ({"columns": True} if atlas.columns else {})
 
 
 def largest(edges: np.ndarray, top: int, by: str, **values: np.ndarray) -> dict[str, np.ndarray]:

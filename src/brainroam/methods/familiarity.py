@@ -143,8 +143,8 @@ class Familiarity:
             return bool(gap > MARGIN if side == "high" else gap < -MARGIN)  # unknown is never beyond
 
         if beyond("age", "low") or beyond("age", "high"):
-            known = f"{limits['age_low']:.0f} to {limits['age_high']:.0f} years"
-            flags.append(f"age {person['age']:.0f} is outside of the {known} trained on")
+            ages = f"{limits['age_low']:.0f} to {limits['age_high']:.0f} years"
+            flags.append(f"age {person['age']:.0f} is outside of the {ages} trained on")
         if beyond("mean_fd", "high"):
             flags.append(f"moved {person['mean_fd']:.2f} mm, more than 99 % of training ({limits['mean_fd_high']:.2f})")
         if beyond("seconds", "low"):

@@ -198,8 +198,8 @@ def inner_scores(cohort: Cohort, folds: Folds, strengths: Sequence[float]) -> li
     target, scores = learned_target(cohort), []
     for train, held_out in folds:
         start = near.mean_without(np.setdiff1d(np.arange(len(cohort)), train))
-        _, known, unseen = logarithms_at_mean(matrices[train], matrices[held_out], start, INNER_TOL)
-        edges = edge_vectors(known, missing[train]), edge_vectors(unseen, missing[held_out])
+        _, trained, unseen = logarithms_at_mean(matrices[train], matrices[held_out], start, INNER_TOL)
+        edges = edge_vectors(trained, missing[train]), edge_vectors(unseen, missing[held_out])
         scores.append(ridge_scores(*edges, target[train], strengths))
     return scores
 

@@ -168,9 +168,11 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
 
 def _with_remarks(table: pd.DataFrame, method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     """Which covariates stood at the training mean, and how a person differs from those trained on."""
-    missing, known = method.missing_covariates(cohort), method.familiarity_
+    missing, familiarity = method.missing_covariates(cohort), method.familiarity_
     table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
-    table["flags"] = "" if known is None else [text for part in cohort.batches() for text in known.flags(part)]
+    table["flags"] = (
+        "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
+    )
     return table
 
 

@@ -76,8 +76,8 @@ def write_method(path: str | Path, method: TunedMethod, header: dict[str, Any]) 
             f"{method.info.name} is not of brainroam, so arrays do not make it again; keep it with skops or joblib"
         )
     method.info.require_savable()
-    known = {} if method.familiarity_ is None else method.familiarity_.state()
-    return save_model(path, header, {**method.state(), **known})
+    familiarity = {} if method.familiarity_ is None else method.familiarity_.state()
+    return save_model(path, header, {**method.state(), **familiarity})
 
 
 def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:

@@ -88,16 +88,16 @@ class Atlas:
     def described(self) -> dict[str, Any]:
         """Everything but the coordinates, as plain values for a JSON header."""
         networks = None if self.networks is None else list(self.networks)
-        known = {"name": self.name, "labels": list(self.labels), "citation": self.citation, "networks": networks}
-        return known | ({"columns": True} if self.columns else {})
+        content = {"name": self.name, "labels": list(self.labels), "citation": self.citation, "networks": networks}
+        return content | ({"columns": True} if self.columns else {})
 
     @classmethod
     def of_description(cls, described: Mapping[str, Any], coords: np.ndarray | None) -> Self:
         """An atlas of what `described` returned; files of earlier versions have no networks."""
         networks = described.get("networks")
         labels = tuple(described["labels"])
-        known = described["name"], labels, coords, described["citation"]
-        return cls(*known, None if networks is None else tuple(networks), bool(described.get("columns", False)))
+        fields = described["name"], labels, coords, described["citation"]
+        return cls(*fields, None if networks is None else tuple(networks), bool(described.get("columns", False)))
 
 
 def anonymous_atlas(n_rois: int, labels: Sequence[str] | None = None) -> Atlas:

@@ -77,20 +77,20 @@ class Parcellation:
 
 def load_parcellation(source: str, names: Path | None = None) -> Parcellation:
     """A label image by its path, or a known atlas by its name."""
-    known = canonical(source)
-    if known is None and not Path(source).is_file():
+    name = canonical(source)
+    if name is None and not Path(source).is_file():
         raise UsageError(f"atlas {source!r} is neither a label image nor one of {FETCHED}, {', '.join(SPHERES)}")
-    if known is None:
+    if name is None:
         image = read_labels(source)
         stem = Path(source).name.removesuffix(".gz").removesuffix(".nii").removeprefix("atlas-").split("_")[0]
         return Parcellation(_bids(stem), region_table(source, names), np.asarray(image.dataobj), image.affine)
     if names is not None:
-        raise UsageError(f"--names belongs to a label image; the regions of {known} have names already")
-    atlas = load_atlas(known)
-    if known in SPHERES:
-        return Parcellation(known, _table(atlas, range(1, len(atlas) + 1)))
-    labels, affine, index = _fetched(known, atlas)
-    return Parcellation(known.replace("-", "x"), _table(atlas, index), labels, affine)
+        raise UsageError(f"--names belongs to a label image; the regions of {name} have names already")
+    atlas = load_atlas(name)
+    if name in SPHERES:
+        return Parcellation(name, _table(atlas, range(1, len(atlas) + 1)))
+    labels, affine, index = _fetched(name, atlas)
+    return Parcellation(name.replace("-", "x"), _table(atlas, index), labels, affine)
 
 
 def _table(atlas: Atlas, index: Iterable[int]) -> pd.DataFrame:

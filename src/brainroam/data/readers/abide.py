@@ -167,9 +167,9 @@ def fetch_abide(
     >>> folder = fetch_abide("data", sites=["OLIN"])  # doctest: +SKIP
     >>> cohort = brainroam.load_cohort(folder)  # doctest: +SKIP
     """
-    for kind, value, known in (("pipeline", pipeline, PIPELINES), ("strategy", strategy, STRATEGIES)):
-        if value not in known:
-            raise unknown(kind, value, known)
+    for kind, value, choices in (("pipeline", pipeline, PIPELINES), ("strategy", strategy, STRATEGIES)):
+        if value not in choices:
+            raise unknown(kind, value, choices)
     from nilearn.datasets import fetch_abide_pcp
 
     data_dir = Path(data_dir)

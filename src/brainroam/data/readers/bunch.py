@@ -52,5 +52,5 @@ def cohort_from_bunch(bunch: Mapping[str, Any], atlas: str = "aal") -> Cohort:
     if "SEX" in people:
         table["sex"] = people["SEX"].astype(int).map({1: 1.0, 2: 0.0})
     series = list(bunch[name])
-    known = load_atlas(atlas) if atlas in ("aal", "cc200") else None
-    return Cohort(series, table, known)
+    shipped = load_atlas(atlas) if atlas in ("aal", "cc200") else None
+    return Cohort(series, table, shipped)

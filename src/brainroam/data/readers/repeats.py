@@ -44,9 +44,9 @@ class Repeats:
     runs: str = "concatenate"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("sessions", self.sessions, SESSIONS), ("runs", self.runs, RUNS)):
-            if value not in known:
-                raise unknown(name, value, known)
+        for name, value, choices in (("sessions", self.sessions, SESSIONS), ("runs", self.runs, RUNS)):
+            if value not in choices:
+                raise unknown(name, value, choices)
 
 
 USUAL_REPEATS = Repeats()

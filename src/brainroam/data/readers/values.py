@@ -129,13 +129,13 @@ def sexes(
     [1.0, 0.0, 0.0, 0.0]
     """
     words = codes(values).map(_word)
-    known = {**WORDS, **_letters(set(words)), **{_word(code): value for code, value in (meaning or {}).items()}}
-    strange = words[~words.isin(known) & ~is_empty(words)]
+    codes_of = {**WORDS, **_letters(set(words)), **{_word(code): value for code, value in (meaning or {}).items()}}
+    strange = words[~words.isin(codes_of) & ~is_empty(words)]
     if len(strange):
         found = sorted(Counter(values[strange.index]).items())
         held = ", ".join(f"{code!r} ({counted(n, 'person', 'people')})" for code, n in found[:8])
         raise ReaderError(f"{source}, column {values.name!r} holds {held}, which is neither male nor female; {remedy}")
-    return words.map(known).astype(float)
+    return words.map(codes_of).astype(float)
 
 
 def _word(text: object) -> str:

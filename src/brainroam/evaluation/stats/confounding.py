@@ -86,11 +86,11 @@ def confounding_by_site(predictions: pd.DataFrame, participants: pd.DataFrame, p
     rows = []
     for (method, site), runs in people.groupby(["method", "site"], sort=True):
         per_seed = pd.DataFrame([_of_run(run) for _, run in runs.groupby("seed")])
-        known = {name: values.get(site, np.nan) for name, values in alone.items()}
+        at_site = {name: values.get(site, np.nan) for name, values in alone.items()}
         label = runs.drop_duplicates("subject")["label"].to_numpy()
         weight = float(site_weights((label == 1).sum(), (label == 0).sum()))
         row = {"method": method, "site": site, "n": len(label), "weight": weight}
-        rows.append(row | known | per_seed.mean().to_dict())
+        rows.append(row | at_site | per_seed.mean().to_dict())
     return pd.DataFrame(rows, columns=["method", "site", "n", "weight", *SITE_COLUMNS])
 
 
@@ -152,9 +152,9 @@ def within_class_correlation(score: np.ndarray, x: np.ndarray, label: np.ndarray
 def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:
     """Predictions of one protocol with the covariates of the people, each once; one that is absent is unknown."""
     rows = predictions[predictions["protocol"] == protocol]
-    known = participants.reindex(columns=["subject", *KNOWN])
+    columns = participants.reindex(columns=["subject", *KNOWN])
     keys = [name for name in ("method", "protocol", "site", "fold", "seed") if name in rows]
-    people = people_of(rows.merge(known, on="subject", how="left"), keys)
+    people = people_of(rows.merge(columns, on="subject", how="left"), keys)
     motion = people["mean_fd"].astype(float)
     return people.assign(log_fd=np.log(motion.where(motion > 0)))
 

@@ -96,19 +96,19 @@ def check_section(data: ReportData) -> Section:
     rows = pd.DataFrame([{key: str(item.get(key) or "") for key in keys} for item in checked], columns=list(keys))
     rows["site"] = rows["site"].replace("", "all")
     columns = [Column("message", "Finding"), *(Column(k, h) for k, h in keys.items() if k != "message")]
-    known = len(data.participants) > 0 or data.check is not None
+    looked_at = len(data.participants) > 0 or data.check is not None
     html = render(
         "check.html",
         table=table(rows, columns, "check", "What check found") if checked else None,
         n=len(checked),
         whole=data.check is not None,
-        known=known,
+        known=looked_at,
         words=data.words,
         other_data=data.check is not None and data.check.get("manifest_hash") != data.study["manifest_hash"],
     )
     grave = [str(item.get("message")) for item in checked if item.get("severity") in ("error", "warning")]
     gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{': ' if grave else ''}{listed(grave, 2)}."
-    return Section("check", "Checks of the data", html, gist=gist if known else "")
+    return Section("check", "Checks of the data", html, gist=gist if looked_at else "")
 
 
 COUNTS = re.compile(r"\d+(?= (?:training )?(?:people|person|edges)\b)")  # differ from fold to fold, not the cause

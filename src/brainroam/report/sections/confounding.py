@@ -114,8 +114,8 @@ def confounding_section(data: ReportData) -> Section:
     if data.protocol == "cv":
         return Section("confounding", title, render("no_confounding.html"))
     if data.confounding.empty:
-        known = "and sex" if len(data.participants) else "and sex: begin again the commands under Provenance, as"
-        return missing("confounding", title, f"What motion, age {known} have to do with it", _again(data))
+        ending = "and sex" if len(data.participants) else "and sex: begin again the commands under Provenance, as"
+        return missing("confounding", title, f"What motion, age {ending} have to do with it", _again(data))
     drawings = list(_drawings(data))
     methods = confounding_means(data.confounding)
     sentence = _sentence(data, methods)
@@ -157,8 +157,8 @@ def _columns(data: ReportData, key: str, heading: str, alone: bool = False) -> l
         Column("r_head_size", "r(score, head size)", SIGNED),
     ]
     every += [Column("motion_alone", "Motion alone", fixed(3)), Column("age_sex_alone", "Age and sex alone", fixed(3))]
-    known = [column for column in every[: None if alone else -2] if data.confounding[column.key].notna().any()]
-    return [Column(key, heading), *known]
+    columns = [column for column in every[: None if alone else -2] if data.confounding[column.key].notna().any()]
+    return [Column(key, heading), *columns]
 
 
 def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
