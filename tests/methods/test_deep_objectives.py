@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from brainroam.data.atlas import Atlas, load_atlas
 from brainroam.methods.deep.agmgc import N_HATS, SplineConv, hat_basis, roughness
+from brainroam.methods.deep.base import People
 from brainroam.methods.deep.brainnettf import ClusterReadout
 from brainroam.methods.deep.brainood import BrainOODNetwork
 from brainroam.methods.deep.brainood import misalignment as edge_misalignment
@@ -16,22 +17,23 @@ from brainroam.methods.deep.disc import difficulty, generalised_cross_entropy
 from brainroam.methods.deep.disco import ALPHA, balance, divergence, entmax, overlap
 from brainroam.methods.deep.fc_hgnn import chebyshev, hemispheres, population_links
 from brainroam.methods.deep.gsat import GSAT, information
-from brainroam.methods.deep.irm import squared_mean
+from brainroam.methods.deep.irm import slope_of, squared_mean
 from brainroam.methods.deep.layers import GINConv, attention_scorer, stacked
 from brainroam.methods.deep.xg_gnn import MetaNetwork, disagreement, group_difference
 
 
-def test_irm_penalty_is_the_squared_slope_in_a_multiplier():
+@pytest.mark.parametrize(("number", "risk"), [(False, F.binary_cross_entropy_with_logits), (True, F.mse_loss)])
+def test_irm_penalty_is_the_squared_slope_in_a_multiplier(number, risk):
     torch.manual_seed(0)
     logit, y = torch.randn(8, dtype=torch.float64), torch.tensor([0.0, 1.0] * 4, dtype=torch.float64)
 
     def slope(half):
         step = 1e-6
-        risks = [F.binary_cross_entropy_with_logits(w * logit[half], y[half]) for w in (1 + step, 1 - step)]
+        risks = [risk(w * logit[half], y[half]) for w in (1 + step, 1 - step)]
         return (risks[0] - risks[1]) / (2 * step)
 
     expected = slope(slice(0, None, 2)) * slope(slice(1, None, 2))
-    assert squared_mean(logit * (logit.sigmoid() - y)).item() == pytest.approx(expected.item(), abs=1e-8)
+    assert squared_mean(slope_of(logit, People((), y, y, number))).item() == pytest.approx(expected.item(), abs=1e-8)
     assert squared_mean(torch.ones(1)) == 0
 
 

@@ -203,8 +203,8 @@ def test_a_network_learns_a_number_by_squared_error_and_classes_against_the_rest
     again = TunedMethod(method_info("mean-mlp"), "fast", epochs=3)
     again.configuration_ = fitted.configuration_
     np.testing.assert_array_equal(again.load_state(fitted.state()).score(cohort), fitted.score(cohort))
-    with pytest.raises(UsageError, match="irm"):
-        TunedMethod(method_info("irm"), epochs=3).fit(cohort)
+    with pytest.raises(UsageError, match="disc"):
+        TunedMethod(method_info("disc"), epochs=3).fit(cohort)
     three = cohort.with_columns(pd.DataFrame({"dx": ["HC", "MDD", "SCZ"] * (len(cohort) // 3)}))
     three = with_target(three, "dx")
     assert TunedMethod(method_info("mean-mlp"), "fast", epochs=2).fit(three).score(three).shape == (len(three), 3)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from brainroam.data.cohort import Cohort
-from brainroam.methods.base import CLASSES_TOO, MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.base import DeepMethod, People, Shape
 from brainroam.methods.deep.graphs import standardised_series
 from brainroam.methods.deep.layers import Head, Network
@@ -128,7 +128,9 @@ class DeCI(DeepMethod):
         return DeCINetwork(shape.rois, shape.frames, self.width, self.n_blocks, self.dropout)
 
     def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
-        """Mean squared error of the probability."""
+        """Mean squared error of the probability, or of the number."""
+        if batch.number:
+            return super().loss(network, batch, epoch)
         return F.mse_loss(network(*batch.inputs).sigmoid(), batch.y)
 
 
@@ -140,7 +142,7 @@ register(
         citation="Yu et al. (2026) Moving beyond functional connectivity. IEEE TMI, arXiv:2602.08262",
         grid={"n_blocks": (1, 2)},
         released={"epochs": 50},
-        targets=CLASSES_TOO,
+        targets=EVERY_TARGET,
         one_against_rest=True,
     )
 )

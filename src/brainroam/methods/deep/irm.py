@@ -3,9 +3,10 @@
     min  mean_e R_e + lambda mean_e g_e^2,    g_e = d/dw R_e(w logit) at w = 1
                                                   = mean_{i in e} logit_i (sigmoid(logit_i) - y_i)
 
-R_e is the cross-entropy at site e. The square is estimated without bias as the product of g on the even and on the odd
-people of the site's batch. Batches hold as many people of every site, both classes spread evenly: in batches drawn at
-random a site has about seven people, and the penalty is noise.
+R_e is the cross-entropy at site e; of a number the squared error, and g_e = 2 mean_{i in e} f_i (f_i - y_i). The
+square is estimated without bias as the product of g on the even and on the odd people of the site's batch. Batches
+hold as many people of every site, both classes spread evenly: in batches drawn at random a site has about seven people,
+and the penalty is noise.
 
 During the first ``anneal_epochs`` lambda is at most 1. DomainBed resets Adam when lambda jumps; dividing the objective
 by max(1, lambda) keeps the size of the gradients instead. With a single training site the penalty is 0: nothing is
@@ -19,7 +20,7 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
-from brainroam.methods.base import CLASSES_TOO, MethodInfo
+from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.base import People
 from brainroam.methods.deep.gin import GIN
 from brainroam.methods.deep.graph_baselines import SiteBalanced, by_site, site_risks
@@ -45,12 +46,17 @@ class IRM(SiteBalanced, GIN):
         """Mean risk over sites, and the penalty."""
         logit = network(*batch.inputs)
         risk = site_risks(logit, batch).mean()
-        slopes = by_site(logit * (logit.sigmoid() - batch.y), batch.site)
+        slopes = by_site(slope_of(logit, batch), batch.site)
         if len(slopes) == 1:
             return risk
         weight = self.penalty if epoch >= self.anneal_epochs else min(self.penalty, 1.0)
         penalty = torch.stack([squared_mean(slope) for slope in slopes]).mean()
         return (risk + weight * penalty) / max(1.0, weight)
+
+
+def slope_of(output: Tensor, batch: People) -> Tensor:
+    """What each person adds to d/dw of the error of w times the output, at w = 1."""
+    return output * (2 * (output - batch.y) if batch.number else output.sigmoid() - batch.y)
 
 
 def squared_mean(slope: Tensor) -> Tensor:
@@ -74,7 +80,7 @@ register(
             "per_site": 0,
             "weight_decay": 0.0,
         },
-        targets=CLASSES_TOO,
+        targets=EVERY_TARGET,
         one_against_rest=True,
     )
 )
