@@ -6,8 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from brainroam import make_cohort
+from brainroam.core import profile
 from brainroam.core.connectivity import edge_pairs
-from brainroam.core.profile import summarise, temporal_descriptors, too_short, windows_in_volumes
+from brainroam.core.profile import (
+    GrowingProfiles,
+    Profiles,
+    profiles_of,
+    summarise,
+    temporal_descriptors,
+    too_short,
+    windows_in_volumes,
+)
 from brainroam.errors import DataError, ShortSeriesError
 
 PAIRS = edge_pairs(6)
@@ -116,8 +126,8 @@ def test_windows_in_seconds_follow_each_persons_repetition_time(people):
     volumes = windows_in_volumes(60, [2.0, 1.5, 3.0])
     assert volumes.tolist() == [30, 40, 20]
     found = temporal_descriptors(people, PAIRS, volumes, windows_in_volumes(10, [2.0, 1.5, 3.0]))
-    for x, window, stride, profile in zip(people, (30, 40, 20), (5, 7, 3), found, strict=True):
-        np.testing.assert_allclose(profile, by_loop(x, PAIRS, window, stride), atol=1e-10)
+    for x, window, stride, described in zip(people, (30, 40, 20), (5, 7, 3), found, strict=True):
+        np.testing.assert_allclose(described, by_loop(x, PAIRS, window, stride), atol=1e-10)
 
 
 @pytest.mark.parametrize("tr", [[2.0, np.nan], [2.0, 0.0]])
@@ -138,3 +148,35 @@ def test_short_series_are_named(people):
 def test_senseless_windows_are_named(people, window, stride):
     with pytest.raises(DataError, match="3 volumes"):
         temporal_descriptors(people, PAIRS, window, stride)
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(n_sites=3, n_per_site=4, n_rois=12, seed=1)
+
+
+def test_an_edge_has_the_same_bytes_alone_among_others_and_after_others(cohort, monkeypatch):
+    series, every = cohort.series, np.arange(66)
+    whole = Profiles.compute(series, every, 30, 5, stretch=10).values
+    monkeypatch.setattr(profile, "CHUNK", 2**9)  # several chunks
+    settings = np.full(len(series), 30), np.full(len(series), 5), 10
+    growing, rng = GrowingProfiles(series, *settings), np.random.default_rng(0)
+    for size in (1, 2, 1, 20, 1, 66):
+        edges = np.sort(rng.choice(every, size, replace=False))
+        np.testing.assert_array_equal(growing.of(edges), whole[:, edges])
+        np.testing.assert_array_equal(Profiles.compute(series, edges, 30, 5, stretch=10).values, whole[:, edges])
+
+
+def test_edges_asked_for_later_and_for_some_sites_are_those_of_everybody(cohort, monkeypatch):
+    monkeypatch.setattr(profile, "NOT_LARGE", 0)
+    window, stride = np.full(len(cohort), 30), np.full(len(cohort), 5)
+    profiles_of(cohort, np.arange(10), window, stride)
+    some = cohort.table["site"].isin(["S01", "S02"]).to_numpy()
+    found = profiles_of(cohort.subset(some), np.array([3, 12]), window[some], stride[some])
+    np.testing.assert_array_equal(found.values, Profiles.compute(cohort.series, found.edges, 30, 5).values[some])
+
+
+def test_everybody_who_is_too_short_is_named(cohort):
+    window = np.full(len(cohort), 1000)
+    with pytest.raises(ShortSeriesError, match=f"{len(cohort)} people"):
+        profiles_of(cohort, np.arange(3), window, window)
