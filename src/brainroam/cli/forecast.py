@@ -46,6 +46,7 @@ def foretell(
     from brainroam.evaluation.forecast import foretell as make_forecast
     from brainroam.evaluation.ledger import record_forecast
 
+    source = source.as_in_training(model)
     cohort = source.load(require_label=False)
     labels = int(cohort.table["label"].notna().sum())
     version = None

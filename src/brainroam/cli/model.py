@@ -146,6 +146,7 @@ def predict(
 
     [bold]Example:[/bold] brainroam predict model NEW_SITE --atlas aal --controls ours.txt --out predictions.csv
     """
+    source = source.as_in_training(model)
     cohort = load_or_open(source, work_beside(out), memory, require_label=False)
     from brainroam.cli.show import show_excluded
     from brainroam.data.groups import people_and_scans
@@ -221,7 +222,7 @@ def explain(
 
     [bold]Example:[/bold] brainroam explain model NEW_SITE --atlas aal --out explanation --subject 0051456
     """
-    cohort = source.load(require_label=False)
+    cohort = source.as_in_training(model).load(require_label=False)
     from brainroam.methods.blocks import parts_read
     from brainroam.methods.explanation import Explanation
     from brainroam.methods.saving import load_method, prepared_as_in_training

@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,17 @@ class DataSource:
     ) -> "Cohort":
         """Read the cohort; ``everybody`` keeps those who lack signal in too many regions."""
         return self.plan.load(everybody, require_label, spool, workers, apply_target)
+
+    def as_in_training(self, model: Path) -> "DataSource":
+        """The same data, of whose tables the columns are read on which this model was trained."""
+        from brainroam.data.readers.tables import is_table
+        from brainroam.utils.model_files import load_model
+
+        if not self.plan.blocks and not is_table(Path(self.data)):
+            return self
+
+        columns = load_model(model)[0].get("columns", {})
+        return replace(self, plan=self.plan.reading_columns(columns)) if columns else self
 
     def require_unprepared(self) -> None:
         """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""

@@ -8,7 +8,7 @@ import difflib
 import glob
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -122,6 +122,28 @@ class Study(BaseModel):
 
             cohort = with_target(cohort, self.target, require_label)
         return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
+
+    def reading_columns(self, columns: Mapping[str, Sequence[str]]) -> "Study":
+        """The study with these columns of its tables, by the name of the block, where it names none itself.
+
+        Which columns of a table are measures is seen in all people of a study; a few new people may show it otherwise.
+        The columns of a block that the study does not name are those of its data, where these are a table.
+
+        >>> study = Study(data="rest", blocks={"anatomy": {"table": "aseg.tsv"}})
+        >>> study.reading_columns({"anatomy": ["eTIV"]}).blocks
+        {'anatomy': {'columns': ['eTIV'], 'table': 'aseg.tsv'}}
+        """
+        from brainroam.data.readers.tables import is_table
+
+        named = {name: [glob.escape(column) for column in of_block] for name, of_block in columns.items()}
+        blocks = {
+            name: {"columns": named[name]} | told if name in named and "table" in told else told
+            for name, told in (self.blocks or {}).items()
+        }
+        own = [of_block for name, of_block in named.items() if name not in blocks]
+        path = Path(self.data)
+        options = {"measures": own[0]} | self.options if own and path.is_file() and is_table(path) else self.options
+        return self.model_copy(update={"blocks": blocks or None, "options": options})
 
     def _with_blocks(self, cohort: "Cohort") -> "Cohort":
         """The cohort with every further measurement that is named."""

@@ -188,6 +188,8 @@ def _read(path: Path) -> pd.DataFrame:
         raise ReaderError(f"{path} has no rows; predictions need a header and one row per person")
     raw = raw.map(lambda cell: cell.removeprefix("'"))  # as brainroam writes what a spreadsheet would calculate
     column = _columns(raw, path)
+    if sum(_plain_name(str(name)).startswith("score_") for name in raw) > 2:
+        raise UsageError(f"{path} holds scores of several classes; files of predictions are read for two classes only")
     table = pd.DataFrame({"subject": codes(raw[column["subject"]])})
     for role in ("site", "method", "fold", "protocol", "person", "institution"):
         if role in column:

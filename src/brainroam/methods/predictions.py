@@ -11,6 +11,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.target import NUMBER, ORDERED, Target, TargetRequest
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError, listed
+from brainroam.methods.blocks import BlockSum
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.site_shift import LABELLED, STRICT, UNLABELLED, protocol_name
 from brainroam.methods.tuning import TunedMethod
@@ -50,7 +51,7 @@ def predictions(
         ``protocol`` (how the site's threshold was found), ``probability``, the ``prevalence`` it holds for, the
         ``predicted`` class (which does not depend on it), a column ``set_80``, ``set_90`` for each level that can be
         promised (empty where the threshold was moved: the promise is for the strict protocol), ``imputed`` covariates
-        and ``flags``.
+        and blocks, and ``flags``.
 
     Examples
     --------
@@ -99,8 +100,7 @@ def predictions(
     _warn_of_sites(table[~known], score[~known], method)
     for level in method.sets_.limits:
         table[f"set_{100 * level:g}"] = np.where(protocol == STRICT, method.sets_(score, level), "")
-    missing = method.missing_covariates(cohort)
-    table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
+    table["imputed"] = _imputed(method, cohort)
     table["flags"] = (
         "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
     )
@@ -168,12 +168,21 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
 
 def _with_remarks(table: pd.DataFrame, method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     """Which covariates stood at the training mean, and how a person differs from those trained on."""
-    missing, familiarity = method.missing_covariates(cohort), method.familiarity_
-    table["imputed"] = ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
+    familiarity = method.familiarity_
+    table["imputed"] = _imputed(method, cohort)
     table["flags"] = (
         "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
     )
     return table
+
+
+def _imputed(method: TunedMethod, cohort: Cohort) -> list[str]:
+    """Which covariates of each person stood at the training mean, and which blocks were not there to be read."""
+    missing = method.missing_covariates(cohort).reset_index(drop=True)
+    if isinstance(method.model_, BlockSum):
+        for name in method.model_.members:
+            missing[f"block {name}"] = ~cohort.has_block(name)
+    return ["; ".join(missing.columns[flags]) for flags in missing.to_numpy(dtype=bool)]
 
 
 def with_target_of(method: TunedMethod, cohort: Cohort) -> Cohort:

@@ -12,8 +12,9 @@ from brainroam.data.atlas import anonymous_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import DROPPED
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
-from brainroam.errors import DataError, ModelFileError, UsageError, visible
+from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible
 from brainroam.methods.base import MEASURED
+from brainroam.methods.blocks import BlockSum
 from brainroam.methods.familiarity import Familiarity, sketch
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_shift import INNER_SITES
@@ -44,6 +45,8 @@ def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes:
     ``classes`` are the user's names of controls and cases.
     """
     method.familiarity_ = Familiarity.of(without_rare_edges(cohort)[0])
+    blocks = {name: cohort.block(name) for name in method.model_.members} if isinstance(method.model_, BlockSum) else {}
+    tables = blocks or {cohort.block_name: cohort}
     return {
         "kind": KIND,
         "method": method.info.name,
@@ -65,6 +68,8 @@ def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes:
         },
         "measure": cohort.measure,
         "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
+        "blocks": {name: describe_atlas(one.atlas.name, one.atlas.labels) for name, one in blocks.items()},
+        "columns": {name: list(one.atlas.labels) for name, one in tables.items() if one.measure == "table"},
         "familiarity": method.familiarity_.limits,
     }
 
@@ -111,7 +116,7 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
         raise ModelFileError(f"{path} holds a {header.get('kind')!r}, not a model of brainroam")
     try:
         if cohort is not None:
-            _require_regions(header, cohort)
+            require_regions(header, cohort)
         method = TunedMethod(method_info(header["method"]), header["tuning"], **header["fixed"])
         method.configuration_, method.notes_ = header["configuration"], header["notes"]
         method.load_state(arrays)
@@ -140,12 +145,20 @@ def _require_use(method: TunedMethod, first: Cohort) -> None:
         method.familiarity_.flags(first)
 
 
-def _require_regions(header: dict[str, Any], cohort: Cohort) -> None:
+def require_regions(header: dict[str, Any], cohort: Cohort) -> None:
     """An error unless the data have the model's regions; of a model of bare arrays only their number is known."""
     if (trained := header["measure"]) != cohort.measure:
         raise DataError(
             f"the model was trained on {MEASURED[trained]}, but these people have {MEASURED[cohort.measure]}"
         )
+    for name, trained_on in header.get("blocks", {}).items():
+        if name not in (cohort.blocks or [cohort.block_name]):
+            raise DataError(
+                f"the model reads the block {name!r} beside others, and these data have none of that name; give it "
+                f"(--block {name}=PATH): some people may lack it"
+            )
+        if name != cohort.block_name:
+            _require_same_block(name, trained_on, header["columns"].get(name), cohort.block(name))
     n_rois = header["atlas"]["n_regions"]
     nameless = describe_atlas("", anonymous_atlas(n_rois).labels)["labels_sha256"]
     here = describe_atlas(cohort.atlas.name, cohort.atlas.labels)["labels_sha256"]
@@ -157,3 +170,14 @@ def _require_regions(header: dict[str, Any], cohort: Cohort) -> None:
         )
     else:
         require_atlas(header, cohort.atlas.name, cohort.atlas.labels)
+
+
+def _require_same_block(name: str, trained: dict[str, Any], columns: Sequence[str] | None, block: Cohort) -> None:
+    """An error unless a further block has the regions, or columns, that the model was trained on."""
+    here = describe_atlas(block.atlas.name, block.atlas.labels)
+    if here["labels_sha256"] == trained["labels_sha256"]:
+        return
+    lacking = [column for column in columns or [] if column not in block.atlas.labels]
+    seen = f"lacks {listed(lacking)}" if lacking else f"has {here['n_regions']}, by other names or in another order"
+    what = f"{trained['n_regions']} {'columns' if block.measure == 'table' else 'regions'}"
+    raise ModelFileError(f"the model was trained on {what} of the block {name!r}; this one {seen}")

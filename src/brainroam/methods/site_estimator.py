@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import as_table
-from brainroam.data.atlas import Atlas
+from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.bare_arrays import anonymous_cohort
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import warn_of_the_condition, warn_of_the_site
@@ -29,7 +29,7 @@ from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.explanation import Explanation
-from brainroam.methods.saving import describe_method, write_method
+from brainroam.methods.saving import describe_method, require_regions, write_method
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import describe_atlas
 
@@ -145,7 +145,11 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             raise DataError(
                 f"the model was fitted on {n_rois} regions but these people have {cohort.n_rois}: another atlas?"
             )
-        return cohort if isinstance(X, Cohort) else self._with_covariates(cohort, covariates)
+        if isinstance(X, Cohort):
+            if cohort.atlas != anonymous_atlas(n_rois):
+                require_regions(self.header_, cohort)
+            return cohort
+        return self._with_covariates(cohort, covariates)
 
     def _with_covariates(self, cohort: Cohort, covariates: Covariates) -> Cohort:
         """People given as arrays with every covariate that is read: none may be given, but not some of them."""

@@ -49,8 +49,9 @@ def measures_of(
 ) -> pd.DataFrame:
     """The columns of a table of text that are measures, as numbers; NaN where a cell is empty.
 
-    ``wanted`` are patterns of names (``*_thickness``). Without one, columns named like ids, ages or scores, columns of
-    few codes and, where ``people`` tells label and site, columns that tell the diagnosis are none.
+    ``wanted`` are patterns of names (``*_thickness``); a column named in full is kept whatever it holds. Without one,
+    columns named like ids, ages or scores, columns of few codes and, where ``people`` tells label and site, columns
+    that tell the diagnosis are none.
 
     >>> table = pd.DataFrame({"age": ["9", "8"] * 4, "lh_area": [str(800 + k) for k in range(8)]})
     >>> measures_of(table).columns.tolist()
@@ -63,8 +64,10 @@ def measures_of(
     numbers = {}
     for name, values in _numbers(table[names]).items():
         known = values[np.isfinite(values)]
-        if len(known) >= MOSTLY * len(values) and (
-            not every or len(np.unique(known)) >= min(FEWEST_VALUES, len(known))
+        in_full = not {str(name), glob.escape(str(name))}.isdisjoint(patterns)
+        if in_full or (
+            len(known) >= MOSTLY * len(values)
+            and (not every or len(np.unique(known)) >= min(FEWEST_VALUES, len(known)))
         ):
             numbers[str(name)] = values
     measures = pd.DataFrame(numbers, index=table.index)

@@ -99,9 +99,11 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
             for variants in variants_of
         ]
         for over in (BUDGET, WINDOW):
-            for points in sweeps(names, over):
+            swept = sweeps(names, over)
+            for points in swept:
                 first = reference if reference in points.values() else next(iter(points.values()))
-                groups.append(Family(f"sweep over {' and '.join(over)}", _against(str(first), points.values(), names)))
+                what = f"sweep over {' and '.join(over)}" + f" from {first}" * (len(swept) > 1)
+                groups.append(Family(what, _against(str(first), points.values(), names)))
     return [family for family in groups if family.pairs]
 
 
