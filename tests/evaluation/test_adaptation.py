@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
-from brainroam.errors import RunsError, UsageError
+from brainroam.errors import UsageError
 from brainroam.evaluation import adaptation
 from brainroam.evaluation.adaptation import adapted, summary
 from brainroam.evaluation.coverage import coverage, over_sites
@@ -85,12 +85,6 @@ def test_coverage_counts_sets_that_hold_the_label(results):
     assert row["covered_cases"] == (score[label == 1] >= low).mean()
     assert row["covered_controls"] == (score[label == 0] <= high).mean()
     assert over_sites(found)["covered"].between(0.6, 1).all()
-
-
-def test_runs_of_an_older_version_are_told_to_be_done_again(results):
-    spec, run = results.records[0]
-    with pytest.raises(RunsError, match="again"):
-        adapted([(spec, {name: value for name, value in run.items() if name != "next_site"})])
 
 
 def test_the_command_writes_tables_that_name_their_protocol(tmp_path):

@@ -16,7 +16,7 @@ import pandas as pd
 
 from brainroam.core.calibration import Calibration
 from brainroam.data.groups import people_of
-from brainroam.errors import RunsError, UsageError
+from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
@@ -70,19 +70,12 @@ def adapted(
 
 
 def left_out(records: Iterable[Record]) -> Iterator[Record]:
-    """The runs that leave one site out; an error when they were made before a run kept what is needed here."""
-    for spec, result in records:
-        if spec.protocol != "loso":
-            continue
-        if "next_site" not in result:
-            raise RunsError(
-                f"{spec} was made by a version that did not keep this; do it again with brainroam loso --force"
-            )
-        yield spec, result
+    """The runs that leave one site out."""
+    return ((spec, result) for spec, result in records if spec.protocol == "loso")
 
 
 def kept_next_site(records: Iterable[Record], method: str) -> list[Record]:
-    """The leave-one-site-out runs of a method; none where one was made before a run kept what is needed here."""
+    """The leave-one-site-out runs of a method; none where one of them keeps nothing of the next site."""
     runs = [(spec, result) for spec, result in records if (spec.protocol, spec.name) == ("loso", method)]
     return runs if all("next_site" in result for _, result in runs) else []
 
