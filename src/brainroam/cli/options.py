@@ -1,7 +1,7 @@
 """The table of options: every option that more than one command has, its text and its group in ``--help``, once.
 
-A dataclass is a group of options that go together: a command that asks for it (`brainroam.cli.source.takes`) has them
-all and gets them as one object.
+A dataclass is a group of options that go together: a command that asks for it (`brainroam.cli.source.takes_options`)
+has them all and gets them as one object.
 
 ``--quiet`` and ``--verbose`` are options of every command.
 """
