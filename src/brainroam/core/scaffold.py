@@ -16,7 +16,7 @@ is P(Binomial(E, kappa_j) > E/2): pi then says nothing that kappa did not. `hier
 within site and class too, families and people with several scans as a whole; that pi also measures sampling noise.
 
 **Several classes.** Each class has its contrast c against the controls, or against all others where there are none, and
-a scaffold S_c of its own with a threshold tau_c. `joined_scaffold` keeps an edge if any contrast does:
+a scaffold S_c of its own with a threshold tau_c. `join_scaffolds` keeps an edge if any contrast does:
 
     S = union of S_c,      d_com_j = d_com_cj / tau_c
 
@@ -243,12 +243,12 @@ def select_scaffold(
     return Scaffold(np.flatnonzero(chosen), contrast, consensus, kappa, pi, tau, tuple(sites))
 
 
-def joined_scaffold(parts: Sequence[Scaffold]) -> Scaffold:
+def join_scaffolds(parts: Sequence[Scaffold]) -> Scaffold:
     """One scaffold of several contrasts, see above; where no contrast keeps an edge, the strongest of all stands.
 
     >>> rng = np.random.default_rng(0)
     >>> parts = [select_scaffold(rng.normal(size=(3, 20)), ["A", "B", "C"], eta=0.6) for _ in range(2)]
-    >>> bool(set(joined_scaffold(parts).edges) == {*parts[0].edges, *parts[1].edges})
+    >>> bool(set(join_scaffolds(parts).edges) == {*parts[0].edges, *parts[1].edges})
     True
     """
     in_units = np.stack([np.nan_to_num(part.consensus) / max(part.tau, 1e-12) for part in parts])

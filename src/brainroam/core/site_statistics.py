@@ -29,7 +29,7 @@ from brainroam.core.scaffold import (
     contrast_delta,
     edges_of,
     extract_scaffold,
-    joined_scaffold,
+    join_scaffolds,
     select_scaffold,
     site_contrasts,
     sites_with_both_classes,
@@ -179,7 +179,7 @@ class SiteStatistics:
     ) -> Scaffold:
         """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
         if self.parts:
-            return joined_scaffold(self._scaffolds(sites, tau_percentile, eta, zeta, bootstrap, seed))
+            return join_scaffolds(self._scaffolds(sites, tau_percentile, eta, zeta, bootstrap, seed))
         thresholds = tau_percentile, eta, zeta
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
