@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from brainroam.core.choice import EXPECTED, SHARES, Choice, weigh
+from brainroam.core.choice import SHARES, Choice, expectation
+from brainroam.core.choice import weigh as weigh_on_atlas
+
+AAL = 6670  # edges
+
+
+def weigh(linear, network, y, site, n_edges=276):
+    return weigh_on_atlas(linear, network, y, site, n_edges)
 
 
 def people(n=120, sites=3, seed=0):
@@ -30,29 +37,47 @@ def delong(one, other, y, site):
     return share @ gains, share**2 @ variances
 
 
-def direct_share(linear, network, y, site):
+def direct_share(linear, network, y, site, mu, tau=0.02):
     """The rule as written, on readings divided by their spread within sites."""
     a, b = (
         score / np.sqrt(np.mean([(x - score[site == s].mean()) ** 2 for x, s in zip(score, site, strict=True)]))
         for score in (linear, network)
     )
-    mu, tau = EXPECTED
     gain, variance = delong(a, b, y, site)
     wide = max(tau**2, (gain - mu) ** 2 / 4 - variance)
     k = wide / (wide + variance)
     return max(SHARES, key=lambda w: k * delong(a, (1 - w) * a + w * b, y, site)[0] + (1 - k) * w * mu)
 
 
+@pytest.mark.parametrize(("n_edges", "mu"), [(276, 0.03), (2000, 0.03), (AAL, 60 / AAL)])
 @pytest.mark.parametrize("seed", range(3))
-def test_gain_and_error_are_delongs(seed):
+def test_gain_and_error_are_delongs(seed, n_edges, mu):
     y, site, rng = people(seed=seed)
     shared = rng.normal(size=len(y))
     linear = (y + shared + rng.normal(size=len(y))).round(1)  # with ties
     network = 1.2 * y + shared + rng.normal(size=len(y))
-    found, (gain, variance) = weigh(linear, network, y, site), delong(linear, network, y, site)
+    found, (gain, variance) = weigh(linear, network, y, site, n_edges), delong(linear, network, y, site)
     assert found.gain == pytest.approx(gain, abs=1e-12)
     assert found.error == pytest.approx(np.sqrt(variance), abs=1e-12)
-    assert found.share == direct_share(linear, network, y, site)
+    assert found.share == direct_share(linear, network, y, site, mu)
+
+
+def test_less_is_expected_of_a_large_atlas_and_nothing_of_a_number():
+    y = np.array([0, 1])
+    small, larger, largest = (expectation(y, n_edges)[0] for n_edges in (276, AAL, 10 * AAL))
+    assert small > larger > largest > 0 and larger == pytest.approx(10 * largest)
+    assert expectation(np.array([0.2, 1.3, 0.5]), 276)[0] == 0
+
+
+def test_where_evidence_is_thin_a_large_atlas_believes_the_network_less():
+    y, site, rng = people(n=60)
+    shared = rng.normal(size=len(y))
+    shares = []
+    for _ in range(20):
+        linear, network = (y + shared + rng.normal(size=(2, len(y)))).round(2)
+        shares.append([weigh(linear, network, y, site, n_edges).share for n_edges in (276, 10 * AAL)])
+    small, large = np.mean(shares, axis=0)
+    assert small > large + 0.1
 
 
 def test_equal_readings_gain_nothing():

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.choice import Choice, CoreReading, weigh
+from brainroam.core.choice import Choice, CoreReading, expectation, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import line_graph
@@ -64,9 +64,10 @@ class CoreModel:
         Out-of-site logit of each training person, NaN where their site was not or could not be held out.
     chosen_ : dict
         ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
-        ``gain`` and ``gain_error``: by how much it ordered people of held-out sites better than the linear reading, and
-        the standard error of that, where both were tried; ``epochs``, where they were chosen or given; the thresholds;
-        the inner ``auc`` of the choice, or ``r`` of a number, where a group of sites could be held out.
+        ``gain``, ``gain_error`` and ``gain_expected``: by how much it ordered people of held-out sites better than the
+        linear reading, the standard error of that and what was expected, where both were tried; ``epochs``, where they
+        were chosen or given; the thresholds; the inner ``auc`` of the choice, or ``r`` of a number, where a group of
+        sites could be held out.
     notes_ : list of str
         Every fallback that was taken.
 
@@ -142,7 +143,7 @@ class CoreModel:
 
     def _judge(self, folds: SiteFolds) -> tuple[np.ndarray, Choice, dict[str, Any]]:
         """Read held-out groups of sites and decide: scores (NaN where not held out), the choice, and its facts."""
-        y, site = folds.evidence.y, folds.evidence.site
+        y, site, n_edges = folds.evidence.y, folds.evidence.site, len(folds.scaffold().consensus)
         groups = folds.held_out_groups()[: self.recipe.trials]
         if self.recipe.skip == "none":
             choice, (scores, epochs) = Choice(1.0), self._network_scores(folds, groups)
@@ -150,11 +151,12 @@ class CoreModel:
             choice, scores, epochs = Choice(0.0), self._linear_scores(folds, groups), 0
         else:
             linear, (network, epochs) = self._linear_scores(folds, groups), self._network_scores(folds, groups)
-            choice = weigh(linear, network, y, site)
+            choice = weigh(linear, network, y, site, n_edges)
             scores = choice.combine(linear, network)
         facts: dict[str, Any] = {"network": choice.share}
         if np.isfinite(choice.gain):
-            facts |= {"gain": choice.gain, "gain_error": choice.error}
+            expected, _ = expectation(y, n_edges)
+            facts |= {"gain": choice.gain, "gain_error": choice.error, "gain_expected": expected}
         if epochs is not None:
             facts["epochs"] = epochs
         if y.ndim == 2:
