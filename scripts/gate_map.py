@@ -96,7 +96,11 @@ def training_and_unseen(cases: str, effect: float, sites: int, people: int, seed
 
 def cell(cases: str, effect: float, sites: int, people: int, seed: int) -> dict[str, float]:
     """AUC of every reading on one cohort, and what was decided."""
-    train, test = training_and_unseen(cases, effect, sites, people, seed)
+    return readings(*training_and_unseen(cases, effect, sites, people, seed), seed)
+
+
+def readings(train: Cohort, test: Cohort, seed: int) -> dict[str, float]:
+    """AUC of every reading at unseen sites, and what was decided at the training sites."""
     clf = Both(seed=seed).fit(train, train.covariates())
     nodes = clf.nodes(test, test.covariates())
     choices = {"linear": Choice(0.0), "network": Choice(1.0), "core": clf.decided_}
