@@ -68,7 +68,7 @@ def two_classes(y: Sequence | np.ndarray, positive: Any = None) -> tuple[np.ndar
             warnings.warn(
                 f"{classes[1]} is taken for the condition and {classes[0]} for controls. scikit-learn's own scorers "
                 "sort labels and would turn the AUC around: give 1 and 0, or use brainroam.SiteScorer",
-                stacklevel=3,
+                stacklevel=5,
             )
     return classes, (labels == classes[1]).astype(int)
 

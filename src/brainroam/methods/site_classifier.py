@@ -80,32 +80,24 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     ) -> Self:
         """Learn from labelled people of several sites.
 
-        Parameters
-        ----------
-        X : sequence of ndarray of shape (T_i, P), or Cohort
-            Series; a cohort has labels, sites, covariates and repetition times with it.
-        y : sequence of n labels of two classes or more
-            1 of 0/1 and -1/1 is the condition, and so is what stands against a usual word for controls (TD, HC, ...).
-            Three classes or more each have a score, a probability and a place in sets.
-        site : sequence of n site names
-        covariates : DataFrame or ndarray with n rows, optional
-        tr : sequence of n repetition times in seconds, optional
-        positive : label, optional
-            The value of ``y`` that is the condition; needed for other labels.
+        ``X`` are series (T_i, P) or a cohort, ``site`` the name of each person's site, ``covariates`` a table with a
+        row for each, ``tr`` repetition times in seconds, as of `SiteEstimator.fit`. Of the labels ``y``, 1 of 0/1 and
+        -1/1 is the condition, and so is what stands against a usual word for controls (TD, HC, ...); for other labels
+        ``positive`` names it. Three classes or more each have a score, a probability and a place in sets.
         """
-        if isinstance(X, Cohort):
-            if X.target.is_number:
-                raise DataError(f"the cohort's target {X.target.name!r} is {X.target.kind}: use SiteRegressor")
-            self.classes_ = np.array(X.target.classes if X.target.is_classes else [0, 1])
-            return self._fit(X, None, None, None, None, self.classes_)
-        if site is None or y is None:
-            raise DataError(f"{type(self).__name__}.fit needs the label and site of every person: fit(X, y, site=...)")
+        self.classes_ = self._fit(X, y, site, covariates, tr, positive=positive)
+        return self
+
+    def _classes_of(self, cohort: Cohort) -> np.ndarray:
+        target = cohort.target
+        if target.is_number:
+            raise DataError(f"the cohort's target {target.name!r} is {target.kind}: use SiteRegressor")
+        return np.array(target.classes if target.is_classes else [0, 1])
+
+    def _as_target(self, y: Sequence, positive: Any = None) -> tuple[np.ndarray, np.ndarray, Target]:  # type: ignore[override]
         several = several_classes(y) if positive is None else None
         classes, labels = several or two_classes(y, positive)
-        target = Target("y", CLASSES, tuple(map(str, classes))) if several else TWO_CLASSES
-        self._fit(X, labels, site, covariates, tr, classes, target)
-        self.classes_ = classes
-        return self
+        return labels, classes, Target("y", CLASSES, tuple(map(str, classes))) if several else TWO_CLASSES
 
     def predict_proba(
         self, X: People, covariates: Covariates = None, tr: Times = None, *, prevalence: Any = None

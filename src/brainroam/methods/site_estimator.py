@@ -6,6 +6,7 @@ needs.
 """
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
@@ -42,7 +43,8 @@ READ = {"covariates": True, "tr": True}
 class SiteEstimator(TakesSeries, BaseEstimator):
     """A method that learns from people of several sites, given as arrays, and reads people of any site.
 
-    Subclasses turn their target into a column (`_fit`) and the score into predictions (`decision_function`).
+    Subclasses turn what the user gives as y into a target (`_as_target`), and scores (`decision_function`) into
+    predictions.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     __metadata_request__predict: ClassVar = READ
     __metadata_request__score: ClassVar = READ
     _settings: Mapping[str, Any] = MappingProxyType({})
+    _wanted: ClassVar[str] = "label"  # of every person, in words
 
     def __init__(
         self, method: Any = "ensemble", tuning: str = "default", random_state: int = 0, **settings: Any
@@ -102,29 +105,58 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def _method_settings(self) -> dict[str, Any]:
         return dict(self._settings)
 
-    def _fit(
+    def fit(
         self,
         X: People,
-        values: Any,
-        site: Any,
-        covariates: Covariates,
-        tr: Times,
-        classes: Any = (0, 1),
-        target: Target = TWO_CLASSES,
+        y: Sequence | None = None,
+        *,
+        site: Sequence[str] | None = None,
+        covariates: Covariates = None,
+        tr: Times = None,
     ) -> Self:
-        """Fit the method on people whose target is a number each."""
-        info, fixed = self.method_and_settings()
-        cohort = X
-        if not isinstance(X, Cohort):
+        """Learn from people of several sites of whom the class, or the number, is known.
+
+        Parameters
+        ----------
+        X : sequence of ndarray of shape (T_i, P), or Cohort
+            Series; a cohort (``load_cohort(..., target=...)``) has target, sites, covariates and repetition times with
+            it.
+        y : sequence of n labels, or of n numbers
+        site : sequence of n site names
+        covariates : DataFrame or ndarray with n rows, optional
+        tr : sequence of n repetition times in seconds, optional
+        """
+        self._fit(X, y, site, covariates, tr)
+        return self
+
+    def _fit(self, X: People, y: Any, site: Any, covariates: Covariates, tr: Times, **how: Any) -> np.ndarray:
+        """Fit the method; returns the user's names of the classes, none of a number."""
+        if isinstance(X, Cohort):
+            cohort, classes = X, self._classes_of(X)
+            info, fixed = self.method_and_settings()
+        else:
+            if site is None or y is None:
+                name = type(self).__name__
+                raise DataError(f"{name}.fit needs the {self._wanted} and site of every person: fit(X, y, site=...)")
+            values, classes, target = self._as_target(y, **how)
+            info, fixed = self.method_and_settings()
             cohort = self._cohort(X, values, site, covariates, tr, target)
             if info.covariate_use == "projected":  # what is given is meant, not the usual column of a study
                 fixed = {"covariates": list(cohort.covariate_names)} | fixed
             warn_of_the_condition(cohort.table, cohort.covariate_names, cohort.target)
             warn_of_the_site(cohort.table, cohort.covariate_names)
         model = TunedMethod(info, self.tuning, **fixed).fit(cohort, self.random_state)
-        self.header_ = describe_method(model, cohort, self.random_state, np.asarray(classes).tolist())
+        self.header_ = describe_method(model, cohort, self.random_state, classes.tolist())
         self.model_ = model
-        return self
+        return classes
+
+    @abstractmethod
+    def _classes_of(self, cohort: Cohort) -> np.ndarray:
+        """The names of the classes of a cohort; an error where its target is not of the kind that is predicted."""
+
+    @abstractmethod
+    def _as_target(self, y: Sequence, **how: Any) -> tuple[np.ndarray, np.ndarray, Target]:
+        """What the user gave as one number each, the names of the classes, and what is predicted."""
 
     def _cohort(
         self, X: People, values: Any, site: Any, covariates: Covariates, tr: Times, target: Target = TWO_CLASSES

@@ -54,6 +54,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     """
 
     __metadata_request__decision_function: ClassVar = READ
+    _wanted: ClassVar[str] = "number"
     _known: tuple[np.ndarray, np.ndarray] | None = None  # scores and numbers of people of the site it is adapted to
 
     def __init__(
@@ -67,39 +68,22 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         super().__init__(method, tuning, random_state, **settings)
         self.transform = transform
 
-    def fit(
-        self,
-        X: People,
-        y: Sequence | None = None,
-        *,
-        site: Sequence[str] | None = None,
-        covariates: Covariates = None,
-        tr: Times = None,
-    ) -> Self:
-        """Learn from people of several sites whose number is known.
-
-        Parameters
-        ----------
-        X : sequence of ndarray of shape (T_i, P), or Cohort
-            Series; a cohort (``load_cohort(..., target=...)``) has its target, sites and covariates with it.
-        y : sequence of n numbers
-        site : sequence of n site names
-        covariates : DataFrame or ndarray with n rows, optional
-        tr : sequence of n repetition times in seconds, optional
-        """
+    def _fit(self, *people: Any, **how: Any) -> np.ndarray:
         self._known = None
-        if isinstance(X, Cohort):
-            if not X.target.is_number:
-                raise DataError("the cohort has classes; read it with target=COLUMN, or use SiteClassifier")
-            return self._fit(X, None, None, None, None, ())
-        if site is None or y is None:
-            raise DataError("SiteRegressor.fit needs the number and site of every person: fit(X, y, site=...)")
+        return super()._fit(*people, **how)
+
+    def _classes_of(self, cohort: Cohort) -> np.ndarray:
+        if not cohort.target.is_number:
+            raise DataError("the cohort has classes; read it with target=COLUMN, or use SiteClassifier")
+        return np.array([])
+
+    def _as_target(self, y: Sequence, **how: Any) -> tuple[np.ndarray, np.ndarray, Target]:
         values = np.asarray(y, dtype=float)
         if not np.isfinite(values).all():
             raise DataError(f"y is missing for person {listed(np.flatnonzero(~np.isfinite(values)))}; leave them out")
         if self.transform == "log" and (values <= 0).any():
             raise DataError(f"y has no logarithm for person {listed(np.flatnonzero(values <= 0))}: it must be above 0")
-        return self._fit(X, values, site, covariates, tr, (), Target("y", NUMBER, (), self.transform))
+        return values, np.array([]), Target("y", NUMBER, (), self.transform)
 
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
