@@ -194,11 +194,11 @@ def ensemble(cohort: Cohort, draws: Draws, method: str) -> np.ndarray:
     """The weighted sum of its readers, scaled on the inner scores of each draw."""
     readers = [EdgeRidge(**settings, covariates=("mean_fd",)) for settings in MEMBERS.values()]
     parts = np.stack([ridge_scores(cohort, draws, reader) for reader in readers], axis=-1)
-    site = cohort.table["site"].to_numpy()
+    site, shares = cohort.table["site"].to_numpy(), np.array([SHARES[name] for name in MEMBERS])
     scores = np.empty(parts.shape[:2])
     for row, part, sites in zip(scores, parts, draws, strict=True):
         here = np.isin(site, sites)
-        row[:] = part @ (SHARES / SHARES.sum() / spread_within_sites(part[here], site[here]))
+        row[:] = part @ (shares / shares.sum() / spread_within_sites(part[here], site[here]))
     return scores
 
 

@@ -120,6 +120,9 @@ def test_labels_come_as_a_table_a_mapping_or_a_cohort_and_unknown_ones_do_not_co
     by_cohort = brainroam.reveal(forecast, new)
     by_mapping = brainroam.reveal(forecast, dict(zip(table["subject"], table["label"], strict=True)))
     assert by_table.labels == by_cohort.labels == by_mapping.labels
+    for wrong in (table["label"] + 1, words):  # 1 and 2 would turn the AUC round
+        with pytest.raises(DataError, match="cases"):
+            brainroam.reveal(forecast, dict(zip(table["subject"], wrong, strict=True)))
     pd.testing.assert_frame_equal(by_table.table, by_cohort.table)
     assert any("1 person with a label" in note for note in by_table.notes)
     for site in new.sites:

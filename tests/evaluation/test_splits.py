@@ -163,3 +163,14 @@ def test_the_public_splitters_refuse_what_would_leak():
             list(brainroam.LeaveOneSiteOut().split(X, y, groups=site))
     split = brainroam.LeaveOneInstitutionOut(by_name=True).split(X, y, groups=["UM_1", "UM_2", "A", "B"])
     assert [test.tolist() for _, test in split] == [[2], [3], [0, 1]]
+
+
+def test_sites_are_halved_without_labels_and_folds_by_class_ask_for_them():
+    site = np.repeat(list("ABCDE"), 3)
+    for train, test in brainroam.SiteHalves(n_repeats=3).split(np.zeros((15, 1)), groups=site):
+        assert set(site[train]).isdisjoint(site[test]) and len(train) + len(test) == 15
+        assert abs(len(set(site[train])) - len(set(site[test]))) == 1
+    with pytest.raises(DataError, match="four sites"):
+        list(brainroam.SiteHalves().split(np.zeros((6, 1)), groups=site[:6]))
+    with pytest.raises(UsageError, match="need y"):
+        list(SiteStratifiedKFold().split(np.zeros((15, 1)), groups=site))

@@ -4,10 +4,11 @@ import inspect
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -18,6 +19,7 @@ import brainroam
 from brainroam.cli import app
 from brainroam.core.connectivity import cohort_edges
 from brainroam.data.cohort import Cohort
+from brainroam.data.target_column import with_target
 from brainroam.errors import MethodError, RunsError, UsageError
 from brainroam.evaluation import runner
 from brainroam.evaluation.code_version import code_version
@@ -213,6 +215,33 @@ def test_labels_from_a_table_and_leaks_that_wait_for_the_study_are_caught(capfd,
     assert "training-labels" in found["lookup"]["verdict"] and found["lookup"]["leak"]
     assert found["waiting"]["verdict"].startswith("no leak found") and found["waiting"]["suspicious"]
     assert "single-subject (at" in found["waiting"]["verdict"]
+
+
+class WaitingNumber(RegressorMixin, BaseEstimator):
+    """As `Waiting`, of a number."""
+
+    def fit(self, X, y):
+        self.model_ = Ridge(alpha=10).fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X - X.mean(axis=0) * (len(X) == 30))
+
+
+@pytest.mark.usefixtures("warm_python")
+@pytest.mark.parametrize("kind", ["number", "classes"])
+def test_leaks_that_wait_for_the_study_are_caught_whatever_is_predicted(tmp_path, kind):
+    cohort = brainroam.make_cohort(n_sites=5, n_per_site=30, n_rois=8, seed=3)
+    if kind == "number":
+        cohort, waiting, honest = with_target(cohort, "age"), WaitingNumber(), Ridge(alpha=10)
+    else:
+        dx = pd.DataFrame({"dx": np.array(["HC", "MDD", "SCZ"])[np.arange(len(cohort)) % 3]})
+        cohort, waiting, honest = with_target(cohort.with_columns(dx), "dx"), Waiting(), RidgeClassifier(alpha=10)
+    with pytest.warns(UserWarning, match="suspicious"):
+        brainroam.evaluate(cohort, {"waiting": waiting, "honest": honest}, tuning="fast", out=tmp_path)
+    found = {audit["method"]: audit for audit in json.loads((tmp_path / "method-audits.json").read_text())["audits"]}
+    assert "single-subject (at" in found["waiting"]["verdict"] and "centred (" in found["waiting"]["verdict"]
+    assert not found["honest"]["leak"] and "suspicious" not in found["honest"]
 
 
 @pytest.mark.usefixtures("warm_python")

@@ -83,8 +83,6 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
 
 def look_back(results: runner.Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
     """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
-    if not results.target.is_two_classes:
-        return
     file = None if results.path is None else results.path / KEPT
     known = _audits if file is None else _read(file)
     for item in candidates:

@@ -190,7 +190,7 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
     """``subject``, ``label`` (NaN where unknown) and, of a cohort, ``digest`` of everybody.
 
     >>> labels_of({"01": 1, "02": 0})["label"].tolist()
-    [1, 0]
+    [1.0, 0.0]
     """
     if isinstance(labels, str | Path):
         path = Path(labels).expanduser()
@@ -207,12 +207,14 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
     if isinstance(labels, Cohort):
         return labels.table[["subject", "label"]].assign(digest=labels.series_digests)
     if isinstance(labels, Mapping | pd.Series):
-        subjects, values = zip(*labels.items(), strict=True)
-        return pd.DataFrame({"subject": [str(name) for name in subjects], "label": values})
+        labels = {"subject": list(labels.keys()), "label": list(labels.values())}
     table = pd.DataFrame(labels)
     if not {"subject", "label"} <= set(table):
         raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
-    return table.assign(subject=table["subject"].astype(str))
+    values = table["label"].dropna().unique()
+    if not target.is_number and not set(values) <= {0, 1}:
+        raise DataError(f"labels are 1 for cases, 0 for controls, or empty; there are {listed(values)}: code them so")
+    return table.assign(subject=table["subject"].astype(str), label=table["label"].astype(float))
 
 
 def _numbers_of(path: Path, column: str) -> pd.DataFrame:

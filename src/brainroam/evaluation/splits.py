@@ -77,6 +77,10 @@ class SiteStratifiedKFold(BaseCrossValidator):
         return self.n_splits * self.n_repeats
 
     def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[np.ndarray]:
+        if y is None:
+            raise UsageError(
+                "folds stratified by class need y: split(X, y, groups=site); without classes use GroupKFold"
+            )
         label, site = np.asarray(y), np.asarray(groups, dtype=str)
         if not 2 <= self.n_splits <= len(label):
             raise DataError(f"{len(label)} people cannot be split into {self.n_splits} folds; choose 2 or more, fewer")
@@ -162,8 +166,8 @@ class SiteHalves(LeaveOneGroupOut):
     """A random half of the sites is held out, then the other half; repeatedly. ``groups`` are the sites.
 
     It measures the next site for a model of half as many sites, and its repeats show how much the choice of sites
-    matters. Sites with both classes are dealt first, so that each half can be learned from. Repeat r is the same
-    whatever ``n_repeats``; relatives as in `LeaveOneSiteOut`.
+    matters. Sites with both classes are dealt first, so that each half can be learned from; without ``y`` all sites are
+    dealt alike. Repeat r is the same whatever ``n_repeats``; relatives as in `LeaveOneSiteOut`.
 
     Examples
     --------
@@ -179,19 +183,21 @@ class SiteHalves(LeaveOneGroupOut):
         """Two for each repeat."""
         return 2 * self.n_repeats
 
-    def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions of the people to train on and of those held out."""
         for fold in self.folds(X, y, groups):
             yield fold.train, fold.test
 
     def folds(self, X: Any, y: Any, groups: Any) -> Iterator[Fold]:
         """The folds by name."""
-        site, label, codes = _group_names(groups, "site"), np.asarray(y), _codes(X)
+        site, codes = _group_names(groups, "site"), _codes(X)
         names = np.unique(site)
-        one_class = np.array([len(np.unique(label[site == name])) < 2 for name in names])
+        label = np.asarray(y)
+        one_class = np.array([y is not None and len(np.unique(label[site == name])) < 2 for name in names])
+        which = "" if y is None else " with both classes"
         if (~one_class).sum() < 4:
             raise DataError(
-                f"halves of the sites need at least four sites with both classes, and there are {(~one_class).sum()}; "
+                f"halves of the sites need at least four sites{which}, and there are {(~one_class).sum()}; "
                 "leave one site out at a time instead (loso)"
             )
         for repeat in range(self.n_repeats):
