@@ -23,10 +23,10 @@ from brainroam.cli.options import (
 )
 from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
 from brainroam.cli.source import DataSource, takes_data, takes_options
-from brainroam.cli.study import asked_of, repeats_of
+from brainroam.cli.study import asked_of, fitting_methods, repeats_of
 from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
-from brainroam.methods.naming import STANDARD_METHODS, split_names
+from brainroam.methods.naming import split_names
 
 if TYPE_CHECKING:
     from brainroam.data.check import CheckReport
@@ -98,8 +98,8 @@ def run(
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
         if methods is None:
-            n_folds = {"halves": 2 * n_repeats, "cv": folds * n_repeats}.get(chosen, len(cohort.sites))
-            wanted = _fitting(wanted, cohort, n_folds, stages, study)
+            n_runs = {"halves": 2 * n_repeats, "cv": folds * n_repeats}.get(chosen, len(cohort.sites))
+            wanted = fitting_methods(wanted, cohort, n_runs, stages.say, study)
         if cohort.blocks and "[" not in wanted[0]:
             parts = parts_of(wanted[0], list(cohort.blocks))
             wanted = [*wanted, *(name for name in parts if name not in wanted)]
@@ -150,24 +150,6 @@ def _counts(report: "CheckReport", study: str) -> str:
     seen = f"; brainroam check {study} shows them" if n_warnings else ""
     errors = f"{counted(n_errors, 'error', 'errors')}, " if n_errors else ""
     return f"{len(findings)} findings, {errors}{n_warnings} warnings{seen}"
-
-
-def _fitting(methods: list[str], cohort: "Cohort", n_folds: int, stages: "Stages", study: str) -> list[str]:
-    """The methods that can be judged on these people; of the standard ones, those that do not take most of the time."""
-    from brainroam.evaluation.duration import without_dear
-    from brainroam.evaluation.run_records import those_fitting
-
-    standard = set(methods) == set(STANDARD_METHODS)
-    methods, reasons = those_fitting(methods, cohort)
-    if not methods:
-        raise UsageError(f"no method of {study} fits these people: {'; '.join(reasons)}")
-    for reason in reasons:
-        stages.say(f"left out: {reason}")
-    if standard:
-        methods, reason = without_dear(methods, cohort, n_folds)
-        if reason:
-            stages.say(reason)
-    return methods
 
 
 def _without(methods: list[str], skip: str | None) -> list[str]:

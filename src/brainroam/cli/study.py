@@ -1,6 +1,7 @@
 """Commands about studies: judge methods under a protocol, look at the runs, compare, report."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,7 @@ from brainroam.cli.options import (
 from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
 from brainroam.cli.source import DataSource, parse_option, source_of, split_words, takes_data, takes_options
 from brainroam.errors import UsageError, unknown
-from brainroam.methods.naming import split_names
+from brainroam.methods.naming import STANDARD_METHODS, split_names
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -154,27 +155,31 @@ def judge(
     from brainroam.methods.registry import check_names
 
     protocol = protocol_of(protocol)
-    methods = split_names(methods) if isinstance(methods, str) else methods or source.methods
-    check_names(methods)  # a typo is answered before the data are read
+    wanted = split_names(methods) if isinstance(methods, str) else methods or source.methods
+    check_names(wanted)  # a typo is answered before the data are read
+    n_repeats = repeats_of(source, protocol, repeats)
     few_controls = None if controls is None else _whole_numbers(controls, "--controls")
     if few_controls is not None and protocol != "loso":
         raise UsageError("--controls are taken from the site that is held out: leave one site out at a time")
     out = options.out or (Path(source.study.out) / "runs" if source.study else Path("runs"))
     engine = engine_of(place, source.data, out)
     asked = asked_of(source, options)
-    with workers_of(source, engine, asked["jobs"], methods) as workers:
+    with workers_of(source, engine, asked["jobs"], wanted) as workers:
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
             cohort.target.require_two_classes("what controls of a new site bring")
+        if methods is None:
+            n_runs = {"halves": 2 * n_repeats, "cv": n_folds * n_repeats}.get(protocol, len(cohort.sites))
+            wanted = fitting_methods(wanted, cohort, n_runs, partial(typer.echo, err=True), source.data)
         from brainroam.audit.gate import evaluate
         from brainroam.cli.show_study import show_adaptation, show_results
 
         results = evaluate(
             cohort,
-            methods,
+            wanted,
             protocol,
             n_splits=n_folds,
-            n_repeats=repeats_of(source, protocol, repeats),
+            n_repeats=n_repeats,
             out=out,
             engine=workers or engine,
             partial=options.partial,
@@ -189,6 +194,26 @@ def judge(
         show_adaptation(results, few_controls, out)
     if options.json or not quiet():
         show_results(results, out, options.json)
+
+
+def fitting_methods(
+    methods: Sequence[str], cohort: "Cohort", n_runs: int, say: Callable[[str], Any], study: str
+) -> list[str]:
+    """Of methods that nobody typed: those that can be judged on these people; of the standard ones, those that do not
+    take most of the time. Says which are left out, and why."""
+    from brainroam.evaluation.duration import without_dear
+    from brainroam.evaluation.run_records import those_fitting
+
+    fitting, reasons = those_fitting(methods, cohort)
+    if not fitting:
+        raise UsageError(f"no method of {study} fits these people: {'; '.join(reasons)}")
+    for reason in reasons:
+        say(f"left out: {reason}")
+    if set(methods) == set(STANDARD_METHODS):
+        fitting, reason = without_dear(fitting, cohort, n_runs)
+        if reason:
+            say(reason)
+    return fitting
 
 
 def asked_of(source: DataSource, options: StudyOptions) -> dict[str, Any]:
