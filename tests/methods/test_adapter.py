@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
@@ -55,6 +56,52 @@ def test_scores_equal_those_of_a_loop_by_hand(cohort):
     assert all("RidgeClassifier" in run["summary"] for _, run in found.records)  # for the report, which cannot know it
     ours = found.predictions.set_index("subject")["score"].reindex(cohort.table["subject"]).to_numpy()
     np.testing.assert_allclose(ours, by_hand, rtol=0, atol=1e-12)
+
+
+class LeastSquares:
+    """A class of one's own: nothing of scikit-learn."""
+
+    def fit(self, X, y):
+        self.weights = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
+        return self
+
+    def predict(self, X):
+        return np.column_stack([X, np.ones(len(X))]) @ self.weights
+
+
+def test_matrices_are_read_as_the_series_they_come_from(cohort):
+    matrices = Cohort([np.corrcoef(x.T) for x in cohort.series], cohort.table, measure="matrices")
+    flat = make_pipeline(FunctionTransformer(lambda X: X.reshape(len(X), -1)), RidgeClassifier())
+    for mine in (RidgeClassifier(), EstimatorMethod(flat, "matrices")):
+        one, other = (runner.evaluate(who, {"mine": mine}, tuning="fast").predictions for who in (cohort, matrices))
+        np.testing.assert_allclose(one["score"], other["score"], rtol=0, atol=1e-9)
+    with pytest.raises(UsageError, match="matrices"):
+        runner.evaluate(matrices, {"mine": EstimatorMethod(RidgeClassifier(), "series")})
+
+
+def test_columns_of_a_table_are_read_in_their_own_units_by_name(cohort):
+    rng = np.random.default_rng(0)
+    values = (rng.normal(size=(len(cohort), 5)) + cohort.labels[:, None]) * [1, 10, 100, 1000, 1]
+    values[3, 1] = np.nan
+    table = Cohort(values[:, None], cohort.table, measure="table")
+    names = list(table.atlas.labels)
+    mine = make_pipeline(ColumnTransformer([("some", "passthrough", names[:3])]), RidgeClassifier(alpha=5))
+    found = runner.evaluate(table, {"mine": mine}, tuning="fast").predictions
+    site, by_hand = cohort.table["site"].to_numpy(), np.empty(len(cohort))
+    for train, test in LeaveOneGroupOut().split(values, groups=site):
+        filled = np.where(np.isnan(values), np.nanmean(values[train], axis=0), values)[:, :3]
+        model = RidgeClassifier(alpha=5).fit(filled[train], cohort.labels[train])
+        by_hand[test] = model.decision_function(filled[test])
+    ours = found.set_index("subject")["score"].reindex(cohort.table["subject"])
+    np.testing.assert_allclose(ours, by_hand, rtol=0, atol=1e-9)
+
+
+def test_a_class_of_ones_own_predicts_a_number_and_is_told_what_classes_need(cohort):
+    with pytest.warns(UserWarning, match="covariate"):
+        ages = with_target(cohort, "age")
+    assert runner.evaluate(ages, {"mine": LeastSquares()}, tuning="fast").scores["r"].notna().all()
+    with pytest.raises(UsageError, match="decision_function"):
+        runner.evaluate(cohort, {"mine": LeastSquares()})
 
 
 class Watching(ClassifierMixin, BaseEstimator):

@@ -36,7 +36,7 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO
 from brainroam.errors import MethodError, UsageError, unknown
-from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.base import ANYTHING, Method, MethodInfo
 from brainroam.methods.features import EdgeFeatures
 from brainroam.methods.naming import SEPARATOR, parse_name
 from brainroam.methods.registry import is_taken, method_info
@@ -44,6 +44,12 @@ from brainroam.methods.registry import is_taken, method_info
 Input = Literal["edges", "series", "matrices", "table"]
 Judged: TypeAlias = Any  # a name, file.py:name, a MethodInfo, a Method class, an EstimatorMethod or an estimator
 SCORING = ("decision_function", "predict_proba")
+READS: dict[str, tuple[str, ...]] = {
+    "edges": ("series", "matrices", "table"),
+    "matrices": ("series", "matrices"),
+    "series": ("series",),
+    "table": (ANYTHING,),
+}
 IN_A_FILE = ".py:"
 
 
@@ -53,13 +59,15 @@ class EstimatorMethod(Method):
     Parameters
     ----------
     estimator : object
-        With ``fit`` and ``decision_function`` or ``predict_proba``; or a regressor, for a number. It is never fitted
-        itself: every fit takes a clone (a deep copy, where it has no ``get_params``).
+        With ``fit`` and ``decision_function`` or ``predict_proba``; or, for a number, a regressor, or a class of one's
+        own with ``predict``. It is never fitted itself: every fit takes a clone (a deep copy, where it has no
+        ``get_params``).
     input : {"edges", "series", "matrices", "table"}, optional
-        What X is: Pearson correlations (n, M) of all pairs of regions, missing ones at the mean of the training people;
-        the list of series (T_i, P); the correlations as matrices (n, P, P) with ones on the diagonal; or the covariates
-        of the study as numbers, missing ones at the training mean. By default edges, or series where the estimator's
-        tags say that it takes three-dimensional input only.
+        What X is: Pearson correlations (n, M) of all pairs of regions, or, where no series were measured, the edges of
+        the matrices or the columns of the table in their own units, missing ones at the mean of the training people;
+        the list of series (T_i, P); the edges as matrices (n, P, P) with ones on the diagonal; or the covariates of the
+        study as numbers, missing ones at the training mean. By default edges, or series where the estimator's tags say
+        that it takes three-dimensional input only.
 
     Attributes
     ----------
@@ -91,7 +99,7 @@ class EstimatorMethod(Method):
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit a clone."""
         model = _with_seed(_unfitted(self.estimator), seed)
-        self.features_, self.encoder_ = EdgeFeatures("pearson"), CovariateEncoder()
+        self.features_, self.encoder_ = EdgeFeatures("pearson", scaled=False), CovariateEncoder()
         covariates = cohort.covariates()
         self.covariates_ = [name for name in covariates if covariates[name].notna().any()]
         if self.input == "table":
@@ -144,6 +152,8 @@ class EstimatorMethod(Method):
             values = self.encoder_.imputed(cohort.table)
             return pd.DataFrame(values, columns=self.encoder_.names_)
         edges = self.features_.transform(cohort)
+        if cohort.measure == "table":
+            return pd.DataFrame(edges, columns=cohort.atlas.feature_names)
         return edges if self.input == "edges" else edges_to_matrix(edges) + np.eye(cohort.n_rois)
 
     def _people(self, cohort: Cohort) -> dict[str, Any]:
@@ -189,6 +199,7 @@ def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
         f"{_usual_name(method.estimator)}, an estimator of the user's, on {method.input}",
         stochastic=drawn,
         estimator=method.estimator,
+        reads=READS[method.input],
         targets=(NUMBER, ORDERED) if method.number else (TWO, CLASSES),
         one_against_rest=True,
     )
@@ -254,10 +265,14 @@ def _loaded(file: Path, changed: int) -> ModuleType:
 
 
 def _is_regressor(estimator: Any) -> bool:
-    """Whether it says that it predicts numbers."""
+    """Whether it says that it predicts numbers; a class of one's own without scores of classes can do nothing else."""
+    if isinstance(estimator, type) or not hasattr(estimator, "predict"):
+        return False
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return hasattr(estimator, "fit") and not any(hasattr(estimator, verb) for verb in SCORING)
     try:
-        return not isinstance(estimator, type) and is_regressor(estimator) and hasattr(estimator, "predict")
-    except (AttributeError, TypeError, ValueError):  # no tags: somebody's own class, or a pipeline that is not whole
+        return is_regressor(estimator)
+    except (AttributeError, TypeError, ValueError):  # a pipeline that is not whole
         return False
 
 

@@ -226,7 +226,14 @@ class MethodInfo:
     def require_target(self, target: Target) -> None:
         """Refuse a target that the method does not learn."""
         if target.kind not in self.targets:
-            raise UsageError(f"{self.name} is for {' or '.join(self.targets)}; {target.name} is {_KIND[target.kind]}")
+            remedy = (
+                "; give it decision_function or predict_proba"
+                if self.estimator is not None and not target.is_number
+                else ""
+            )
+            raise UsageError(
+                f"{self.name} is for {' or '.join(self.targets)}; {target.name} is {_KIND[target.kind]}{remedy}"
+            )
 
     def require_savable(self) -> None:
         """Refuse to write a method to a file that would hold data of single people."""

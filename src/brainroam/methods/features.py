@@ -43,10 +43,12 @@ class EdgeFeatures:
     ----------
     kind : {"pearson", "log", "partial", "tangent"}
         For ``"tangent"`` the reference is learned from the training people too.
+    scaled : bool
+        Whether columns of a table are divided by their standard deviation within training sites.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, scaled: bool = True) -> None:
+        self.kind, self.scaled = kind, scaled
 
     def fit_transform(self, cohort: Cohort) -> np.ndarray:
         """Learn the fill-in (and the tangent reference) from the training people and return their features."""
@@ -55,7 +57,7 @@ class EdgeFeatures:
             self.tangent_, values = training.space, training.edges
         else:
             values = cohort_edges(cohort, self.kind)
-        self.scale_ = SiteEdges(cohort, EdgeKind(self.kind)).scale if cohort.own_units else None
+        self.scale_ = SiteEdges(cohort, EdgeKind(self.kind)).scale if self.scaled and cohort.own_units else None
         values = self._scaled(values)
         known = np.isfinite(values)
         self.fill_ = np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
