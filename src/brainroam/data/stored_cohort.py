@@ -250,6 +250,10 @@ class StoredFeatures(Features):
         """Whether everybody's are written."""
         return self._path(key).exists() and not StoredArray(self._path(key)).missing()
 
+    def batches(self, people: np.ndarray) -> list[np.ndarray]:
+        """More at a time than series are read: of some columns many fit, and each time slopes of sites are pooled."""
+        return [people[start : start + 2 * BATCH] for start in range(0, len(people), 2 * BATCH)]
+
     def columns(self, values: StoredArray, columns: np.ndarray) -> "Scratch":
         """These columns of everybody, person by person in a file: reading them from chunks takes ten times as long."""
         return Scratch(self.folder, len(values), columns, lambda people: values[np.ix_(people, columns)])
