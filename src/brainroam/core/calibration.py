@@ -46,6 +46,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_softmax, logit, softmax
 
+from brainroam.core.targets import is_constant
 from brainroam.errors import DataError, UsageError, listed
 
 LEAST_SLOPE = 1e-3  # per spread of the scores
@@ -88,7 +89,7 @@ def calibrate_number(score: np.ndarray, t: np.ndarray) -> NumberCalibration:
     x, y = score[known], t[known]
     centred = x - x.mean()
     size = float(centred @ centred)
-    varies = size > 1e-12 * max(1.0, float(x @ x))
+    varies = not is_constant(x)
     least = LEAST_SLOPE * float(np.std(y)) / np.sqrt(size / len(x)) if varies else 0.0
     slope = max(float(centred @ y) / size, least) if varies else 0.0
     return NumberCalibration(float(y.mean() - slope * x.mean()), slope, float(np.mean(t)))

@@ -218,7 +218,17 @@ def correlations(t: np.ndarray, scores: np.ndarray) -> np.ndarray:
     size = np.sqrt((x**2).sum(axis=-1) * (y @ y))
     with np.errstate(invalid="ignore", divide="ignore"):
         r = x @ y / size
-    return np.clip(np.where(size > EPS * max(1.0, float(np.abs(scores).max(initial=0)) ** 2), r, 0.0), -1, 1)
+    return np.clip(np.where(is_constant(scores) | is_constant(t), 0.0, r), -1, 1)
+
+
+def is_constant(values: np.ndarray) -> np.ndarray:
+    """Whether values (..., N) differ by no more than rounding does, and by less than 1e-13.
+
+    >>> is_constant(np.array([[0.1, 0.1, 0.1], [1e9, 1e9 + 1, 1e9], [1e-9, 2e-9, 0]])).tolist()
+    [True, False, False]
+    """
+    spread, size = np.std(values, axis=-1), np.abs(values).max(axis=-1, initial=0)
+    return np.asarray(spread <= 1e-13 * np.maximum(size, 1.0))
 
 
 def sites_with_numbers(t: np.ndarray, site: np.ndarray, score: np.ndarray | None = None) -> list[np.ndarray]:

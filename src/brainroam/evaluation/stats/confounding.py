@@ -16,6 +16,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from brainroam.core.targets import is_constant
 from brainroam.data.folds import hold_out
 from brainroam.data.groups import people_of
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
@@ -137,7 +138,8 @@ def without(score: np.ndarray, label: np.ndarray, covariates: np.ndarray) -> np.
         centred_x[label == c] -= x[label == c].mean(axis=0)
         centred_score[label == c] -= score[label == c].mean()
     slope = np.linalg.lstsq(centred_x, centred_score, rcond=None)[0]
-    digits = 9 - int(np.floor(np.log10(np.abs(score).max() or 1)))
+    size, spread = (int(np.floor(np.log10(x or 1))) for x in (np.abs(score).max(), np.ptp(score)))
+    digits = max(9 - size, 6 - spread)  # of scores far from 0 what differs between people
     return np.round(score - x @ slope, digits)  # a score that is nothing but x leaves ties, not an order by rounding
 
 
@@ -146,7 +148,8 @@ def within_class_correlation(score: np.ndarray, x: np.ndarray, label: np.ndarray
     parts = [(score[label == c], x[label == c]) for c in (0, 1)]
     s, v = (np.concatenate([part[k] - part[k].mean() for part in parts if len(part[k])]) for k in (0, 1))
     scale = np.sqrt((s @ s) * (v @ v))
-    return float(s @ v / scale) if scale > 0 else float("nan")
+    known = scale > 0 and not is_constant(score) and not is_constant(x)
+    return float(s @ v / scale) if known else float("nan")
 
 
 def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from scipy.special import logit
 from brainroam.core.calibration import fit_logistic, to_prevalence
 from brainroam.core.targets import auc as auc
 from brainroam.core.targets import aucs as aucs
+from brainroam.errors import DataError
 
 METRICS = (
     "auc",
@@ -140,6 +141,8 @@ def at_prevalence(
     >>> round(found["ppv"], 3), round(found["brier_constant"], 3)
     (0.1, 0.09)
     """
+    if len(np.unique(label)) < 2:
+        raise DataError("what a score is worth at another prevalence needs cases and controls")
     p = to_prevalence(probability, held, prevalence)
     weight = np.where(label == 1, prevalence / np.mean(label), (1 - prevalence) / np.mean(1 - label)) / len(label)
     called, others = weight * predicted, weight * (1 - np.asarray(predicted, dtype=float))

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from brainroam.core.targets import LEAST, correlations
+from brainroam.core.targets import LEAST, correlations, is_constant
 from brainroam.data.target import Target
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
@@ -82,7 +82,7 @@ def site_metrics(
         "n": len(t),
         "r": float(correlations(t, p)) if order else np.nan,
         "level": float(predicted.mean() - truth.mean()),
-        "scale": float((p - p.mean()) @ t / spread) if spread > 1e-12 * max(1.0, float(p @ p)) else np.nan,
+        "scale": float((p - p.mean()) @ t / spread) if not is_constant(p) else np.nan,
         "mae": float(np.abs(predicted - truth).mean()),
         "mae_constant": float(np.abs(constant - truth).mean()),
         "r2": 1 - squared / about if about > 0 else np.nan,
@@ -200,7 +200,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
     if np.isnan(off):  # too few sites for tau: what was seen at them, where errors of opposite sign do not cancel
         off = np.sqrt(mean_over_sites(np.square(sites["level"].to_numpy(dtype=float)), weight))
     constant = sites["mae_constant"].to_numpy(dtype=float)
-    one_value = bool(np.all(r[np.isfinite(r)] == 0))
+    one_value = bool(judged.any() and np.all(r[judged] == 0))
     nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
     ends = [np.nan] * 4 if one_value else np.tanh([found.low, found.high, found.next_low, found.next_high]).tolist()
     low, high, next_low, next_high = ends

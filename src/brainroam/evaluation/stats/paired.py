@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import t
 
+from brainroam.errors import DataError
 from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites
 
 LEVEL = 0.95
@@ -99,10 +100,15 @@ def compare_sites(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = None) 
     >>> round(found.mean, 3), round(found.p, 3)
     (0.052, 0.046)
     """
-    gap = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
-    w = np.ones(len(gap)) if weights is None else np.asarray(weights, dtype=float)
-    known = np.isfinite(gap) & (w > 0)
-    return left_out_t(gap[known], w[known])
+    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    w = np.ones(len(first)) if weights is None else np.asarray(weights, dtype=float)
+    if not first.shape == second.shape == w.shape:
+        raise DataError(f"a, b and weights are of the same sites; they have {len(first)}, {len(second)} and {len(w)}")
+    known = np.isfinite(first) & np.isfinite(second) & (w > 0)
+    # Whatever the units: what counts as no difference is a matter of rounding, not of size.
+    unit = max(float(np.abs([first[known], second[known]]).max(initial=0)), np.finfo(float).tiny)
+    mean, low, high, *tested = left_out_t((first - second)[known] / unit, w[known])
+    return CorrectedT(mean * unit, low * unit, high * unit, *tested)
 
 
 def compare_pairs(values: pd.DataFrame, weights: pd.Series, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:

@@ -42,6 +42,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 from scipy.stats import chi2
 
+from brainroam.errors import DataError, listed
 from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites, site_weights
 
 LEVEL = 0.95
@@ -78,7 +79,7 @@ def verdict(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> Ver
     Parameters
     ----------
     auc, n_cases, n_controls : array-like of shape (k,)
-        Per site, seeds averaged. Sites whose AUC is NaN (one class only) are left out.
+        Per site, seeds averaged. Sites without an AUC, or with one class only, are left out.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def verdict(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> Ver
     'no intervals: fewer than 3 sites; two sites predict each other, which is one measurement'
     """
     columns = np.array([auc, n_cases, n_controls], dtype=float)
-    a, m, n = columns[:, np.isfinite(columns[0])]
+    a, m, n = columns[:, np.isfinite(columns[0]) & (columns[1:] > 0).all(axis=0)]
     mean, reason = mean_over_sites(a, site_weights(m, n)), refusal(a, m, n)
     if reason:
         return Verdict(len(a), mean, reason=reason)
@@ -133,7 +134,7 @@ def observed_next(
     >>> round(mean, 2), [round(x, 2) for x in (*narrow, *wide)]
     (0.4, [0.12, 0.68, -0.12, 0.92])
     """
-    a, v = _known(values, variances)
+    a, v = _known(values, np.maximum(variances, 1e-24))  # 0 where everybody of a site has the same value
     if len(a) < MIN_SITES_NEXT:
         return mean_over_sites(a, 1 / v), [(np.nan, np.nan) for _ in levels]
     mean, below, tau, error = _plain_model(a, v)
@@ -142,8 +143,15 @@ def observed_next(
 
 
 def _known(values: ArrayLike, variances: ArrayLike) -> np.ndarray:
-    pairs = np.array([values, variances], dtype=float)
-    return pairs[:, np.isfinite(pairs).all(axis=0)]
+    a, v = (np.atleast_1d(np.asarray(x, dtype=float)) for x in (values, variances))
+    if a.shape != v.shape:
+        raise DataError(f"each result has a sampling variance; there are {a.size} and {v.size}")
+    known = np.isfinite(a) & np.isfinite(v)
+    if (v[known] <= 0).any():
+        raise DataError(
+            f"a sampling variance is above 0; that of result {listed(np.flatnonzero(known & (v <= 0)))} is not"
+        )
+    return np.array([a[known], v[known]])
 
 
 def _plain_model(a: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
@@ -162,7 +170,8 @@ def _plain_model(a: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.nd
 def _half_width(below: np.ndarray, spread: np.ndarray, level: float = LEVEL) -> float:
     """x with the level between -x and x under a mixture of normal distributions around 0."""
     mass = np.diff(below, prepend=0)
-    return float(brentq(lambda x: mass @ ndtr(x / spread) - (1 + level) / 2, 0, 10 * spread.max()))
+    largest = spread.max()
+    return float(largest * brentq(lambda x: mass @ ndtr(x * (largest / spread)) - (1 + level) / 2, 0, 10))
 
 
 def refusal(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> str:
