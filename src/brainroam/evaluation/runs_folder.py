@@ -350,7 +350,7 @@ def describe_cohort(cohort: Cohort) -> dict[str, Any]:
         "atlas_citation": cohort.atlas.citation,
         "n_rois": cohort.n_rois,
         "measured": {
-            name: {"measure": block.measure, "extent": block.extent}
+            name: {"measure": block.measure, "extent": block.extent, "n": int(cohort.has_block(name).sum())}
             for name, block in (cohort.blocks or {cohort.block_name: cohort}).items()
         },
         "sites": plain([describe_site(str(site), scans) for site, scans in cohort.table.groupby("site")]),

@@ -136,7 +136,10 @@ def write_report(
         return write_target_page(results, out, figures, method, name)
     content = read_data(runs, method, data)
     first = first_section(content)
-    chapters = [Chapter(id, question, tuple(make(content) for make in makers)) for id, question, makers in CHAPTERS]
+    chapters = [
+        Chapter(id, _asked(question, content), tuple(make(content) for make in makers))
+        for id, question, makers in CHAPTERS
+    ]
     sections = [first, *(section for chapter in chapters for section in chapter.sections)]
     html = render(
         "page.html",
@@ -157,6 +160,11 @@ def write_report(
     return write_text(out, html)
 
 
+def _asked(question: str, data: ReportData) -> str:
+    """A question of `CHAPTERS` in the words that suit what was measured."""
+    return question if data.words.has_regions else question.replace("connections", "measures")
+
+
 def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
     """Each question with the sections that answer it in a sentence; none where no section does."""
     by_id = {section.id: section for section in sections if section.gist and section.html.strip()}
@@ -168,9 +176,10 @@ def _subtitle(data: ReportData) -> str:
     people, cases = people_and_scans(data.participants), int((data.everybody["label"] == 1).sum())
     day = f"{_day(data.date)}. " if data.date else ""
     atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
+    what = "atlas" if data.words.has_regions else "table"
     return (
         f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
-        f"{len(data.study['sites'])} sites" + (f", atlas {atlas}" if atlas else "")
+        f"{len(data.study['sites'])} sites" + (f", {what} {atlas}" if atlas else "")
     )
 
 

@@ -128,7 +128,8 @@ def _method(data: ReportData, name: str) -> MethodFact:
     of_study = COVARIATES if described is None else [name for name, seen in described.items() if seen["used"]]
     covariates = covariates_used(info, fixed, of_study)
     published = tuple(part for part in info.citation.split("; ") if re.search(r"\b(19|20)\d\d\b", part))
-    return MethodFact(name, info.summary, info.citation, published, seeds, info.needs, info.covariate_use, covariates)
+    summary = info.summary if data.words.has_regions else OF_TABLES.get(registered, info.summary)
+    return MethodFact(name, summary, info.citation, published, seeds, info.needs, info.covariate_use, covariates)
 
 
 def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
@@ -143,7 +144,8 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
     for fact in facts.methods:
         known = tuple(name for name in fact.covariates if seen.get(name, {}).get("known", 1))
         groups.setdefault((fact.covariate_use if known else "", known), []).append(fact.name)
-    sentences = [in_words(use, methods, names) for (use, names), methods in groups.items()]
+    ones = f"{data.words.feature}s"
+    sentences = [in_words(use, methods, names, ones) for (use, names), methods in groups.items()]
     used = {name for fact in facts.methods for name in fact.covariates}
     gaps = {name: facts.people - seen[name]["known"] for name in sorted(used & set(seen))}
     some = [f"{name} for {n}" for name, n in gaps.items() if 0 < n < facts.people]
@@ -155,9 +157,16 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
     return sentences
 
 
+#: What methods do with a table, where it is not what their summary says of edges.
+OF_TABLES = {
+    "ensemble": "ridge of all columns, site means removed, several penalties averaged",
+    "fc-ridge": "ridge of all columns, site means removed",
+    "core": "linear reading of the columns whose contrast the sites agree on, deconfounded by site",
+    "scaffold-ridge": "ridge of the columns whose contrast the sites agree on, deconfounded by site",
+}
 USE = {
-    "removed": "{methods} removed {names} from the edges",
-    "projected": "{methods} projected what moves with {names} within site and class out of the edges",
+    "removed": "{methods} removed {names} from the {ones}",
+    "projected": "{methods} projected what moves with {names} within site and class out of the {ones}",
     "kept": "{methods} removed differences between sites and kept the effects of {names}",
     "read": "{methods} read {names} and nothing of the brain",
     "linked": "{methods} linked people of like {names}",
@@ -183,7 +192,7 @@ def covariates_used(info: MethodInfo, fixed: Mapping[str, Any], of_study: Sequen
     return confounds_of(of_study) if info.covariate_use == "read" else tuple(of_study)
 
 
-def in_words(use: str, methods: Sequence[str], names: Sequence[str]) -> str:
+def in_words(use: str, methods: Sequence[str], names: Sequence[str], ones: str = "edges") -> str:
     """One sentence, in the past tense of a report.
 
     >>> in_words("removed", ["core"], ["age", "sex"])
@@ -191,7 +200,7 @@ def in_words(use: str, methods: Sequence[str], names: Sequence[str]) -> str:
     """
     if not names:
         return f"{join_names(methods)} used no covariates"
-    return USE.get(use, USE[""]).format(methods=join_names(methods), names=join_names(names))
+    return USE.get(use, USE[""]).format(methods=join_names(methods), names=join_names(names), ones=ones)
 
 
 def join_names(names: Sequence[str]) -> str:

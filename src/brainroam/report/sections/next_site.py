@@ -129,6 +129,7 @@ def next_site_section(data: ReportData) -> Section:
         n=len(data.site_aucs),
         unit=data.unit,
         method=data.method,
+        words=data.words,
         ranges=table(rows, columns, "ranges", f"What the {len(sites)} sites of this study are like: is yours?"),
     )
     low, high = data.summary.next_low, data.summary.next_high

@@ -1,6 +1,8 @@
 """Who was analysed: the flow of participants and a table of the sites."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -23,6 +25,8 @@ def people_section(data: ReportData) -> Section:
         n_excluded=len(excluded),
         reasons=_reasons(excluded["reason"]),
         atlas=data.study["atlas"],
+        words=data.words,
+        lacking=_lacking(data.study),
         sites=_site_table(sites),
         excluded=table(
             excluded,
@@ -34,6 +38,15 @@ def people_section(data: ReportData) -> Section:
         held_out=_held_out(data),
     )
     return Section("people", "Participants", html)
+
+
+def _lacking(study: Mapping[str, Any]) -> str:
+    """How many people have each of several blocks, where somebody lacks one."""
+    have = {name: told.get("n") for name, told in study.get("measured", {}).items()}
+    if len(have) < 2 or len(set(have.values())) == 1:
+        return ""
+    each = ", ".join(f"{n} have {name}" for name, n in have.items())
+    return f"Of them {each}; who lacks a block is predicted from the others."
 
 
 def _held_out(data: ReportData) -> int:

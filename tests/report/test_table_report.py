@@ -1,0 +1,39 @@
+"""The report of a study that read a table speaks of measures, and draws its regions."""
+
+import re
+
+import numpy as np
+import pytest
+from tests.methods.test_measures import table_cohort
+
+import brainroam
+from brainroam.data.atlas import columns_of_table
+from brainroam.data.atlas.known import DESIKAN_LOBES
+
+NAMES = [f"{side}_{name}_thickness" for name in list(DESIKAN_LOBES)[:15] for side in ("lh", "rh")]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    made, folder = table_cohort(), tmp_path_factory.mktemp("table")
+    cohort = made.made_of(made.series, made.table, atlas=columns_of_table(NAMES, "wide"))
+    methods = ["core", "ensemble", "fc-ridge", "confounds"]
+    results = brainroam.evaluate(cohort, methods, out=folder / "runs", tuning="fast")
+    return brainroam.write_report(results, folder / "report.html").read_text()
+
+
+def test_nothing_is_said_of_edges(page):
+    text = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.S)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+    said = re.findall(r"[^.;]{0,60}\b(?:connectivity|fMRI|time series|scan length|dead regions)\b[^.;]{0,60}", text)
+    assert not said
+    edges = re.findall(r"[^.;]{0,60}\bedges?\b[^.;]{0,60}", text)
+    assert not [words for words in edges if "edge or column" not in words and "larger value" not in words]
+    assert "30 columns of" in text
+    assert "Which measures?" in text
+
+
+def test_columns_and_regions_are_drawn(page):
+    assert "columns of the table that count most" in page
+    assert "of regions whose centre is known" in page
+    assert np.all([f">{name}<" in page for name in NAMES[:1]])
