@@ -44,6 +44,7 @@ KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")
 OF_MATRICES = ("pearson", "log", "partial")
 LEAST_EIGENVALUE = 1e-3  # of a matrix whose logarithm is taken; sample correlations with shrinkage have none smaller
 SHRUNK = ("log", "cofluctuation", "partial")
+BLOCK = 1024  # edges worked on together
 
 
 class EdgeKind(NamedTuple):
@@ -176,9 +177,6 @@ def _of_matrix(x: np.ndarray, kind: EdgeKind) -> np.ndarray:
 
 def _log_of_positive(values: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(values, LEAST_EIGENVALUE))
-
-
-BLOCK = 1024  # edges worked on together
 
 
 def edge_blocks(n_edges: int) -> list[slice]:

@@ -39,6 +39,8 @@ from brainroam.errors import DataError, ShortSeriesError, counted, listed
 CLIP = 1 - 1e-6
 CHUNK = 2**16  # numbers at a time: what is computed for some pairs stays in the cache
 FLAT = 1e-10  # range of a window, relative to the whole series, up to which a region counts as constant in it
+NOT_LARGE = 20_000  # edges of an atlas
+MANY = 0.1  # of them; a fold of training asks for more, people who are only read for fewer
 
 
 def temporal_descriptors(
@@ -208,10 +210,6 @@ def _over_windows(blocks: np.ndarray, reduce: np.ufunc, per_window: int, step: i
     windows = np.empty_like(blocks)
     windows.reshape(-1)[:n_runs] = fold(reduce, parts)
     return windows[:, : blocks.shape[1] - per_window + 1 : step]
-
-
-NOT_LARGE = 20_000  # edges of an atlas
-MANY = 0.1  # of them; a fold of training asks for more, people who are only read for fewer
 
 
 @dataclass(frozen=True)

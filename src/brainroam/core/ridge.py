@@ -51,6 +51,9 @@ from brainroam.errors import UsageError
 EPS = 1e-8
 LARGE = 1000  # people and features, both more than this: iterations cost less than products of them
 STRONG = 1.0  # a weaker penalty would take many iterations
+TOL = 1e-11  # of the residual, relative to the target
+MAX_STEPS = 500
+CACHED = 2**17  # numbers that a product works on at a time: a megabyte, which a core keeps beside it
 
 
 class DualRidge:
@@ -175,9 +178,6 @@ def require_penalties(*penalties: float) -> None:
 
 
 Blocks = Iterable[tuple[slice, np.ndarray]]
-TOL = 1e-11  # of the residual, relative to the target
-MAX_STEPS = 500
-CACHED = 2**17  # numbers that a product works on at a time: a megabyte, which a core keeps beside it
 
 
 class Products(Protocol):

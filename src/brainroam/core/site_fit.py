@@ -27,6 +27,9 @@ from brainroam.utils.model_files import part
 MAD_OF_A_STANDARD_NORMAL = 0.6744897501960817
 HUBER_K = 1.345
 BLOCK = 2**17  # numbers at a time: what every round passes over stays in the cache
+EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
+EXACT = 1e-12  # variances below this share of the usual one are those of lines through all points
+ABSORBED = ("columns", "kept", "dropped", "alpha")
 
 
 def huber_regression(
@@ -136,11 +139,6 @@ def median_present(values: np.ndarray, present: np.ndarray, count: np.ndarray) -
     ordered.sort(axis=1)
     row = np.arange(len(values))
     return 0.5 * (ordered[row, (count - 1) // 2] + ordered[row, count // 2])
-
-
-EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
-EXACT = 1e-12  # variances below this share of the usual one are those of lines through all points
-ABSORBED = ("columns", "kept", "dropped", "alpha")
 
 
 class SiteFit:

@@ -28,6 +28,10 @@ from brainroam.utils.workers import one_thread
 if TYPE_CHECKING:
     from brainroam.core.gate import PathwayGraph
 
+GROUPS = 4
+LeftOut = frozenset[str]
+NOBODY: LeftOut = frozenset()
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -79,11 +83,6 @@ def predict_logits(network: Any, episode: AnyEpisode) -> np.ndarray:
     return np.concatenate([as_array(network.logits(part.features, part.graph)) for part in episode.parts()]).astype(
         float
     )
-
-
-GROUPS = 4
-LeftOut = frozenset[str]
-NOBODY: LeftOut = frozenset()
 
 
 class SiteFolds:

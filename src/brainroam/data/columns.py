@@ -35,6 +35,13 @@ REMEDY = (
     "a measure of the condition (symptoms, medication, years of illness) is no confound: removing it removes the "
     "condition; leave it out of the covariates"
 )
+FEW, MOST = 3, 5  # levels that are always allowed, and that are at all
+PEOPLE_PER_LEVEL = 10
+UNKNOWN = {"", "na", "n/a", "nan", "null", "none", ".", "-", "?"}  # among numbers: not known
+DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})")
+ID = re.compile(r"(^|[^a-z])(id|guid|uuid)$|^(subject|participant)s?$", re.IGNORECASE)
+# TIV, eTIV, ICV or EstimatedTotalIntraCranialVol; a volume divided by it (BrainSegVol-to-eTIV) is something else
+HEAD_SIZE = re.compile(r"(^|(?<!to)[_\W])(e?tiv|icv)([_\W]|$)|intra_?cranial", re.IGNORECASE)
 
 
 def of_the_condition(table: pd.DataFrame, covariates: Sequence[str], target: Target = TWO_CLASSES) -> dict[str, str]:
@@ -110,13 +117,6 @@ def within_sites(label: pd.Series, values: pd.Series, site: pd.Series) -> float:
             won += float(stats.mannwhitneyu(cases, controls, method="asymptotic").statistic)
             pairs += len(cases) * len(controls)
     return max(won / pairs, 1 - won / pairs) if pairs else np.nan
-
-
-FEW, MOST = 3, 5  # levels that are always allowed, and that are at all
-PEOPLE_PER_LEVEL = 10
-UNKNOWN = {"", "na", "n/a", "nan", "null", "none", ".", "-", "?"}  # among numbers: not known
-DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})")
-ID = re.compile(r"(^|[^a-z])(id|guid|uuid)$|^(subject|participant)s?$", re.IGNORECASE)
 
 
 def as_numbers(column: pd.Series) -> np.ndarray:
@@ -223,10 +223,6 @@ def _not_too_many(known: pd.Series, n_people: int, name: str) -> list[str]:
 
 def _date(name: str) -> DataError:
     return DataError(f"covariate {name!r} is a date; give a number instead, such as the age at that date, in years")
-
-
-# TIV, eTIV, ICV or EstimatedTotalIntraCranialVol; a volume divided by it (BrainSegVol-to-eTIV) is something else
-HEAD_SIZE = re.compile(r"(^|(?<!to)[_\W])(e?tiv|icv)([_\W]|$)|intra_?cranial", re.IGNORECASE)
 
 
 def head_sizes(cohort: "Cohort") -> pd.Series:

@@ -28,6 +28,49 @@ ROOM = re.compile(
 #: Words that number sites rather than name a house.
 NUMBERED = {"site", "center", "centre", "scanner", "hospital", "clinic", "location", "lab", "batch", "cohort", "group"}
 WORDS = re.compile(r"\d+|\D+")
+#: English, German, French, Spanish, Portuguese, Italian; then Chinese (both scripts), Japanese and Korean.
+COLUMNS = {
+    "subject": "participant subject subj sub id code pseudonym record proband versuchsperson sujet sujeto "
+    "sujeito soggetto participante partecipante 编号 編號 被试 被試 受试者 受試者 "
+    "被験者 参加者 識別 피험자 대상자 참가자 번호",
+    "site": "site center centre scanner location hospital institution institute clinic recruited recruitment city "
+    "university facility zentrum standort klinik ort centro centre hopital ville sede ospedale clinica ciudad "
+    "cidade citta 中心 站点 站點 机构 機構 医院 醫院 扫描仪 掃描儀 地点 地點 "
+    "施設 機関 拠点 病院 大学 サイト スキャナ 기관 센터 병원 사이트",
+    "label": "diagnosis dx diag label group grp patient status case condition disorder diagnose gruppe groupe "
+    "diagnostic diagnostico diagnosi grupo gruppo statut estado stato "
+    "诊断 診斷 組別 组别 分组 分組 診断 群 疾患 患病 疾病 病名 类别 類別 진단 집단 그룹",
+    "age": "age years alter edad idade eta 年龄 年齡 年齢 나이 연령",
+    "sex": "sex gender geschlecht sexe genre sexo genero sesso genere 性别 性別 성별",
+    "mean_fd": "motion movement bewegung kopfbewegung mouvement movimiento movimento 头动 頭動 頭部運動 体動 움직임",
+}
+CONTROLS = (
+    "control controls healthy healthycontrol healthycontrols healthyvolunteer typical comparison typicallydeveloping "
+    "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient "
+    "negative none hc hcs td tc tdc nc cn hv nt ctrl ctl con cont "
+    "kontrolle kontrollen kontrollgruppe gesund gesunde gesunder temoin temoins sain sains controle controles "
+    "keine kein aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna "
+    "sano sanos sana saudavel saudaveis controllo controlli sani "
+    "对照 對照 健康 正常 健康对照 健康對照 正常对照 正常對照 对照组 對照組 健康对照组 正常对照组 健康人 "
+    "健常 健常者 健常群 健常対照 対照 対照群 統制群 정상 정상군 정상인 대조 대조군 정상대조 정상대조군 "
+    "건강대조군 건강인"
+)
+MALE = (
+    "male man men boy mann mannlich maennlich homme masculin hombre masculino uomo maschio maschile varon homem "
+    "mannelijk 男 男性 男生 男子 남 남자 남성"
+)
+FEMALE = (
+    "female woman women girl frau weiblich femme feminin mujer femenino feminino mulher donna femmina femminile vrouw "
+    "vrouwelijk 女 女性 女生 女子 여 여자 여성"
+)
+WHOLE = re.compile(r"[a-z]+|\d+|[^\W\d_a-z]+")
+#: Every word of a language without blanks: where a decoding gives some of them, it is the right one.
+FOREIGN = {
+    word
+    for words in [*COLUMNS.values(), CONTROLS, MALE, FEMALE, "患者 患者群 病人 환자 환자군"]
+    for word in words.split()
+    if not word.isascii() and len(word) > 1
+}
 
 
 def canonical(name: object) -> tuple[str, ...]:
@@ -123,44 +166,6 @@ def _hidden(name: str) -> bool:
     return name != unicodedata.normalize("NFKC", name) or any(unicodedata.category(c) in ("Cf", "Zs") for c in name[1:])
 
 
-#: English, German, French, Spanish, Portuguese, Italian; then Chinese (both scripts), Japanese and Korean.
-COLUMNS = {
-    "subject": "participant subject subj sub id code pseudonym record proband versuchsperson sujet sujeto "
-    "sujeito soggetto participante partecipante 编号 編號 被试 被試 受试者 受試者 "
-    "被験者 参加者 識別 피험자 대상자 참가자 번호",
-    "site": "site center centre scanner location hospital institution institute clinic recruited recruitment city "
-    "university facility zentrum standort klinik ort centro centre hopital ville sede ospedale clinica ciudad "
-    "cidade citta 中心 站点 站點 机构 機構 医院 醫院 扫描仪 掃描儀 地点 地點 "
-    "施設 機関 拠点 病院 大学 サイト スキャナ 기관 센터 병원 사이트",
-    "label": "diagnosis dx diag label group grp patient status case condition disorder diagnose gruppe groupe "
-    "diagnostic diagnostico diagnosi grupo gruppo statut estado stato "
-    "诊断 診斷 組別 组别 分组 分組 診断 群 疾患 患病 疾病 病名 类别 類別 진단 집단 그룹",
-    "age": "age years alter edad idade eta 年龄 年齡 年齢 나이 연령",
-    "sex": "sex gender geschlecht sexe genre sexo genero sesso genere 性别 性別 성별",
-    "mean_fd": "motion movement bewegung kopfbewegung mouvement movimiento movimento 头动 頭動 頭部運動 体動 움직임",
-}
-CONTROLS = (
-    "control controls healthy healthycontrol healthycontrols healthyvolunteer typical comparison typicallydeveloping "
-    "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient "
-    "negative none hc hcs td tc tdc nc cn hv nt ctrl ctl con cont "
-    "kontrolle kontrollen kontrollgruppe gesund gesunde gesunder temoin temoins sain sains controle controles "
-    "keine kein aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna "
-    "sano sanos sana saudavel saudaveis controllo controlli sani "
-    "对照 對照 健康 正常 健康对照 健康對照 正常对照 正常對照 对照组 對照組 健康对照组 正常对照组 健康人 "
-    "健常 健常者 健常群 健常対照 対照 対照群 統制群 정상 정상군 정상인 대조 대조군 정상대조 정상대조군 "
-    "건강대조군 건강인"
-)
-MALE = (
-    "male man men boy mann mannlich maennlich homme masculin hombre masculino uomo maschio maschile varon homem "
-    "mannelijk 男 男性 男生 男子 남 남자 남성"
-)
-FEMALE = (
-    "female woman women girl frau weiblich femme feminin mujer femenino feminino mulher donna femmina femminile vrouw "
-    "vrouwelijk 女 女性 女生 女子 여 여자 여성"
-)
-WHOLE = re.compile(r"[a-z]+|\d+|[^\W\d_a-z]+")
-
-
 def plain(text: str) -> str:
     """Text without case, accents and ways to compose a letter; Korean syllables stay whole.
 
@@ -200,10 +205,3 @@ def _sets(words: str) -> tuple[set[str], set[str]]:
 ROLES = {role: _sets(words)[0] for role, words in COLUMNS.items()}
 UNSPACED = {role: _sets(words)[1] for role, words in COLUMNS.items()}
 CONTROL_WORDS = set(map(plain, CONTROLS.split()))
-#: Every word of a language without blanks: where a decoding gives some of them, it is the right one.
-FOREIGN = {
-    word
-    for words in [*COLUMNS.values(), CONTROLS, MALE, FEMALE, "患者 患者群 病人 환자 환자군"]
-    for word in words.split()
-    if not word.isascii() and len(word) > 1
-}

@@ -35,6 +35,9 @@ from brainroam.utils.optional import extra
 
 PEOPLE, COLUMNS = 256, 1024  # in a chunk: two megabytes, since each chunk costs a millisecond whatever its size
 MOST_BYTES = 500e6  # to be read at once
+BATCH = 64  # people read together
+NARROW = ("missing_rois", "largest_edge")  # features of so few columns that they stay in memory
+BLOCKS = 6  # of edges of everybody that are held at a time: values, what is left of them, and copies
 
 
 class StoredArray(NDArrayOperatorsMixin):
@@ -132,11 +135,6 @@ class StoredArray(NDArrayOperatorsMixin):
         except Exception as error:  # a damaged chunk makes zarr raise anything at all
             raise ReaderError(f"{self.path} is damaged ({error}); delete it and start the command again") from error
         return np.asarray(values)[place]
-
-
-BATCH = 64  # people read together
-NARROW = ("missing_rois", "largest_edge")  # features of so few columns that they stay in memory
-BLOCKS = 6  # of edges of everybody that are held at a time: values, what is left of them, and copies
 
 
 class StoredSeries(Sequence):

@@ -20,6 +20,9 @@ from brainroam.data.names import CONTROL_WORDS, canonical, plain
 from brainroam.errors import DataError, UsageError, listed, unknown
 
 MOST_CLASSES = 20
+TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
+KINDS = (TWO, CLASSES, ORDERED, NUMBER)
+TRANSFORMS = ("log",)
 
 
 def is_control(label: object) -> bool:
@@ -100,11 +103,6 @@ def _condition(classes: np.ndarray) -> np.ndarray:
         return numbers == 1
     controls = np.array([is_control(label) for label in classes])
     return ~controls if controls.sum() == 1 else np.zeros(2, dtype=bool)
-
-
-TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
-KINDS = (TWO, CLASSES, ORDERED, NUMBER)
-TRANSFORMS = ("log",)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import pandas as pd
 
 from brainroam.utils.html import html_summary
 
+OUTCOMES = {True: "passed", False: "leak", None: "to know"}
+
 
 @dataclass(frozen=True)
 class Check:
@@ -32,9 +34,6 @@ class Check:
     value: float | None
     limit: float | None
     evidence: str
-
-
-OUTCOMES = {True: "passed", False: "leak", None: "to know"}
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,9 @@ from brainroam.utils.files import content_hash, read_checksummed, write_checksum
 from brainroam.utils.model_files import describe_atlas
 from brainroam.utils.parameters import settings_of
 
+DIGITS = 5
+PEOPLE_FOR_AXES = 256
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -181,10 +184,6 @@ def plain(content: Any) -> Any:
     if content is None or isinstance(content, str | int):
         return content
     raise UsageError(f"{content!r} is not a number, text, true, false, or a list of those")
-
-
-DIGITS = 5
-PEOPLE_FOR_AXES = 256
 
 
 def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:

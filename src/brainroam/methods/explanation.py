@@ -31,6 +31,12 @@ from brainroam.utils.html import html_summary
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 TOP_AT_SITES = 40
+STRONGEST = 200  # edges that stand for a method that weighs all of them
+KINDS = {
+    "scaffold": "d_com: median over sites of the difference between people with and without the condition",
+    "linear": "effect: mean size of the {one}'s part in the score, negative where a {larger} speaks against",
+    "masks": "mean over people of the weight the method gives to the {one}",
+}
 
 
 def described(kind: str, measure: str, atlas: Atlas, edges: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -130,14 +136,6 @@ def leading_axes(training: np.ndarray, people: np.ndarray, n_axes: int = 16) -> 
     placed = training @ axes - mean @ axes
     farthest = np.take_along_axis(placed, np.abs(placed).argmax(axis=0)[None], axis=0)
     return (people - mean) @ (axes * np.sign(farthest))
-
-
-STRONGEST = 200  # edges that stand for a method that weighs all of them
-KINDS = {
-    "scaffold": "d_com: median over sites of the difference between people with and without the condition",
-    "linear": "effect: mean size of the {one}'s part in the score, negative where a {larger} speaks against",
-    "masks": "mean over people of the weight the method gives to the {one}",
-}
 
 
 class Explanation:

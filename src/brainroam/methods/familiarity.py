@@ -39,6 +39,8 @@ from brainroam.errors import ModelFileError
 
 RARE = 0.01  # share of training people beyond a limit
 MARGIN = 1e-9
+BITS_PER_PERSON = 2
+MAX_P = 1e-4  # how rarely strangers may be taken for training people
 
 
 def rounded_outward(value: float, side: str) -> float:
@@ -199,10 +201,6 @@ def _measured(cohort: Cohort) -> pd.DataFrame:
     volumes = table["n_timepoints"].astype(float)
     missing = cohort.missing_rois.sum(axis=1).astype(float)
     return pd.DataFrame({**column, "volumes": volumes, "seconds": volumes * column["tr"], "missing": missing})
-
-
-BITS_PER_PERSON = 2
-MAX_P = 1e-4  # how rarely strangers may be taken for training people
 
 
 def sketch(cohort: Cohort) -> str:

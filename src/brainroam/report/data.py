@@ -44,6 +44,8 @@ BETTER, WORSE, UNTOLD = "better", "worse", "cannot be told"
 
 #: Anything a display can be made from.
 Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
+READING = ("--reader", "--atlas", "--sites", "--preset", "--max-missing-rois", "--option")
+READERS_OF_DATA = ("loso", "cv", "ablate", "sweep", "run", "audit", "check")
 
 
 @dataclass(frozen=True)
@@ -389,10 +391,6 @@ def _loaded(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> R
     if unfinished:
         warnings.warn(f"{unfinished} of the runs asked for are missing or failed; the report lists them", stacklevel=4)
     return results
-
-
-READING = ("--reader", "--atlas", "--sites", "--preset", "--max-missing-rois", "--option")
-READERS_OF_DATA = ("loso", "cv", "ablate", "sweep", "run", "audit", "check")
 
 
 def data_words(commands: Sequence[str]) -> list[str]:

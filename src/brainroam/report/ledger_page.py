@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 LABELS = {"auc": "AUC (0.5 is guessing, 1 is perfect)", "r": "correlation (0 is guessing, 1 is perfect)"}
+CAPTION = "Every forecast that was revealed: intervals of 80 and 95 % for the AUC to be observed, and the AUC found."
 
 
 @dataclass
@@ -94,9 +95,6 @@ class ForecastDisplay(Shown):
 def _tip(row: dict[str, Any]) -> str:
     told = f"{row['site']}: expected {row['expected']:.2f} ({row['low_95']:.2f} to {row['high_95']:.2f})"
     return told if row["observed"] != row["observed"] else f"{told}, observed {row['observed']:.2f}"
-
-
-CAPTION = "Every forecast that was revealed: intervals of 80 and 95 % for the AUC to be observed, and the AUC found."
 
 
 def write_ledger_page(ledger: Path) -> Path:

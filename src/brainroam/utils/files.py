@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 LARGEST_DOCUMENT = 2**30  # bytes of a JSON file that is read at once
+ACTIVE = frozenset("=+-@\t\r\n'")
+QUOTED = frozenset(',"\r\n')
 
 
 @contextmanager
@@ -227,10 +229,6 @@ def content_hash(content: Any) -> str:
     """
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-ACTIVE = frozenset("=+-@\t\r\n'")
-QUOTED = frozenset(',"\r\n')
 
 
 def csv_lines(rows: Iterable[Iterable[Any]]) -> str:

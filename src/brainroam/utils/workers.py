@@ -28,6 +28,9 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.errors import BrainroamError, UsageError
 
+FORK_SERVER = sys.platform == "linux"
+SHARED = b"what the next tasks share follows"
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
@@ -49,10 +52,6 @@ def one_thread() -> Iterator[None]:
         finally:
             if torch:
                 torch.set_num_threads(before)
-
-
-FORK_SERVER = sys.platform == "linux"
-SHARED = b"what the next tasks share follows"
 
 
 @dataclass(frozen=True)

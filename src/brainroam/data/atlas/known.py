@@ -91,6 +91,22 @@ DESIKAN_LOBES = {
     ),
 }
 DESTRIEUX = re.compile(r"(g|s|g_and_s|lat_fis|pole)_.+")
+SCHAEFER = "Schaefer et al. (2018) Cerebral Cortex 28:3095-3114"
+SPHERES = {
+    "power264": "Power et al. (2011) Neuron 72:665-678",
+    "dosenbach160": "Dosenbach et al. (2010) Science 329:1358-1361",
+    "seitzman300": "Seitzman et al. (2020) NeuroImage 206:116290",
+}
+SIZES = range(100, 1001, 100)
+RADIUS = 5.0  # millimetres, as published
+_SCHAEFER_NAME = re.compile(
+    r"schaefer(?:2018)?[ _-]?(?:(?P<first>7|17)n(?:etworks)?[ _-]?)?(?P<size>\d+)(?:p(?:arcels)?)?"
+    r"(?:[ _x-]?(?P<last>7|17)(?:n(?:etworks)?)?)?(?:order)?"
+)
+_OTHER_NAMES = {
+    "aal116": "aal",
+    **{alias: name for name in SPHERES for alias in (name, name.rstrip("0123456789"))},
+}
 
 
 @dataclass(frozen=True)
@@ -163,24 +179,6 @@ def family_of(labels: Sequence[str]) -> Atlas | None:
             coords = centres if np.isfinite(centres).all() else None
             return Atlas(name, tuple(labels), coords, family.citation, networks)
     return None
-
-
-SCHAEFER = "Schaefer et al. (2018) Cerebral Cortex 28:3095-3114"
-SPHERES = {
-    "power264": "Power et al. (2011) Neuron 72:665-678",
-    "dosenbach160": "Dosenbach et al. (2010) Science 329:1358-1361",
-    "seitzman300": "Seitzman et al. (2020) NeuroImage 206:116290",
-}
-SIZES = range(100, 1001, 100)
-RADIUS = 5.0  # millimetres, as published
-_SCHAEFER_NAME = re.compile(
-    r"schaefer(?:2018)?[ _-]?(?:(?P<first>7|17)n(?:etworks)?[ _-]?)?(?P<size>\d+)(?:p(?:arcels)?)?"
-    r"(?:[ _x-]?(?P<last>7|17)(?:n(?:etworks)?)?)?(?:order)?"
-)
-_OTHER_NAMES = {
-    "aal116": "aal",
-    **{alias: name for name in SPHERES for alias in (name, name.rstrip("0123456789"))},
-}
 
 
 def canonical(name: str) -> str | None:

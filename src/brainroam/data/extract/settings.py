@@ -11,6 +11,7 @@ from typing import Any
 from brainroam.errors import UsageError, unknown
 
 CONFOUNDS = ("simple", "scrubbing", "compcor", "none")
+MADE_BY = "brainroam extract"
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,6 @@ class Settings:
     def described(self) -> dict[str, Any]:
         """Plain values for the record."""
         return asdict(self)
-
-
-MADE_BY = "brainroam extract"
 
 
 def how_made(folder: Path) -> str | None:

@@ -50,6 +50,8 @@ TR = {
     "TRINITY": 2.0,
     "YALE": 2.0,
 }
+URL = "https://s3.amazonaws.com/fcp-indi/data/Projects/ABIDE_Initiative"
+TABLE = "Phenotypic_V1_0b_preprocessed1.csv"
 
 
 def recognises(path: Path) -> bool:
@@ -144,10 +146,6 @@ def _roster(source: Path, request: Request, quality_checked: bool) -> Participan
     roster.exclude(~roster.table["passed"], "a rater did not pass the scan (quality_checked)")
     roster.table = roster.table.drop(columns=["has_file", "passed"])
     return roster
-
-
-URL = "https://s3.amazonaws.com/fcp-indi/data/Projects/ABIDE_Initiative"
-TABLE = "Phenotypic_V1_0b_preprocessed1.csv"
 
 
 def fetch_abide(

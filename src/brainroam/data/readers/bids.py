@@ -37,6 +37,7 @@ from brainroam.errors import ReaderError, UsageError, listed, unknown
 ENDINGS = ("_timeseries.tsv", PARCELLATED)
 WHERE = ("sub-*/func", "sub-*/ses-*/func")
 PARTS = ("run", "dir", "acq")  # what a concatenation of runs no longer has
+LOOKS_FOR = "sub-*/[ses-*/]func/*_{seg,atlas}-<set>_*timeseries.tsv or .ptseries.nii, here or in derivatives/*"
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,6 @@ def sidecar_tr(path: Path) -> float:
             except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
                 continue
     return float("nan")
-
-
-LOOKS_FOR = "sub-*/[ses-*/]func/*_{seg,atlas}-<set>_*timeseries.tsv or .ptseries.nii, here or in derivatives/*"
 
 
 def recognises(path: Path) -> bool:

@@ -25,6 +25,16 @@ from brainroam.data.readers.text import Series
 from brainroam.errors import ReaderError, UsageError, listed
 
 VOLUMES = "*_bold.nii*"  # as BIDS and fMRIPrep name them
+ID = "{participant_id}"
+SITE = "{site}"
+USUAL = (
+    f"timeseries/{ID}.*",
+    f"{ID}.*",
+    f"timeseries/{ID}_*",
+    f"{ID}_*",
+    f"derivatives/timeseries/{ID}.*",
+    f"derivatives/timeseries/{ID}_*",
+)
 
 
 def files_below(folder: Path, depth: int | None = None) -> list[Path]:
@@ -67,18 +77,6 @@ def refuse_volumes(folder: Path) -> None:
             f"{folder} holds volumes ({volume.name}), no regional series; average them over regions first: "
             f"brainroam extract {folder} --atlas schaefer200 --out series"
         )
-
-
-ID = "{participant_id}"
-SITE = "{site}"
-USUAL = (
-    f"timeseries/{ID}.*",
-    f"{ID}.*",
-    f"timeseries/{ID}_*",
-    f"{ID}_*",
-    f"derivatives/timeseries/{ID}.*",
-    f"derivatives/timeseries/{ID}_*",
-)
 
 
 @dataclass(frozen=True)

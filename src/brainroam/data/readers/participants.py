@@ -28,6 +28,11 @@ from brainroam.data.readers.values import folded, is_empty
 from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.workers import Failure, Workers
 
+MUST_AGREE = ("site", "label", "age", "sex")
+MANY = 64  # people; fewer are read before a process could start
+AT_A_TIME = 8
+SEGMENT = 2**27  # values in one scratch file, 1 GB: few files even for a biobank, because each stays open
+
 
 class Scratch:
     """Scratch files; `keep` gives back the same series, read-only, on disk instead of in memory.
@@ -95,9 +100,6 @@ class Request:
         if self.atlas is None:
             return None
         return self.atlas.name if isinstance(self.atlas, Atlas) else Path(self.atlas).stem
-
-
-MUST_AGREE = ("site", "label", "age", "sex")
 
 
 class NotInFile(ReaderError):
@@ -311,10 +313,6 @@ def name_regions(request: Request, roi_set: str | None, series: Series, hint: st
     return load_atlas(fitting[0]) if fitting and unnamed else regions
 
 
-MANY = 64  # people; fewer are read before a process could start
-AT_A_TIME = 8
-
-
 def read_in_parallel(
     read: Callable[[str], Any], subjects: Sequence[str], workers: Workers | None
 ) -> Iterator[tuple[str, Any]]:
@@ -352,6 +350,3 @@ def _attempt(read: Callable[[str], Any], subject: str) -> Any:
         return read(subject)
     except ReaderError as error:
         return error
-
-
-SEGMENT = 2**27  # values in one scratch file, 1 GB: few files even for a biobank, because each stays open

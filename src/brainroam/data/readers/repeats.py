@@ -29,6 +29,9 @@ RUNS = ("concatenate", "first")
 SESSION = re.compile(r"(?:^|[_/.])(?:ses|session|visit|wave|timepoint)(?:-([A-Za-z0-9]+)|_?(\d+))(?=[_/.]|$)", re.I)
 RUN = re.compile(r"(?:^|[_/.-])(?:run|rest)[-_]?(\d+)(?=[_/.]|$)", re.I)
 EARLY = ("baseline", "bl", "pre", "screening")
+MOST = 0.8  # of the ids of a site that stand at others too, where numbering begins anew
+FEWEST = 3  # people of such a site
+YEARS = 1.0  # between two scans of one person
 
 
 @dataclass(frozen=True)
@@ -200,11 +203,6 @@ def read_joined(paths: Sequence[Path], read: Callable[[Path], Series]) -> Series
 def _standardised(x: np.ndarray) -> np.ndarray:
     spread = x.std(axis=0)
     return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
-
-
-MOST = 0.8  # of the ids of a site that stand at others too, where numbering begins anew
-FEWEST = 3  # people of such a site
-YEARS = 1.0  # between two scans of one person
 
 
 def at_several_sites(table: pd.DataFrame) -> pd.Series:

@@ -27,6 +27,10 @@ PARCELLATED = ".ptseries.nii"
 SUFFIXES = (*TEXT, ".npy", ".npz", ".mat", PARCELLATED)
 MAX_VALUES = 250_000_000  # 2 GB of float64: a hundred times the longest scan of the finest atlas
 MAX_UNPACKED = 500_000_000
+TIME_NAMES = {"time", "times", "timepoint", "time_point", "tr", "trs", "volume", "volumes", "vol", "frame", "frames"}
+MIN_VOLUMES = 10  # fewer values may go up evenly by chance
+MAX_UNEVEN = 0.02  # of a step: times are often rounded
+REMEDY = "pass transpose=True (--option transpose=true), or transpose=False if it is right as it is"
 
 
 def suffix_of(path: Path) -> str:
@@ -124,10 +128,7 @@ def check_archive(path: Path) -> None:
             raise ReaderError(f"{path} unpacks to {unpacked / 1e9:.1f} GB, which no such file needs; it was not opened")
 
 
-TIME_NAMES = {"time", "times", "timepoint", "time_point", "tr", "trs", "volume", "volumes", "vol", "frame", "frames"}
 TIME_NAMES |= {"seconds", "sec", "onset", "scan", "row"}
-MIN_VOLUMES = 10  # fewer values may go up evenly by chance
-MAX_UNEVEN = 0.02  # of a step: times are often rounded
 
 
 def without_time(series: Series) -> Series:
@@ -158,9 +159,6 @@ def _goes_up_evenly(column: np.ndarray) -> bool:
         return False
     step = float(np.median(steps))
     return step > 0 and float(np.abs(steps - step).max()) <= MAX_UNEVEN * step
-
-
-REMEDY = "pass transpose=True (--option transpose=true), or transpose=False if it is right as it is"
 
 
 def region_count(shapes: Sequence[tuple[int, ...]], n_rois: int | None = None) -> tuple[int, np.ndarray]:

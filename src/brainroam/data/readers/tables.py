@@ -28,6 +28,8 @@ INVISIBLE = "\u200b\u200c\u200d\ufeff"
 FORMULA_WITHOUT_VALUE = re.compile(
     rb'<c r="([A-Z]+[0-9]+)"(?![^>]*t="str")[^>]*>\s*<f[^>]*?(?:/>|>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>'
 )
+MIN_SHARED = 0.5
+WHOLE = re.compile(r"^(-?\d+)\.0+$")  # as spreadsheets write a number
 
 
 def is_table(path: Path) -> bool:
@@ -188,10 +190,6 @@ def nearest(start: Path, patterns: Iterable[str], levels: int = 2) -> Path | Non
             if found:
                 return found[0]
     return None
-
-
-MIN_SHARED = 0.5
-WHOLE = re.compile(r"^(-?\d+)\.0+$")  # as spreadsheets write a number
 
 
 def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.DataFrame:

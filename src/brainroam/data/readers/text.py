@@ -54,6 +54,7 @@ LANGUAGES = {
     "big5": "Chinese (Big5)",
     LATIN: "Western European",
 }
+NOT_DATA = {"", "file", "sub-brick", "index", "unnamed: 0"}
 
 
 def utf8(path: Path) -> bytes:
@@ -145,9 +146,6 @@ def _unpacked(path: Path) -> bytes:
     if len(data) > MAX_UNPACKED:
         raise ReaderError(f"{path} unpacks to more than {MAX_UNPACKED / 1e9:.0f} GB; it was not read")
     return data
-
-
-NOT_DATA = {"", "file", "sub-brick", "index", "unnamed: 0"}
 
 
 @dataclass(frozen=True)

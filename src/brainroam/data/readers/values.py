@@ -23,6 +23,18 @@ SENTINELS = (-9999, -999, 999, 555, 888, 777)
 EMPTY = ("", "n/a", "na", "nan", "[]", "none", "null", "#n/a")
 DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
 THOUSANDS = r"[+-]?[1-9]\d{0,2},\d{3}"
+MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
+MISSING_WORDS = "missing unknown unspecified unbekannt inconnu desconocido desconhecido sconosciuto 不详 未知 不明 미상"
+WORDS = {
+    **dict.fromkeys(map(plain, names.MALE.split()), MALE),
+    **dict.fromkeys(map(plain, names.FEMALE.split()), FEMALE),
+    **dict.fromkeys([*MISSING_WORDS.split(), "not reported", *map(str, SENTINELS)], MISSING),
+}
+# One letter means something only beside the other: M is man in M/F, M/W and mujer in H/M.
+LETTERS = (("m", "f"), ("m", "w"), ("h", "f"))
+ONE_IS_MALE = {"1": MALE, "2": FEMALE}
+ABIDE_COLUMNS = {"sub_id", "dx_group", "age_at_scan", "sex"}  # ABIDE I and II: 1 = male, 2 = female
+SAY = "say what they mean with sex_codes (--option sex_codes=1=male,2=female; 'missing' for sex unknown)"
 
 
 def is_empty(values: pd.Series) -> pd.Series:
@@ -102,20 +114,6 @@ def labels(values: pd.Series, meaning: Mapping[str, int]) -> dict[str, pd.Series
     reason = f"{values.name} is " + known.map(repr).where(~is_empty(known), "empty")
     label = known.map(folded).map(by_word).astype(float)
     return {"label": label, "unlabelled": reason + ": neither condition nor control"}
-
-
-MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
-MISSING_WORDS = "missing unknown unspecified unbekannt inconnu desconocido desconhecido sconosciuto 不详 未知 不明 미상"
-WORDS = {
-    **dict.fromkeys(map(plain, names.MALE.split()), MALE),
-    **dict.fromkeys(map(plain, names.FEMALE.split()), FEMALE),
-    **dict.fromkeys([*MISSING_WORDS.split(), "not reported", *map(str, SENTINELS)], MISSING),
-}
-# One letter means something only beside the other: M is man in M/F, M/W and mujer in H/M.
-LETTERS = (("m", "f"), ("m", "w"), ("h", "f"))
-ONE_IS_MALE = {"1": MALE, "2": FEMALE}
-ABIDE_COLUMNS = {"sub_id", "dx_group", "age_at_scan", "sex"}  # ABIDE I and II: 1 = male, 2 = female
-SAY = "say what they mean with sex_codes (--option sex_codes=1=male,2=female; 'missing' for sex unknown)"
 
 
 def sexes(

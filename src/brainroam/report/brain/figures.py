@@ -43,6 +43,9 @@ from brainroam.utils.files import write_csv
 
 KINDS = ("chord", "glass")
 SHOWN = 20  # pathways of each sign
+NAMES = ("q05", "q25", "median", "q75", "q95")
+SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
+COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
 
 
 @dataclass
@@ -157,9 +160,6 @@ class ScaffoldDisplay(Shown):
         glass_brain(self.atlas.coords[self.pairs[:, 0]], self.atlas.coords[self.pairs[:, 1]], self.values, ax)
 
 
-NAMES = ("q05", "q25", "median", "q75", "q95")
-
-
 @dataclass
 class GateDisplay(Shown):
     """Gates of people by site: 0 is shut, 1 is open.
@@ -222,10 +222,6 @@ class GateDisplay(Shown):
         ax.set_yticks(range(len(sites)), [shortened(str(site), 30) for site in sites[::-1]])
         ax.set(xlim=(0, 1), ylim=(-0.6, len(sites) - 0.4), xlabel="Gate (0 shut, 1 open)")
         return self
-
-
-SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
-COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
 
 
 def drawings(explanation: Explanation) -> Iterator[Drawing]:

@@ -33,6 +33,8 @@ HEADINGS = {
     "mean_gate": ("Mean gate", fixed(2)),
     "mean_size_of_contribution": ("Contribution", fixed(3)),
 }
+COARSE = 642
+SMOOTHING = 12
 
 
 def scaffold_section(data: ReportData) -> Section:
@@ -191,10 +193,6 @@ def _site_table(explanation: Explanation) -> Markup | None:
     ]
     ones = "columns" if explanation.atlas.columns else "pathways"
     return table(rows, columns, "pathways-by-site", f"The five largest contrasts of each site, among strong {ones}")
-
-
-COARSE = 642
-SMOOTHING = 12
 
 
 @cache

@@ -16,6 +16,7 @@ from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, interval, table
 
 NARROWEST = 5.0  # points to either side: smaller changes should look small
+TITLE = "A few people of the new site"
 
 
 @dataclass
@@ -85,9 +86,6 @@ def taken(protocol: str) -> str:
     """
     n_controls = protocol.removeprefix("controls-")
     return {STRICT: "nothing", UNLABELLED: "scans only"}.get(protocol, f"{n_controls} controls")
-
-
-TITLE = "A few people of the new site"
 
 
 def adaptation_section(data: ReportData) -> Section:

@@ -15,6 +15,8 @@ from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, table
 
 RESULTS = {True: "passed", None: "to note", False: "failed"}
+COUNTS = re.compile(r"\d+(?= (?:training )?(?:people|person|edges)\b)")  # differ from fold to fold, not the cause
+MARK = "\0"  # in the place of a count; no note holds it
 
 
 def audit_section(data: ReportData) -> Section:
@@ -109,10 +111,6 @@ def check_section(data: ReportData) -> Section:
     grave = [str(item.get("message")) for item in checked if item.get("severity") in ("error", "warning")]
     gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{': ' if grave else ''}{listed(grave, 2)}."
     return Section("check", "Checks of the data", html, gist=gist if looked_at else "")
-
-
-COUNTS = re.compile(r"\d+(?= (?:training )?(?:people|person|edges)\b)")  # differ from fold to fold, not the cause
-MARK = "\0"  # in the place of a count; no note holds it
 
 
 def notes_section(data: ReportData) -> Section:

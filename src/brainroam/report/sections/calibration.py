@@ -35,6 +35,9 @@ from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, number, table
 
 THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
+N_GROUPS = 10
+PREVALENCES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
+TITLE = "When it does not decide"
 
 
 @dataclass
@@ -123,9 +126,6 @@ class DecisionCurveDisplay(Shown):
         return self
 
 
-N_GROUPS = 10
-
-
 @dataclass
 class CalibrationBySiteDisplay(Shown):
     """Predicted probability against what happened: dots for everybody, a thin line for each site.
@@ -197,9 +197,6 @@ class CalibrationBySiteDisplay(Shown):
         ax.set_aspect("equal")
         ax.legend(loc="upper left", frameon=False, fontsize=8.5)
         return self
-
-
-PREVALENCES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def calibration_section(data: ReportData) -> Section:
@@ -274,9 +271,6 @@ def _elsewhere(people: pd.DataFrame, method: str) -> Markup:
         Column("npv", "Do not, of the others", fixed(2)),
     ]
     return table(rows, columns, "prevalence", f"{method} where other shares of people have the condition")
-
-
-TITLE = "When it does not decide"
 
 
 def abstaining_section(data: ReportData) -> Section:

@@ -19,6 +19,13 @@ from brainroam.report.figures import BLUE, INK, VERMILION, Shown, axes_for, draw
 from brainroam.report.page import Missing, Section, missing, render
 from brainroam.report.tables import Column, fixed, table
 
+SIGNED = "{:+z.2f}".format  # z: no minus before a zero
+CONTROL_MEANING = {
+    "majority": "The same score for everybody: what an empty method gets",
+    "confounds": "Age, sex and motion only: what can be had without looking at the brain",
+    "site-only": "The share with the condition at each site: what knowing the site alone gives",
+}
+
 
 @dataclass
 class MotionDisplay(Shown):
@@ -103,9 +110,6 @@ class MotionDisplay(Shown):
         spacing = {"columnspacing": 1, "handletextpad": 0.3, "markerscale": 1.8}
         ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=3, frameon=False, **spacing)
         return self
-
-
-SIGNED = "{:+z.2f}".format  # z: no minus before a zero
 
 
 def confounding_section(data: ReportData) -> Section:
@@ -202,13 +206,6 @@ def _drawings(data: ReportData):
             f"{data.unit} and class: a slope is a part of the score that motion explains and the diagnosis does not.",
             MotionDisplay.from_results(data),
         )
-
-
-CONTROL_MEANING = {
-    "majority": "The same score for everybody: what an empty method gets",
-    "confounds": "Age, sex and motion only: what can be had without looking at the brain",
-    "site-only": "The share with the condition at each site: what knowing the site alone gives",
-}
 
 
 def controls_section(data: ReportData) -> Section:

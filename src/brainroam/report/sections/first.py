@@ -33,6 +33,7 @@ from brainroam.report.sections.verdict import judgement
 from brainroam.report.tables import span
 
 SUBJECT = "scores"
+PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
 
 
 @dataclass
@@ -165,9 +166,6 @@ def _tip(row: dict[str, Any]) -> str:
     """What one site says when pointed at."""
     people = f"{row['n']} people, {row['n_cases']} with the condition"
     return f"{row['site']}: AUC {row['auc']:.2f} ({span(row['low'], row['high'])}), {people}"
-
-
-PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
 
 
 def first_section(data: ReportData) -> Section:

@@ -15,6 +15,9 @@ from brainroam.report.figures import BLUE, GREY, INK, VERMILION, Shown, axes_for
 from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, interval, p_value, span, table
 
+SIGNED = "{:+.2f}".format
+MEASURE = {"auc": "AUC", "sensitivity": "sensitivity", "specificity": "specificity"}
+
 
 @dataclass
 class GroupDisplay(Shown):
@@ -86,10 +89,6 @@ class GroupDisplay(Shown):
         y = [heights[key] - 0.28 for key in zip(sites["covariate"], sites["group"], strict=True)]
         pairs = sites["n_cases"] * (sites["n"] - sites["n_cases"])
         ax.scatter(sites["auc"], y, s=2 + 40 * pairs / pairs.max(), color=GREY, alpha=0.45, linewidth=0)
-
-
-SIGNED = "{:+.2f}".format
-MEASURE = {"auc": "AUC", "sensitivity": "sensitivity", "specificity": "specificity"}
 
 
 def groups_section(data: ReportData) -> Section:

@@ -30,6 +30,8 @@ from brainroam.report.figures import (
 from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, interval, table
 
+GRID = np.linspace(0, 1, 201)
+
 
 @dataclass
 class ScoresBySiteDisplay(Shown):
@@ -90,9 +92,6 @@ class ScoresBySiteDisplay(Shown):
         ax.set(ylim=(-0.6, len(sites) - 0.4), xlabel=self.name)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, markerscale=2, frameon=False)
         return self
-
-
-GRID = np.linspace(0, 1, 201)
 
 
 @dataclass
