@@ -36,4 +36,5 @@ def test_nothing_is_said_of_edges(page):
 def test_columns_and_regions_are_drawn(page):
     assert "columns of the table that count most" in page
     assert "of regions whose centre is known" in page
+    assert "believed" not in page
     assert np.all([f">{name}<" in page for name in NAMES[:1]])

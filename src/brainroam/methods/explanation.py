@@ -225,9 +225,10 @@ class Explanation:
 
         ``x``, ``y``, ``z`` are MNI millimetres, see `brainroam.data.atlas.freesurfer`; empty where no name tells one.
         """
-        if not self.atlas.columns or not len(self.pathways):
+        ranked = self.counted if self.kind == "scaffold" else self.pathways
+        if not self.atlas.columns or not len(ranked):
             return pd.DataFrame(columns=["region", "side", "measure", "x", "y", "z"])
-        table = self.pathways.rename(columns={"region_1": "column"})[["rank", "column", self.measure]]
+        table = ranked.rename(columns={"region_1": "column"})[["rank", "column", self.measure]]
         places = [place_of(name) for name in table["column"]]
         here = np.array([place is not None for place in places])
         named = pd.DataFrame([place for place in places if place is not None], columns=["side", "region", "measure"])

@@ -43,17 +43,24 @@ def gates_section(data: ReportData) -> Section:
         other=data.method if shown.method != data.method else "",
         gated="gate" in shown.explanation.people,
         people=_people(shown),
-        one="column"
-        if shown.explanation.atlas.columns
-        else "pathway"
-        if "gate" in shown.explanation.people
-        else "edge",
+        one=_one(shown),
         left_out=max(len(shown.people) - MOST_PEOPLE, 0),
     )
     return Section("gates", "Gates and people" if drawing else "People", html, (drawing,) if drawing else ())
 
 
+def _one(shown: Explained) -> str:
+    """What contributes to a score: a column of a table, a pathway that has a gate, or an edge."""
+    if shown.explanation.atlas.columns:
+        return "column"
+    return "pathway" if "gate" in shown.explanation.people else "edge"
+
+
 def _gates_sentence(core: Explained) -> str:
+    if core.explanation.atlas.columns:
+        return (
+            f"{core.method} (seed {core.seed}) reads the columns of a table linearly: it has no network and no gates."
+        )
     sentence = f"How {core.method} (seed {core.seed}) reads the people it was not trained on."
     choices = [fold["choice"] for fold in core.explanation.folds if "choice" in fold]
     if told := decision_told(choices):

@@ -104,8 +104,15 @@ def scene(explanation: Explanation) -> dict[str, Any] | None:
 
 
 def pathway_table(rows: pd.DataFrame, name: str, caption: str, whole: bool = False) -> Markup:
-    """Pathways as a sortable table; the ``whole`` one has all quantities, the other those of the paper's table."""
+    """Pathways as a sortable table; the ``whole`` one has all quantities, the other those of the paper's table.
+
+    Nothing where there are none.
+    """
+    if not len(rows):
+        return Markup("")
     columns = region_columns(rows)
+    if len(columns) == 1:
+        rows = rows.drop(columns="mean_gate", errors="ignore")  # a table is read without gates
     rows = rows if whole else rows.drop(columns="mean_size_of_contribution", errors="ignore")
     columns += [Column(key, *shown) for key, shown in HEADINGS.items() if key in rows]
     if "x_1" in rows:

@@ -41,8 +41,9 @@ def places_drawing(explanation: Explanation) -> Drawing | None:
     places = explanation.places
     if not len(places):
         return None
+    ranked = explanation.counted if explanation.kind == "scaffold" else explanation.pathways
     measures = places["measure"].value_counts().index[:MEASURES].tolist()
-    known = f"{len(places)} of {len(explanation.pathways)} columns are of regions whose centre is known"
+    known = f"{len(places)} of {len(ranked)} columns are of regions whose centre is known"
     caption = (
         f"Where the table's regions lie: larger dots count more, by {measure_words(explanation)}; "
         f"{_signs(explanation)}. "
