@@ -91,3 +91,11 @@ def test_a_group_of_few_people_has_no_interval_but_a_reason():
     assert np.isnan(found.loc["female", ["low", "high"]].astype(float)).all() and found.loc["female", "reason"]
     assert found.loc["male", "low"] < found.loc["male", "auc"] < found.loc["male", "high"]
     assert found.loc["male", "reason"] == ""
+
+
+def test_thirds_of_infants_and_of_those_who_hardly_move_keep_names_of_their_own():
+    runs, people = study(n_sites=3)
+    people["age"], people["mean_fd"] = people["age"] / 1000, people["mean_fd"] / 1000
+    found = groups_pooled(groups_by_site(runs, people, "m"))
+    assert found.groupby("covariate").size().to_dict() == {"sex": 2, "age": 3, "motion": 3}
+    assert set(found.loc[found["covariate"] != "sex", "n"]) == {60}

@@ -18,7 +18,7 @@ share in training cancels: with models that are trained on the other sites the t
 hypotheses at the 5 % level (docs/results/next-site.md). Thirds are those of the whole cohort.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -178,8 +178,17 @@ def _groups(people: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
         if known[column].nunique() < 3:
             continue
         third = np.searchsorted(known[column].quantile([1 / 3, 2 / 3]), known[column], side="left")
-        for k in range(3):
-            values = known.loc[third == k, column]
-            if len(values):
-                show = "{:.0f} to {:.0f} years" if column == "age" else "{:.2f} to {:.2f} mm"
-                yield covariate, show.format(values.min(), values.max()), known.loc[third == k, "subject"]
+        parts = [known[third == k] for k in range(3) if (third == k).any()]
+        names = span_names([part[column] for part in parts], *((0, "years") if column == "age" else (2, "mm")))
+        for name, part in zip(names, parts, strict=True):
+            yield covariate, name, part["subject"]
+
+
+def span_names(parts: Sequence[pd.Series], digits: int, unit: str) -> list[str]:
+    """From where to where each part goes; with more digits where parts would share a name.
+
+    >>> span_names([pd.Series([0.1, 0.2]), pd.Series([0.3, 0.4])], 0, "years")
+    ['0.1 to 0.2 years', '0.3 to 0.4 years']
+    """
+    names = [f"{part.min():.{digits}f} to {part.max():.{digits}f} {unit}" for part in parts]
+    return names if len(set(names)) == len(names) or digits > 12 else span_names(parts, digits + 1, unit)
