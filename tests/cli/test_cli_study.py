@@ -127,6 +127,8 @@ def test_cv_and_leaving_institutions_out(tmp_path):
 
 
 class Constant(Majority):
+    __module__ = "brainroam.stand_in"  # somebody else's would be searched for leaks, twenty times
+
     def __init__(self, budget=80, window=30, stride=5, profiles=False):
         self.budget, self.window, self.stride, self.profiles = budget, window, stride, profiles
 
