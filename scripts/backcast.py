@@ -203,11 +203,11 @@ def ensemble(cohort: Cohort, draws: Draws, method: str) -> np.ndarray:
 
 
 def refitted(cohort: Cohort, draws: Draws, method: str) -> np.ndarray:
-    """Any method, refitted for every draw; core by its linear reading."""
+    """Any method, refitted for every draw."""
     site, scores = cohort.table["site"].to_numpy(), np.full((len(draws), len(cohort)), np.nan)
     for row, sites in zip(scores, draws, strict=True):
         here = np.isin(site, sites)
-        model = TunedMethod(method_info(method), "default", **({"epochs": 0} if method == "core" else {}))
+        model = TunedMethod(method_info(method), "default")
         row[here] = model.fit(cohort.subset(here)).inner_scores_
         row[~here] = model.score(cohort.subset(~here))
     return scores

@@ -18,11 +18,12 @@ from sklearn.metrics import roc_auc_score
 
 import brainroam
 from brainroam.data.cohort import Cohort
+from brainroam.data.folds import hold_out
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
 from brainroam.evaluation import runner
-from brainroam.evaluation.duration import without_dear
-from brainroam.evaluation.run_records import read_run_file, write_checksummed
+from brainroam.evaluation.duration import Pace, without_dear
+from brainroam.evaluation.run_records import make_tasks, read_run_file, write_checksummed
 from brainroam.evaluation.runner import compare, evaluate, load_runs
 from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.tables import read_table
@@ -470,6 +471,19 @@ def test_finished_runs_tell_how_long_the_others_take(tmp_path):
     assert running[0] == "4 runs, about 3 min; slow takes about 3 min of it"
     assert running[1] == "now slow at S02, seed 0" and "" in running
     assert len([text for text in running if text.startswith("now")]) == 4
+
+
+def test_the_second_runs_correct_an_estimate_that_was_far_off_once():
+    cohort = make_cohort(n_sites=4, n_per_site=8, n_rois=8)
+    folds = [hold_out(cohort.table["site"].to_numpy(), [site]) for site in cohort.sites]
+    tasks = list(make_tasks(cohort, {"mine": RidgeClassifier(), "core": "core"}, "loso", folds, 1, "fast", {}))
+    pace, said = Pace(tasks, cohort), []
+    assert pace.before.unknown == ["mine"]
+    for task in tasks:
+        first = task.spec.fold == cohort.sites[0]
+        said.append(pace.after(task.spec, {"status": "done", "seconds": 500.0 if first else 50.0}))
+    assert [text for text in said if text] == ["by the first runs: 8 runs, about 7 min; mine takes about 3 min of it"]
+    assert said.index(next(text for text in said if text)) == 3  # both methods have been timed twice
 
 
 def test_a_notebook_gets_one_bar(monkeypatch):

@@ -7,9 +7,18 @@ With a_i, b_i the scores of person i of site s in both versions, the spread of a
     site       variance over sites of (mean a + mean b) / 2, beyond what the people of a site explain
     pipeline   mean over sites of (mean b - mean a)^2 / 4, beyond noise: a level that moves with the version
 
-The correlation r of a and b within sites is what a second version keeps of the first. If what differs has nothing to do
-with the diagnosis, binormal scores keep r of the probit of the AUC at least, so a forecast for the new version reaches
-from r times the probit up to what it was (`PipelineAgreement.widen`).
+How much of the AUC the new version b keeps of the first, a, follows from r, their correlation within sites. Write
+b = beta a + u, where u is what the new version alone has. For binormal scores the probit of the AUC is the difference
+between classes in units of the spread, and it is multiplied by
+
+    r                 if u has nothing to do with the diagnosis: beta sd(a) / sd(b) = r
+    sd(a) / sd(b)     if the diagnosis lies in what both versions agree on
+    1                 if u tells as much of it as a does
+
+Which of them holds cannot be seen without labels, so a forecast for the new version reaches from r times the probit up
+to what it was (`PipelineAgreement.widen`). It is too high only where the diagnosis lies in what a alone has. Balanced
+accuracy b falls by f (2 b - 1) where a share f changes class whatever their diagnosis. On simulated versions of ABIDE
+the share kept was r to 1: docs/results/backcast.md.
 """
 
 from collections.abc import Mapping

@@ -20,7 +20,7 @@ from brainroam.data.folds import Fold
 from brainroam.data.groups import people_of
 from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
-from brainroam.evaluation.duration import estimate
+from brainroam.evaluation.duration import Pace
 from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, make_tasks, plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, complete_tables, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
@@ -186,7 +186,8 @@ def evaluate(
             show_progress(len(todo), progress) as advance,
             closing(engines.map(execute, todo, cohort, jobs, where, _naming(running, advance))) as outcomes,
         ):
-            if progress and todo and (words := estimate(todo, cohort, folder.runs.values()).text(len(todo), jobs)):
+            pace = Pace(todo, cohort, folder.runs.values()) if progress and todo else None
+            if pace and (words := pace.before.text(len(todo), jobs)):
                 advance.say(words)
             for task, outcome in outcomes:
                 running.pop(task.spec.hash, None)
@@ -194,6 +195,8 @@ def evaluate(
                     outcome = {"status": "failed", **asdict(outcome)}
                 folder.keep(task.spec, outcome)
                 advance(_line(task.spec, outcome))
+                if pace and (words := pace.after(task.spec, outcome, jobs)):
+                    advance.say(words)
                 advance.now(_now(running))
         everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
         results = _results(everything, [task.spec for task in tasks], partial)
