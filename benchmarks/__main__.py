@@ -5,6 +5,7 @@ python -m benchmarks [ABIDE_pcp]
 The long ones are shortened here; each script says at its head how to run it in full.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -20,11 +21,15 @@ SHORTER = {
     "bench_scale": ["--people", "125,250", "--rois", "100"],
 }
 
+HERE = Path(__file__).parent
+PATHS = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])  # for reproduction/
+
 start = time.perf_counter()
-for script in sorted(Path(__file__).parent.glob("bench_*.py")):
+for script in sorted(HERE.glob("bench_*.py")):
     print(f"== {script.stem}", flush=True)
     abide = sys.argv[1:] if script.stem in TAKES_ABIDE else []
     began = time.perf_counter()
-    subprocess.run([sys.executable, script, *abide, *SHORTER.get(script.stem, [])], check=True)
+    command = [sys.executable, script, *abide, *SHORTER.get(script.stem, [])]
+    subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": PATHS})
     print(f"== {script.stem} took {time.perf_counter() - began:.0f} s on the clock", flush=True)
 print(f"== all took {(time.perf_counter() - start) / 60:.1f} min on the clock")

@@ -1,6 +1,6 @@
 """Time per epoch and peak memory of every deep baseline beside CORE, on the same people in one run.
 
-    python benchmarks/bench_baselines.py [DATA] [--methods gcn,gat] [--epochs 3]
+    PYTHONPATH=. python benchmarks/bench_baselines.py [DATA] [--methods gcn,gat] [--epochs 3]
 
 DATA is a cohort file or any folder a reader knows, of which the largest site is left out as in a leave-one-site-out
 fold; without it, synthetic people of about that size. Each method runs in a process of its own on one core. Seconds are
