@@ -25,7 +25,7 @@ import brainroam
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.ridge import DualRidge
 from brainroam.evaluation.adaptation import balanced_metrics
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
@@ -131,21 +131,23 @@ def measured(model: TunedMethod, people: brainroam.Cohort) -> dict[str, float]:
     """AUC, and how good the probabilities are, both classes counting alike."""
     score, calibration = model.score(people), model.calibration_
     balanced = balanced_metrics(people.labels, calibration(score, prevalence=0.5), calibration.decide(score))
-    return {"auc": auc(people.labels, score), **balanced}
+    weight = float(site_weights(people.labels.sum(), len(people) - people.labels.sum()))
+    return {"auc": auc(people.labels, score), "weight": weight, **balanced}
 
 
 def show(rows: pd.DataFrame) -> None:
-    """Means over sites, and differences from complete data at the same sites."""
+    """Means over sites (`metrics.mean_over_sites`), and differences from complete data at the same sites."""
     complete = rows[(rows["model"] == rows["model"].iloc[0]) & (rows["new"] == "nothing")].set_index("site")
     for key, here in rows.groupby(["model", "new", "new_share", "fill"], sort=False):
         here = here.set_index("site")
-        gap = left_out_t((here["auc"] - complete["auc"].reindex(here.index)).to_numpy())
+        gap = left_out_t((here["auc"] - complete["auc"].reindex(here.index)).to_numpy(), here["weight"].to_numpy())
+        mean = {name: mean_over_sites(here[name], here["weight"]) for name in here.select_dtypes("number")}
         r2 = " ".join(f"R2 {name} {here['r2_' + name].mean():.2f}" for name in ("age", "sex") if f"r2_{name}" in here)
         print(
-            *key, f"{len(here)} sites", f"AUC {100 * here['auc'].mean():.2f}",
+            *key, f"{len(here)} sites", f"AUC {100 * mean['auc']:.2f}",
             f"({100 * gap.mean:+.2f}, {100 * gap.low:+.2f} to {100 * gap.high:+.2f})",
-            f"balanced accuracy {100 * here['balanced_acc'].mean():.1f}",
-            f"Brier {here['brier'].mean():.4f}", f"off {here['calibration_in_the_large'].mean():.3f}", r2, sep="\t",
+            f"balanced accuracy {100 * mean['balanced_acc']:.1f}",
+            f"Brier {mean['brier']:.4f}", f"off {mean['calibration_in_the_large']:.3f}", r2, sep="\t",
         )  # fmt: skip
 
 

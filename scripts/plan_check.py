@@ -21,6 +21,7 @@ from scipy.optimize import least_squares
 import brainroam
 from brainroam.evaluation.planning import law as laws
 from brainroam.evaluation.planning.plan import make_plan
+from brainroam.evaluation.stats.metrics import mean_over_sites
 
 SIZES, END = (8, 12), 19
 OTHER_EXPONENTS = (0.0, 0.5, 1.0)
@@ -79,15 +80,21 @@ def curve(cohort: brainroam.Cohort, method: str, n_draws: int, seed: int, file: 
 
 
 def mean_curve(table: pd.DataFrame) -> pd.Series:
-    """Mean AUC over sites for each number of complete training sites."""
-    return table[table["share"] == 1].groupby(["n_sites", "site"])["auc"].mean().groupby("n_sites").mean()
+    """Mean AUC over sites (`metrics.mean_over_sites`) for each number of complete training sites."""
+    cells = table[table["share"] == 1].groupby(["n_sites", "site"])[["auc", "weight"]].mean()
+    return pd.Series({n: mean_over_sites(cell["auc"], cell["weight"]) for n, cell in cells.groupby("n_sites")})
+
+
+def fit_law(table: pd.DataFrame, k: int, **options) -> laws.Law:
+    """The law as `plan` fits it."""
+    return laws.fit_law(table, k, weights=table.groupby("site")["weight"].first(), **options)
 
 
 def summarise(method: str, k: int, checks: list[Check]) -> None:
     """What plans of k sites foretold at 19 training sites, what was found, and the error of other laws."""
     rows = []
     for table, start, end in (check[1:] for check in checks):
-        law = laws.fit_law(table, k)
+        law = fit_law(table, k)
         rows.append([law.auc(END), *law.interval(END), end, *law.gain(END, from_sites=k - 1), end - start])
     names = ["auc", "low", "high", "found", "gain", "gain_low", "gain_high", "gain_found"]
     found = 100 * pd.DataFrame(rows, columns=names)
@@ -116,7 +123,7 @@ def show(name: str, checks: list[Check], fit) -> None:
 def with_exponent(table: pd.DataFrame, k: int, exponent: float):
     """Our law with another exponent."""
     kept, laws.EXPONENT = laws.EXPONENT, exponent
-    found = laws.fit_law(table, k, n_boot=1)
+    found = fit_law(table, k, n_boot=1)
     laws.EXPONENT = kept
     return found.auc
 

@@ -30,7 +30,7 @@ from scipy.special import ndtr
 from brainroam.evaluation.planning.draws import draws
 from brainroam.evaluation.planning.law import fit_law
 from brainroam.evaluation.planning.plan import NEAR_CHANCE
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 
 KINDS = ("equal", "unequal", "subtypes", "sizes", "small")
 SITES = (8, 12, 16)
@@ -111,8 +111,10 @@ def curve(world: World, k: int, rng: np.random.Generator) -> pd.DataFrame:
         score = x @ world.weights(kept, label[draw.train])
         for name in np.unique(site[draw.test]):
             here = site == name
-            rows.append((draw.n_sites, draw.share, draw.number, len(draw.train), name, auc(label[here], score[here])))
-    return pd.DataFrame(rows, columns=["n_sites", "share", "draw", "n_people", "site", "auc"])
+            cell = (draw.n_sites, draw.share, draw.number, len(draw.train), name)
+            n_cases = label[here].sum()
+            rows.append((*cell, auc(label[here], score[here]), float(site_weights(n_cases, here.sum() - n_cases))))
+    return pd.DataFrame(rows, columns=["n_sites", "share", "draw", "n_people", "site", "auc", "weight"])
 
 
 def true_aucs(world: World, k: int, more: int, rng: np.random.Generator) -> np.ndarray:
@@ -150,7 +152,7 @@ def measured(number: int, folder: Path) -> tuple[pd.DataFrame, dict]:
 
 def promises(table: pd.DataFrame, k: int, more: int) -> list[tuple[float, float, float]]:
     """What the plan says to the three questions, as `plan` does."""
-    law = fit_law(table, k)
+    law = fit_law(table, k, weights=table.groupby("site")["weight"].first())
     people, fuller = law.people_per_site, law.people_per_site * (k + more) / k
     return [law.gain(k + more), law.gain(k, fuller), law.gain(k + more, people, k, fuller)]
 
@@ -167,8 +169,8 @@ def main() -> None:
     for number in range(given.first, given.first + given.worlds):
         table, known = measured(number, given.keep)
         level = f"AUC {'below' if known['aucs'][0] < MIDDLE else 'from'} {MIDDLE}"
-        whole = table[table["share"] == 1]
-        if whole.loc[whole["n_sites"] == known["k"] - 1, "auc"].mean() < NEAR_CHANCE:
+        full = table[(table["share"] == 1) & (table["n_sites"] == known["k"] - 1)]
+        if mean_over_sites(full["auc"], full["weight"]) < NEAR_CHANCE:
             continue
         for name, promised, true in zip(
             QUESTIONS, promises(table, known["k"], known["more"]), known["gains"], strict=True

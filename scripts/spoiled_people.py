@@ -5,9 +5,8 @@
 
 Each site is held out once (of six synthetic cohorts of nine sites, the last site). A model and what its training people
 were like (`methods.familiarity`) come from the other sites. The held-out people are read as they are and spoiled in
-five ways; for each the table says how many are flagged, for which reason, and how well they are predicted: the mean of
-the sites' AUC, and balanced accuracy, of all and of those with and without a flag. The figures of
-docs/results/next-site.md come from here.
+five ways; for each the table says how many are flagged, for which reason, and how well they are predicted: means over
+sites (`metrics.mean_over_sites`). The figures of docs/results/next-site.md come from here.
 """
 
 import argparse
@@ -18,7 +17,7 @@ import pandas as pd
 import brainroam
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.adaptation import balanced_metrics
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
@@ -49,14 +48,16 @@ def main() -> None:
             words = words if isinstance(words, tuple) else (words,)
             here = people["flags"].map(lambda flags, words=words: any(word in flags for word in words))
             text += f", {name} {here.mean():.3f}"
-        aucs = [auc(here["label"].to_numpy(), here["score"].to_numpy()) for _, here in people.groupby("fold")]
-        text += f"\tAUC {np.mean(aucs):.3f}"
-        for name, part in (("all", people), ("flagged", people[flagged]), ("not", people[~flagged])):
-            measured = balanced_metrics(
-                part["label"].to_numpy(), part["probability"].to_numpy(), part["predicted"].to_numpy()
-            )
-            text += f"\t{name}: balanced accuracy {measured['balanced_acc']:.3f}, Brier {measured['brier']:.3f}"
-        print(text, flush=True)
+        sites = pd.DataFrame([at_site(here) for _, here in people.groupby("fold")])
+        means = {name: mean_over_sites(sites[name], sites["weight"]) for name in ("auc", "balanced_acc", "brier")}
+        print(text, *(f"{name} {mean:.3f}" for name, mean in means.items()), sep="\t", flush=True)
+
+
+def at_site(people: pd.DataFrame) -> dict[str, float]:
+    """How well the people of a site are predicted, and the weight of the site."""
+    label, score, p, called = (people[name].to_numpy() for name in ("label", "score", "probability", "predicted"))
+    weight = float(site_weights(label.sum(), len(label) - label.sum()))
+    return {"auc": auc(label, score), "weight": weight, **balanced_metrics(label, p, called)}
 
 
 def people_of(method: str, cohort: Cohort, site: str) -> pd.DataFrame:

@@ -35,7 +35,7 @@ def test_with_much_evidence_it_is_the_logistic_regression_of_the_prevalence(prev
 @pytest.mark.parametrize("prevalence", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("n_sites", [6, 12])
 def test_probabilities_hold_at_new_sites_and_are_never_worse_than_the_share_of_cases(n_sites, prevalence):
-    """Sites of 30 people at levels of their own; new sites alike. Means over 30 worlds of each effect."""
+    """Sites of 30 people at levels of their own; new sites alike. Means over 60 worlds of each effect."""
     rng = np.random.default_rng([n_sites, round(100 * prevalence)])
 
     def people(n_sites, n_per_site, gap):
@@ -45,14 +45,14 @@ def test_probabilities_hold_at_new_sites_and_are_never_worse_than_the_share_of_c
 
     for gap in (0.0, 0.5, 1.5):
         means, worth = [], []
-        for _ in range(30):
+        for _ in range(60):
             found = calibrate(*people(n_sites, 30, gap))
             score, y, _ = people(4000, 1, gap)
             p = found(score)
             means.append(p.mean() - y.mean())
             worth.append(((p - y) ** 2).mean() - ((found.prevalence - y) ** 2).mean())
         assert abs(np.mean(means)) < 0.03
-        assert np.mean(worth) < 3e-4
+        assert np.mean(worth) < (1e-4 if gap == 0 else -1e-4)
 
 
 def test_a_stated_prevalence_is_kept_whatever_the_training_share():

@@ -6,13 +6,17 @@ import pytest
 from units_study import institutions, own_intervals, scanned
 
 import brainroam
-from brainroam.audit.shuffle import permuted_within_site
+from brainroam.audit.candidates import MethodCandidate
+from brainroam.audit.shuffle import mean_order, permuted_within_site
 from brainroam.data.check import check_cohort
 from brainroam.evaluation.coverage import coverage
 from brainroam.evaluation.planning.draws import draws
+from brainroam.evaluation.planning.plan import plan_of_runs
 from brainroam.evaluation.stats.compare import compare_methods
+from brainroam.evaluation.stats.confounding import confounding
 from brainroam.evaluation.stats.groups import groups_by_site
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
+from brainroam.methods.registry import method_info
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +83,7 @@ def shared(institutions):
     rng = np.random.default_rng(5)
     rows = []
     for k, name in enumerate(["UM_1", "UM_2", "Oslo_1", "Oslo_2", "Bern_1", "Bern_2"]):
-        for i in range(60):
+        for i in range((60, 20, 60, 30, 60, 14)[k]):
             noise = rng.normal()
             for method, effect in (("good", (0.2, 1.0, 1.8)[k // 2]), ("poor", 0.1)):
                 score = noise + 0.3 * rng.normal() + effect * (i % 2)
@@ -96,12 +100,43 @@ def test_sites_of_one_institution_count_together():
     sites, houses = shared(False), shared(True)
     one, other = (found.table.set_index("method").loc["good"] for found in (sites, houses))
     assert (one["n_institutions"], other["n_institutions"], other["n_sites"]) == (6, 3, 6)
-    assert other["auc"] == pytest.approx(one["auc"])
+    assert other["auc"] == pytest.approx(one["auc"])  # one rule for means, whatever the unit of the intervals
+    poor = houses.table.set_index("method").loc["poor", "auc"]
+    assert houses.paired["difference"].abs().tolist() == pytest.approx([other["auc"] - poor])
     assert other["auc_high"] - other["auc_low"] > 1.3 * (one["auc_high"] - one["auc_low"])
     assert np.isnan(other["next_low"]) and "institutions" in other["reason"]
     assert houses.paired["n_sites"].tolist() == [3] and "3 institutions" in houses.sentences[0]
     assert any("--protocol institutions" in note and "as the unit" in note for note in houses.notes)
     assert any("UM_1 and UM_2" in note and "independent" in note for note in sites.notes)
+
+
+def test_a_mean_over_sites_has_one_rule_wherever_it_stands():
+    """Six sites of 12 + 12 people and one of 1 + 12."""
+    made = brainroam.make_cohort(n_sites=7, n_per_site=26, n_rois=10, seed=3)
+    label, site = made.labels, made.table["site"].to_numpy()
+    kept = [
+        np.flatnonzero((site == name) & (label == k))[: 1 if (name, k) == ("S07", 1) else 12]
+        for name in made.sites
+        for k in (0, 1)
+    ]
+    cohort = made.subset(np.sort(np.concatenate(kept)))
+    results = brainroam.evaluate(cohort, ["fc-ridge", "confounds"])
+    rows = results.scores[results.scores["method"] == "fc-ridge"]
+    means = {
+        name: mean_over_sites(here["auc"], site_weights(here["n_cases"], here["n"] - here["n_cases"]))
+        for name, here in results.scores.groupby("method")
+    }
+    assert abs(means["fc-ridge"] - rows["auc"].mean()) > 0.002  # what each site counting once would give
+    printed = [
+        brainroam.compare(results).table.set_index("method")["auc"],
+        confounding(results.predictions, results.participants).set_index("method")["auc"],
+    ]
+    for table in printed:
+        assert table["fc-ridge"] == pytest.approx(means["fc-ridge"])
+    gap = plan_of_runs(results, ["fc-ridge", "confounds"]).contrast.difference
+    assert gap == pytest.approx(means["fc-ridge"] - means["confounds"])
+    audited = mean_order(MethodCandidate(method_info("fc-ridge")), cohort)
+    assert audited == pytest.approx(means["fc-ridge"])
 
 
 @pytest.mark.parametrize("kind", [("12+4+4", 0.7, 0.3, 0.0), ("4+4+4+4+4", 0.7, 0.1, 0.4)])

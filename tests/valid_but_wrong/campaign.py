@@ -17,7 +17,7 @@ from brainroam.cli import app
 from brainroam.errors import BrainroamError
 
 HERE = Path(__file__).parent
-DOCS = HERE.parents[1] / "docs" / "reliability.md"
+DOCS = HERE.parents[1] / "docs" / "results" / "tried.md"
 BEGIN, END = "<!-- campaign: begin -->", "<!-- campaign: end -->"
 
 

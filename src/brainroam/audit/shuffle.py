@@ -13,7 +13,9 @@ from brainroam.data.groups import people_of, persons
 from brainroam.errors import EmptyScaffoldError
 from brainroam.evaluation.finding import Check
 from brainroam.evaluation.splits import folds
-from brainroam.evaluation.stats.metrics import auc
+from brainroam.evaluation.stats.classes import counted_as
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
+from brainroam.evaluation.stats.numbers import weights_of
 from brainroam.methods.base import score_shape
 
 LEVEL = 0.99  # of the interval that must hold chance: an honest method is accused once in two hundred audits
@@ -60,7 +62,7 @@ def held_out_scores(
 
 def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
     """Mean over held-out sites of their AUC (of several classes the mean over them, each against the rest), or of the
-    correlation with a number (sites of four people or more).
+    correlation with a number (sites of four people or more), with the weights of sites that studies have.
 
     A person counts once, with the mean score of the scans.
     """
@@ -73,9 +75,13 @@ def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
     sites = [(here["label"].to_numpy(), here[columns].to_numpy()) for _, here in people.groupby("site")]
     if cohort.target.is_number:
         large = [(cohort.target.forward(label), score) for label, score in sites if len(label) >= LEAST]
-        return float(np.mean([correlations(t, score) for t, score in large if np.ptp(t) > 0]))
+        large = [(t, score) for t, score in large if np.ptp(t) > 0]
+        weights = weights_of(np.array([len(t) for t, _ in large]))
+        return mean_over_sites([float(correlations(t, score)) for t, score in large], weights)
     measured = macro_auc if cohort.target.is_classes else auc
-    return float(np.mean([measured(label, score) for label, score in sites]))
+    counts = np.array([np.bincount(label.astype(int), minlength=len(cohort.target.classes) or 2) for label, _ in sites])
+    m = counted_as(counts) if cohort.target.is_classes else counts.min(axis=1)
+    return mean_over_sites([measured(label, score) for label, score in sites], site_weights(m, m))
 
 
 def shuffle_checks(

@@ -282,8 +282,9 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
             *accuracies,
         )
     table.caption_justify = "right"
+    rule = RULE.replace("site", unit)
     table.caption = (
-        f"AUC, ACC (accuracy), BAC (balanced accuracy): {RULE}; intervals 95 %; pairs: AUC where each pair of a case "
+        f"AUC, ACC (accuracy), BAC (balanced accuracy): {rule}; intervals 95 %; pairs: AUC where each pair of a case "
         f"and a control of one {unit} counts once; worst: of {unit}s with {JUDGED} or more of each class"
     )
     if next_site:

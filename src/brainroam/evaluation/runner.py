@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import date
 from pathlib import Path
 from platform import python_version
@@ -25,12 +25,19 @@ from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, ma
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, complete_tables, mixed_versions
 from brainroam.evaluation.shared_edges import shared_edges
 from brainroam.evaluation.splits import UNITS, folds, protocol_of
-from brainroam.evaluation.stats.classes import compare_classes
+from brainroam.evaluation.stats.classes import compare_classes, people_counted
 from brainroam.evaluation.stats.classes import site_metrics as class_metrics
 from brainroam.evaluation.stats.compare import compare_methods
 from brainroam.evaluation.stats.confounding import KNOWN, confounding
-from brainroam.evaluation.stats.metrics import average_seeds, over_sites, site_metrics
-from brainroam.evaluation.stats.numbers import compare_numbers
+from brainroam.evaluation.stats.metrics import (
+    RULE,
+    average_seeds,
+    mean_over_sites,
+    over_sites,
+    site_metrics,
+    site_weights,
+)
+from brainroam.evaluation.stats.numbers import compare_numbers, weights_of
 from brainroam.evaluation.stats.numbers import site_metrics as number_metrics
 from brainroam.evaluation.tables import columns_of, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
@@ -47,7 +54,7 @@ SAME = 1e-6  # of the spread of scores: single precision rounds batches otherwis
 PACKAGES = ("brainroam", "nilearn", "numpy", "pandas", "scikit-learn", "scipy", "torch")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """Finished runs as tables.
 
@@ -73,13 +80,19 @@ class Results:
     scores: pd.DataFrame
     predictions: pd.DataFrame
     study: dict[str, Any]
-    records: tuple[tuple[RunSpec, dict[str, Any]], ...] = field(default=(), repr=False)
+    records: tuple[tuple[RunSpec, dict[str, Any]], ...] = ()
     path: Path | None = None
+
+    def __repr__(self) -> str:
+        methods = self.scores["method"].unique()
+        return (
+            f"Results({counted(len(self.records), 'run', 'runs')} of {listed(methods)}, {self.study.get('cohort', '')})"
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: the mean AUC of every method."""
         if self.target.is_number:
-            return compare_numbers(self.scores, self.target)._repr_html_()
+            return compare_numbers(self.scores, self.predictions, self.target)._repr_html_()
         if self.target.is_classes:
             return compare_classes(self.scores, self.predictions, self.target)._repr_html_()
         rows = [
@@ -89,7 +102,7 @@ class Results:
         columns = ["method", "protocol", "n_sites", "auc", "auc_sd", "worst_auc", "worst_site", "balanced_acc"]
         table = pd.DataFrame(rows, columns=columns).sort_values("auc", ascending=False)
         runs = f"{len(self.scores)} runs of {len(table)} methods"
-        return html_summary(runs, table, ["brainroam.compare(results) adds intervals and tests."])
+        return html_summary(runs, table, [f"auc: {RULE}", "brainroam.compare(results) adds intervals and tests."])
 
     @property
     def target(self) -> Target:
@@ -242,7 +255,7 @@ def compare(
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
     if results.target.is_number:
-        return compare_numbers(results.scores, results.target, reference, all_pairs)
+        return compare_numbers(results.scores, results.predictions, results.target, reference, all_pairs)
     if results.target.is_classes:
         return compare_classes(results.scores, results.predictions, results.target, reference, all_pairs)
     comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
@@ -438,12 +451,14 @@ def _held_out(cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_spli
 def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
-    if "target" in outcome and Target.of_description(outcome["target"]).is_number:
-        found = [here["r"] for here in metrics_by_site(spec, outcome).values() if here["r"] is not None]
-        return f"{spec}: {f'r {np.mean(found):.2f}' if found else 'too few people'}, {outcome['seconds']:.1f} s"
-    aucs = [found["auc"] for found in metrics_by_site(spec, outcome).values() if found["auc"] is not None]
-    words = f"AUC {np.mean(aucs):.3f}" if aucs else "one class only"
-    return f"{spec}: {words}, {outcome['seconds']:.1f} s"
+    target, sites = Target.of_description(outcome.get("target")), pd.DataFrame(metrics_by_site(spec, outcome).values())
+    n = sites["n"].to_numpy(dtype=float)
+    if target.is_number:
+        r = mean_over_sites(sites["r"], weights_of(n))
+        return f"{spec}: {'too few people' if np.isnan(r) else f'r {r:.2f}'}, {outcome['seconds']:.1f} s"
+    cases = people_counted(sites, target) if target.is_classes else sites["n_cases"].to_numpy(dtype=float)
+    auc = mean_over_sites(sites["auc"], site_weights(cases, cases if target.is_classes else n - cases))
+    return f"{spec}: {'one class only' if np.isnan(auc) else f'AUC {auc:.3f}'}, {outcome['seconds']:.1f} s"
 
 
 def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Results:

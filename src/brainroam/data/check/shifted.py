@@ -8,7 +8,7 @@ all other sites and read at this one; with K the inner products of edges, G = (K
 are the held-out readings. A shift by one moves their correlation r with the column from where it stands to the rows
 beside it. With z = sqrt(n - 3) artanh r, summed over the columns, a site is named when rows shifted up or down by one
 fit better than its own by `MIN_GAIN`; two such sums of two columns differ by 2 in the standard deviation. Where people
-stand in the order of age or class, or where neither column can be read, nothing shows it (docs/reliability.md).
+stand in the order of age or class, or where neither column can be read, nothing shows it (docs/results/tried.md).
 """
 
 from collections.abc import Iterator

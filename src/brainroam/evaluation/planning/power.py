@@ -72,19 +72,23 @@ def contrast(predictions: pd.DataFrame, method: str, against: str) -> Contrast:
     ----------
     predictions : DataFrame
         ``method``, ``site``, ``seed``, ``subject``, ``label``, ``score``, of one protocol; scores are averaged over
-        seeds and over the scans of a ``person``.
+        seeds and over the scans of a ``person``. A site with one person of a class counts for the difference, not for
+        how much it scatters.
     """
     rows = predictions[predictions["method"].isin([method, against])]
     rows = rows.assign(subject=persons(rows))
     wide = rows.pivot_table(index=["site", "subject", "label"], columns="method", values="score").dropna()
-    gaps, variances, sizes, weights = [], [], [], []
+    every, gaps, variances, sizes, weights = [], [], [], [], []
     for _, here in wide.groupby("site"):
         label = here.index.get_level_values("label").to_numpy(dtype=int)
         m, n = int((label == 1).sum()), int((label == 0).sum())
-        if min(m, n) < 2:
+        if min(m, n) == 0:
             continue
         first, second = (here[name].to_numpy(dtype=float) for name in (method, against))
         found = aucs(label, np.stack([first, second]))
+        every.append((found[0] - found[1], float(site_weights(m, n))))
+        if min(m, n) < 2:
+            continue
         gaps.append(found[0] - found[1])
         variances.append(delong_variance(label, first, second))
         sizes.append(m * n / (m + n))
@@ -100,7 +104,7 @@ def contrast(predictions: pd.DataFrame, method: str, against: str) -> Contrast:
     scatter, sampling = (np.average(values, weights=weights) for values in ((np.array(gaps) - mean) ** 2, variances))
     tau2 = max(float(scatter * k / (k - 2) - sampling), 0.0)
     c = float(np.average(np.multiply(variances, sizes), weights=weights))
-    return Contrast(method, against, len(gaps), mean, tau2, c)
+    return Contrast(method, against, len(gaps), mean_over_sites(*zip(*every, strict=True)), tau2, c)
 
 
 def delong_variance(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:

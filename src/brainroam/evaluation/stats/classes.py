@@ -38,7 +38,7 @@ from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import compare_pairs
-from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, say_pair
+from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, on_institutions, say_pair
 from brainroam.evaluation.stats.verdict import Verdict
 from brainroam.evaluation.stats.verdict import verdict as judge
 
@@ -288,6 +288,7 @@ def compare_classes(
 
     table, paired, told = compare_families(sites, rows, "auc", differences, reference, all_pairs)
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
+    notes += on_institutions(predictions)
     sentences = [_compared(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
     return ClassComparison(target, table, paired, sentences, notes, told, between)

@@ -283,7 +283,8 @@ def _over_institutions(item: SiteScores, j: int) -> Verdict:
     if units is item:
         return sites
     low, high = min(found.next_low, sites.next_low), max(found.next_high, sites.next_high)  # NaN stays
-    return replace(found, next_low=low, next_high=high, reason=found.reason.replace("sites", "institutions"))
+    reason = found.reason.replace("sites", "institutions")
+    return replace(found, mean=sites.mean, next_low=low, next_high=high, reason=reason)
 
 
 def _order(table: pd.DataFrame, item: SiteScores) -> list[str]:
@@ -386,7 +387,7 @@ def _on_institutions(item: SiteScores) -> Iterator[str]:
         return
     if units is not item:
         yield (
-            f"{len(item.sites)} sites of {len(units.sites)} institutions: means, intervals and tests take the "
+            f"{len(item.sites)} sites of {len(units.sites)} institutions: intervals and tests take the "
             f"institution as the unit. A site's model was still trained on other sites of its institution; {remedy}"
         )
     elif alike and item.institutions == item.sites:

@@ -65,7 +65,7 @@ def calibration(label: np.ndarray, probability: np.ndarray) -> tuple[float, floa
     if not (len(cases) and len(controls) and cases.min() < controls.max() and controls.min() < cases.max()):
         return float("nan"), float("nan")
     design = np.column_stack([(x - x.mean()) / x.std(), np.ones_like(x)])
-    (steep, height), _ = fit_logistic(design, y, np.ones(len(y)))
+    steep, height = fit_logistic(design, y, np.ones(len(y)))
     slope = steep / x.std()
     return float(slope), float(height - slope * x.mean())
 

@@ -32,7 +32,7 @@ from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
 from brainroam.evaluation.stats.paired import compare_pairs
-from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, say_pair
+from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, on_institutions, say_pair
 from brainroam.evaluation.stats.verdict import Verdict, next_site
 
 METRICS = (
@@ -241,9 +241,15 @@ class NumberComparison(TargetComparison):
 
 
 def compare_numbers(
-    scores: pd.DataFrame, target: Target, reference: str | None = None, all_pairs: bool = False
+    scores: pd.DataFrame,
+    predictions: pd.DataFrame,
+    target: Target,
+    reference: str | None = None,
+    all_pairs: bool = False,
 ) -> NumberComparison:
     """Compare methods that predict a number, from their metrics at the same held-out sites.
+
+    ``predictions`` tell which sites share an institution.
 
     Examples
     --------
@@ -252,7 +258,7 @@ def compare_numbers(
     >>> scores = pd.DataFrame(rows, columns=["method", "protocol", "site", "seed", "n", "r"])
     >>> scores = scores.assign(level=0.1, sd=1.0, error_sd=1.0, scale=1.0, mae=1.0, mae_constant=1.2)
     >>> scores = scores.assign(r2=0.1, r2_constant=0.2)
-    >>> print(compare_numbers(scores, Target("x", "number", ())).sentences[0])
+    >>> print(compare_numbers(scores, scores, Target("x", "number", ())).sentences[0])
     good orders people better than poor (r .55 against .12 over 6 sites; won 6 of 6; p < 0.001)
     """
     sites = average_seeds(scores)
@@ -262,7 +268,7 @@ def compare_numbers(
         found = verdict(here)
         rows.append({"protocol": protocol, "method": method, **vars(found), "verdict": found.sentence(target)})
     table, pairs, told = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
-    notes = [f"r, differences and errors: within held-out sites; mae: {RULE}"]
+    notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *on_institutions(predictions)]
     sentences = [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
     return NumberComparison(target, table, pairs, sentences, notes, told)
 

@@ -37,12 +37,13 @@ class SiteScores:
     test_over_train: float
     institutions: list[str]
     unit: str
+    together: np.ndarray | None = None  # of institutions: the weights of their sites, added up
 
     def by_institution(self) -> "SiteScores":
         """The same with the sites of one institution as one, as results at two of them are alike.
 
-        Its AUC is the mean of theirs with the weights of sites, its people are theirs together. Where no two sites
-        share an institution this is what it was.
+        Its AUC is the mean of theirs with the weights of sites, its people are theirs together, and so is its weight: a
+        mean over institutions is that over sites. Where no two sites share an institution this is what it was.
         """
         names, code = np.unique(self.institutions, return_inverse=True)
         if len(names) == len(self.sites):
@@ -60,12 +61,13 @@ class SiteScores:
             n_folds=member @ self.n_folds,
             institutions=names.tolist(),
             unit="institution",
+            together=member @ self.weights,
         )
 
     @property
     def weights(self) -> np.ndarray:
         """The weight of each site in a mean, see `metrics.site_weights`."""
-        return site_weights(self.n_cases, self.n_controls)
+        return site_weights(self.n_cases, self.n_controls) if self.together is None else self.together
 
     def differences(self, method: str, against: str) -> np.ndarray:
         """AUC of one method minus that of another, NaN at the sites where one of them has none."""

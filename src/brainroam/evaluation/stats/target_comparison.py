@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import Target
+from brainroam.errors import listed
 from brainroam.evaluation.splits import TITLES
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.paired import order_pair, p_in_words
@@ -85,6 +86,28 @@ def compare_families(
             paired.append(differences(here, family.pairs).assign(protocol=protocol))
             told.append(family.text(TITLES[str(protocol)]))
     return table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), told
+
+
+def on_institutions(predictions: pd.DataFrame) -> list[str]:
+    """That intervals take the sites of one institution as independent, where these people name institutions.
+
+    >>> people = pd.DataFrame({"site": ["A1", "A2", "B"], "institution": ["A", "A", ""], "protocol": "loso"})
+    >>> on_institutions(people)[0][:65]
+    'A1 and A2 are of one institution, and intervals take sites as inde'
+    """
+    if "institution" not in predictions:
+        return []
+    named = predictions[(predictions["protocol"] != "loio") & (predictions["institution"].fillna("") != "")]
+    sites = named.groupby("institution")["site"].unique()
+    shared = [" and ".join(sorted(map(str, names))) for names in sites if len(names) > 1]
+    if not shared:
+        return []
+    verb = "are" if len(shared) == 1 else "are each"
+    return [
+        f"{listed(shared)} {verb} of one institution, and intervals take sites as independent: they are too narrow "
+        "where the sites of one institution are alike. brainroam evaluate DATA --protocol institutions leaves out "
+        "whole institutions."
+    ]
 
 
 def say_pair(row: Any, unit: str, better: str, size: str) -> str:
