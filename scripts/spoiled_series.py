@@ -5,8 +5,8 @@
 Everybody as they are, then spoiled: left and right exchanged at each site in turn and in 60 people (also in `predict`,
 by a model's `Familiarity` of the other sites), files of each site shifted by one person, codes, steps, drift and first
 volumes in 200 people, cases filtered. Last, labels drawn by chance with volumes zero-padded or scrubbed in "cases" more
-often: the AUC of plain ridge where such volumes are kept and where they are dropped. The figures of docs/results/tried.md
-come from here.
+often: the AUC of plain ridge where such volumes are kept and where they are dropped. The figures of
+docs/results/tried.md come from here.
 """
 
 import argparse
