@@ -9,6 +9,7 @@ import brainroam
 from brainroam.audit.candidates import MethodCandidate
 from brainroam.audit.shuffle import mean_order, permuted_within_site
 from brainroam.data.check import check_cohort
+from brainroam.data.target import Target
 from brainroam.evaluation.coverage import coverage
 from brainroam.evaluation.planning.draws import draws
 from brainroam.evaluation.planning.plan import plan_of_runs
@@ -17,6 +18,7 @@ from brainroam.evaluation.stats.confounding import confounding
 from brainroam.evaluation.stats.groups import groups_by_site
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.methods.registry import method_info
+from brainroam.methods.tuning import TunedMethod
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,15 @@ def test_groups_prediction_sets_and_plans_count_people(cohort, results):
 def test_the_report_says_people_and_scans(results, tmp_path):
     page = brainroam.write_report(results, tmp_path / "report.html").read_text()
     assert "50 people, 150 scans" in page and "150 people" not in page
+
+
+@pytest.mark.parametrize("target", ["label", "age"])
+def test_what_a_model_foretells_counts_people(cohort, target):
+    number = Target("age", "number", ())
+    chosen = cohort if target == "label" else cohort.predicting(number, cohort.table.assign(label=cohort.table["age"]))
+    inner = TunedMethod(method_info("fc-ridge")).fit(chosen).inner_sites_
+    people = inner["n_cases"] + inner["n_controls"] if target == "label" else inner["n"]
+    assert people.tolist() == cohort.table.groupby("site")["person"].nunique().tolist()
 
 
 def test_permutations_keep_the_scans_of_a_person_together(cohort):

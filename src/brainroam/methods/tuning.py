@@ -40,7 +40,7 @@ from brainroam.core.targets import aucs, correlations, macro_auc, mean_order, si
 from brainroam.data.bare_arrays import refuse_one_series
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, grouped, hold_out
-from brainroam.data.groups import at_one_site, group_codes, left_out_note
+from brainroam.data.groups import at_one_site, group_codes, left_out_note, people_of, persons
 from brainroam.data.prepare import without_rare_edges
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown
@@ -151,18 +151,33 @@ class TunedMethod(Method):
             self._refit(cohort, seed)
         self.notes_ += list(self.model_.notes_)
         if cohort.target.is_number:
-            self._learn_number(y, site)
+            self._learn_number(y, site, self._people(cohort))
             return self
         if cohort.target.is_classes:
-            self._learn_classes(y.astype(int), site)
+            self._learn_classes(y.astype(int), site, self._people(cohort))
             return self
         y = cohort.labels
-        self.calibration_ = calibrate(self.inner_scores_, y, site)
+        self.calibration_ = calibrate(self.inner_scores_, y, site, _shares_of_people(cohort))
         who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
         self.shifts_ = {name: learn_shift(self.inner_scores_, site, people) for name, people in who.items()}
         self.sets_ = calibrate_sets(self.inner_scores_, y, site)
-        self.inner_sites_ = inner_sites(self.inner_scores_, y, site, self.calibration_)
+        score, y, site = self._people(cohort)
+        self.inner_sites_ = inner_sites(score, y.astype(int), site, self.calibration_)
         return self
+
+    def _people(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Out-of-site scores, targets and sites of people: a person counts once, with the mean score of the scans."""
+        score, site = self.inner_scores_, cohort.table["site"].to_numpy()
+        if not persons(cohort.table).duplicated().any():
+            return score, cohort.targets, site
+        names = [f"score_{k}" for k in range(score.shape[1] if score.ndim > 1 else 1)]
+        scores = pd.DataFrame(score.reshape(len(score), -1), cohort.table.index, names)
+        people = people_of(cohort.table[["subject", "person", "site", "label"]].join(scores))
+        return (
+            people[names].to_numpy().reshape(len(people), *score.shape[1:]),
+            cohort.target.forward(people["label"].to_numpy()),
+            people["site"].to_numpy(),
+        )
 
     def _blocks(self, cohort: Cohort) -> list[str]:
         """The measurements that are read, where people have several: those asked for, or all the method can read."""
@@ -181,7 +196,7 @@ class TunedMethod(Method):
     def _sum_of(self, blocks: Iterable[str]) -> BlockSum:
         return BlockSum({name: TunedMethod(self.info, self.tuning, **self._settings) for name in blocks})
 
-    def _learn_number(self, t: np.ndarray, site: np.ndarray) -> None:
+    def _learn_number(self, t: np.ndarray, site: np.ndarray, people: tuple[np.ndarray, ...]) -> None:
         """Calibration, intervals, and how far sites differ in level, from out-of-site scores."""
         score = self.inner_scores_
         self.calibration_ = calibrate_number(score, t)
@@ -190,7 +205,8 @@ class TunedMethod(Method):
         errors = t - prediction
         level = learn_shift(errors, site, np.ones(len(t), dtype=bool))
         self.shifts_ = {LABELLED: level, SCALE: learn_scale(prediction, t, site)}
-        off = self.predicted(score) - self.target_.inverse(t)
+        score, t, site = people
+        errors, off = t - self.calibration_(score), self.predicted(score) - self.target_.inverse(t)
         rows = [
             (
                 *(str(site[here[0]]), len(here), float(correlations(t[here], score[here]))),
@@ -201,14 +217,15 @@ class TunedMethod(Method):
         ]
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_NUMBERS))
 
-    def _learn_classes(self, code: np.ndarray, site: np.ndarray) -> None:
+    def _learn_classes(self, code: np.ndarray, site: np.ndarray, people: tuple[np.ndarray, ...]) -> None:
         """Calibration and sets of several classes, and the macro AUC of inner sites, from out-of-site scores."""
         score = self.inner_scores_
         self.calibration_, self.shifts_ = calibrate_classes(score, code, site), {}
         self.sets_ = calibrate_class_sets(self.calibration_.equal(score), code, site)
+        score, code, site = people[0], people[1].astype(int), people[2]
         known = np.isfinite(score).all(axis=1)
-        people = [(name, np.flatnonzero(known & (site == name))) for name in np.unique(site[known])]
-        rows = [(str(name), len(here), float(macro_auc(code[here], score[here]))) for name, here in people]
+        sites = [(name, np.flatnonzero(known & (site == name))) for name in np.unique(site[known])]
+        rows = [(str(name), len(here), float(macro_auc(code[here], score[here]))) for name, here in sites]
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_CLASSES)).dropna(ignore_index=True)
 
     @one_thread()
@@ -378,6 +395,12 @@ def _fifths(cohort: Cohort, codes: np.ndarray | None, seed: int) -> Iterator[Fol
     for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(y, y, codes):
         if len(set(y[held_out])) >= 2:  # large groups may leave a fold with one class, which has no AUC
             yield Fold(train, held_out)
+
+
+def _shares_of_people(cohort: Cohort) -> np.ndarray | None:
+    """How much of a person each scan is; None where everybody has one."""
+    person = persons(cohort.table)
+    return (1 / person.map(person.value_counts())).to_numpy() if person.duplicated().any() else None
 
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
