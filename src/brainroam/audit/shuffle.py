@@ -81,7 +81,7 @@ def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
     measured = macro_auc if cohort.target.is_classes else auc
     counts = np.array([np.bincount(label.astype(int), minlength=len(cohort.target.classes) or 2) for label, _ in sites])
     m = counted_as(counts) if cohort.target.is_classes else counts.min(axis=1)
-    return mean_over_sites([measured(label, score) for label, score in sites], site_weights(m, m))
+    return mean_over_sites([float(measured(label, score)) for label, score in sites], site_weights(m, m))
 
 
 def shuffle_checks(
