@@ -278,6 +278,24 @@ def test_new_people_of_a_wide_table_are_read_by_the_columns_of_training(people, 
     np.testing.assert_array_equal(known, unknown)
 
 
+@pytest.mark.parametrize("target", ["iq", "stage:ordered", "dx"])
+def test_one_new_person_whose_value_is_known_is_read_as_the_model_was(people, tmp_path, target):
+    """One value does not show whether it is a number, a step or the code of a class."""
+    people = people.with_columns(pd.DataFrame({"stage": 1.0 + np.arange(len(people)) % 4}))
+    people.select(people.sites[:4]).save(tmp_path / "train.npz")
+    new = people.select(people.sites[4:])
+    run("fit", tmp_path / "train.npz", "--method", "fc-ridge", "--target", target, "--out", tmp_path / "model")
+    tables = {}
+    for name, rows in {"one": [3], "all": range(len(new))}.items():
+        new.subset(rows).save(tmp_path / f"{name}.npz")
+        asked = target.partition(":")[0]
+        run("predict", tmp_path / "model", tmp_path / f"{name}.npz", "--target", asked, "--out", tmp_path / "p.csv")
+        tables[name] = pd.read_csv(tmp_path / "p.csv", index_col="subject")
+    who = tables["one"].index[0]
+    assert tables["one"].loc[who, "label"] == tables["all"].loc[who, "label"]
+    assert tables["one"].loc[who, "predicted"] == tables["all"].loc[who, "predicted"]
+
+
 def test_several_scans_are_pooled_as_one_person_and_reported(people, tmp_path):
     rng = np.random.default_rng(1)
     made = brainroam.make_cohort(n_sites=3, n_per_site=24, n_rois=10, seed=5)

@@ -81,15 +81,25 @@ class DataSource:
         return self.plan.load(everybody, require_label, spool, workers, apply_target)
 
     def as_in_training(self, model: Path) -> "DataSource":
-        """The same data, of whose tables the columns are read on which this model was trained."""
+        """The same data, read as those were on which this model was trained: columns of tables, kind of the target.
+
+        A few new people show neither: one person has one value of a number, which might be a code as well.
+        """
         from brainroam.data.readers.tables import is_table
+        from brainroam.data.target import Target, TargetRequest
         from brainroam.utils.model_files import load_model
 
-        if not self.plan.blocks and not is_table(Path(self.data)):
+        if not self.plan.blocks and not self.plan.target and not is_table(Path(self.data)):
             return self
 
-        columns = load_model(model)[0].get("columns", {})
-        return replace(self, plan=self.plan.reading_columns(columns)) if columns else self
+        header = load_model(model)[0]
+        plan = self.plan.reading_columns(header.get("columns", {}))
+        trained = Target.of_description(header.get("target"))
+        asked = None if plan.target is None else TargetRequest.of(plan.target)
+        if asked is not None and not asked.kind and not trained.is_two_classes and asked.column == trained.name:
+            told = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            plan = plan.model_copy(update={"target": told})
+        return replace(self, plan=plan)
 
     def require_unprepared(self) -> None:
         """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""

@@ -208,8 +208,10 @@ def covariate_slopes(raw: np.ndarray, t: np.ndarray) -> np.ndarray:
     return centred @ raw / max(float(centred @ centred), EPS)
 
 
-def correlations(t: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def correlations(t: np.ndarray, scores: np.ndarray, unit: float = 1.0) -> np.ndarray:
     """Correlation of each of several scores (..., N) with t; 0 for a score that is the same for everybody.
+
+    ``unit`` is the size that scores have, see `is_constant`.
 
     >>> correlations(np.array([1.0, 2, 3]), np.array([[2.0, 4, 6], [1, 1, 1]])).tolist()
     [1.0, 0.0]
@@ -218,17 +220,17 @@ def correlations(t: np.ndarray, scores: np.ndarray) -> np.ndarray:
     size = np.sqrt((x**2).sum(axis=-1) * (y @ y))
     with np.errstate(invalid="ignore", divide="ignore"):
         r = x @ y / size
-    return np.clip(np.where(is_constant(scores) | is_constant(t), 0.0, r), -1, 1)
+    return np.clip(np.where(is_constant(scores, unit) | is_constant(t, 0.0), 0.0, r), -1, 1)
 
 
-def is_constant(values: np.ndarray) -> np.ndarray:
-    """Whether values (..., N) differ by no more than rounding does, and by less than 1e-13.
+def is_constant(values: np.ndarray, unit: float = 1.0) -> np.ndarray:
+    """Whether values (..., N) differ by no more than rounding does: of their size, or of numbers of size ``unit``.
 
     >>> is_constant(np.array([[0.1, 0.1, 0.1], [1e9, 1e9 + 1, 1e9], [1e-9, 2e-9, 0]])).tolist()
     [True, False, False]
     """
-    spread, size = np.std(values, axis=-1), np.abs(values).max(axis=-1, initial=0)
-    return np.asarray(spread <= 1e-13 * np.maximum(size, 1.0))
+    spread, size = np.ptp(values, axis=-1), np.abs(values).max(axis=-1)
+    return np.asarray(spread <= 1e-13 * np.maximum(size, unit))
 
 
 def sites_with_numbers(t: np.ndarray, site: np.ndarray, score: np.ndarray | None = None) -> list[np.ndarray]:

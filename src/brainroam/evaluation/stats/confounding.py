@@ -147,9 +147,10 @@ def within_class_correlation(score: np.ndarray, x: np.ndarray, label: np.ndarray
     """Correlation of score and x after both are centred within the classes."""
     parts = [(score[label == c], x[label == c]) for c in (0, 1)]
     s, v = (np.concatenate([part[k] - part[k].mean() for part in parts if len(part[k])]) for k in (0, 1))
-    scale = np.sqrt((s @ s) * (v @ v))
-    known = scale > 0 and not is_constant(score) and not is_constant(x)
-    return float(s @ v / scale) if known else float("nan")
+    if is_constant(score) or is_constant(x) or not (s.any() and v.any()):
+        return float("nan")
+    s /= np.abs(s).max()  # the squares of huge scores are beyond numbers
+    return float(s @ v / np.sqrt((s @ s) * (v @ v)))
 
 
 def with_covariates(predictions: pd.DataFrame, participants: pd.DataFrame, protocol: str) -> pd.DataFrame:

@@ -77,12 +77,12 @@ def site_metrics(
     t, p, c = target.forward(truth), target.forward(predicted), float(target.forward(np.array([constant]))[0])
     about, spread = float(np.square(t - t.mean()).sum()), float(np.square(p - p.mean()).sum())
     squared = float(np.square(t - p).sum())
-    order = len(t) >= LEAST and about > 0
+    order, unit = len(t) >= LEAST and about > 0, float(np.std(t))
     return {
         "n": len(t),
-        "r": float(correlations(t, p)) if order else np.nan,
+        "r": float(correlations(t, p, unit)) if order else np.nan,
         "level": float(predicted.mean() - truth.mean()),
-        "scale": float((p - p.mean()) @ t / spread) if not is_constant(p) else np.nan,
+        "scale": float((p - p.mean()) @ (t - t.mean()) / spread) if not is_constant(p, unit) else np.nan,
         "mae": float(np.abs(predicted - truth).mean()),
         "mae_constant": float(np.abs(constant - truth).mean()),
         "r2": 1 - squared / about if about > 0 else np.nan,
