@@ -11,6 +11,7 @@ from brainroam.data.bare_arrays import anonymous_cohort
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import DataError, UsageError
+from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.saving import load_method, save_method
 from brainroam.methods.tuning import TunedMethod
@@ -245,3 +246,17 @@ def test_check_names_a_site_with_other_units_and_copied_rows(table):
     rows[7] = rows[3]
     found = {finding.code: finding for finding in check_cohort(table.with_series(rows)).findings}
     assert found["other-units"].site == "S2" and "p3" in found["identical-people"].message
+
+
+def test_the_penalty_of_a_table_is_weaker_where_a_large_factor_hides_the_effect():
+    """Everybody differs most in one factor, which says nothing: a strong penalty sees little else."""
+    rng, n = np.random.default_rng(1), 240
+    people = table_cohort(n_sites=6, n_per_site=n // 6, n_columns=4).table
+    y = people["label"].to_numpy()
+    values = 0.5 * rng.normal(size=(n, 60)) + 3 * rng.normal(size=(n, 1)) + np.outer(y, rng.normal(0, 0.12, 60))
+    cohort = Cohort(list(values[:, None]), people, measure="table")
+    training, held_out = cohort.select(["S0", "S1", "S2", "S3"]), cohort.select(["S4", "S5"])
+    one = fitted("ensemble", training).model_.members_["pearson"]
+    assert one.penalties != (1.0, 3.0, 10.0)
+    score, strong = one.score(held_out), EdgeRidge(covariates=("mean_fd",)).fit(training).score(held_out)
+    assert np.corrcoef(score, held_out.labels)[0, 1] > np.corrcoef(strong, held_out.labels)[0, 1] + 0.1

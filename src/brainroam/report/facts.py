@@ -159,7 +159,7 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
 
 #: What methods do with a table, where it is not what their summary says of edges.
 OF_TABLES = {
-    "ensemble": "ridge of all columns, site means removed, several penalties averaged",
+    "ensemble": "ridge of all columns, site means removed, the penalty chosen at inner held-out sites",
     "fc-ridge": "ridge of all columns, site means removed",
     "core": "linear reading of the columns whose contrast the sites agree on, deconfounded by site",
     "scaffold-ridge": "ridge of the columns whose contrast the sites agree on, deconfounded by site",
