@@ -95,7 +95,7 @@ def summarise(method: str, k: int, checks: list[Check]) -> None:
     rows = []
     for table, start, end in (check[1:] for check in checks):
         law = fit_law(table, k)
-        rows.append([law.auc(END), *law.interval(END), end, *law.gain(END, from_sites=k - 1), end - start])
+        rows.append([law.expected(END), *law.interval(END), end, *law.gain(END, from_sites=k - 1), end - start])
     names = ["auc", "low", "high", "found", "gain", "gain_low", "gain_high", "gain_found"]
     found = 100 * pd.DataFrame(rows, columns=names)
     print(found.round(1).to_string(), flush=True)

@@ -27,7 +27,7 @@ def plan(
     ] = None,
     more_sites: Annotated[int, typer.Option(help="Sites one thinks of adding.", min=1, metavar="N")] = 5,
     difference: Annotated[
-        float, typer.Option(help="AUC points a comparison should find.", min=0.1, max=50, metavar="POINTS")
+        float, typer.Option(help="AUC points (of a number hundredths of r) to find.", min=0.1, max=50, metavar="POINTS")
     ] = 2.0,
     draws: Annotated[
         int, typer.Option(help="Smaller studies for each number of sites.", min=2, max=1000, metavar="N")

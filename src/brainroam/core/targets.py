@@ -119,6 +119,41 @@ def added_error(case: np.ndarray, of_cases: np.ndarray, of_others: np.ndarray) -
     return added
 
 
+def macro_variances(code: np.ndarray, score: np.ndarray) -> tuple[float, float]:
+    """Sampling variance of the mean AUC of the classes of a site, and the mean of their own; NaN of one class."""
+    added = [
+        added_error(case, *placements(case, score[:, k]))
+        for k in range(score.shape[1])
+        if 0 < (case := code == k).sum() < len(code)
+    ]
+    if not added:
+        return np.nan, np.nan
+    return float(np.square(np.mean(added, axis=0)).sum()), float(np.square(added).sum(axis=1).mean())
+
+
+def counted_as(counts: np.ndarray, share: float = 1.0) -> np.ndarray:
+    """With how many cases and as many controls sites of these people by class (sites, K) compare; 0 of one class.
+
+    See `brainroam.evaluation.stats.classes`; ``share`` is rho there.
+
+    >>> counted_as(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
+    [20.0, 40.1, 5.1, 0.0]
+    """
+    counts = np.asarray(counts, dtype=float)
+    n = counts.sum(axis=1, keepdims=True)
+    known = (counts > 0) & (counts < n)
+    variance = np.where(known, (n + 1) / (12 * np.where(known, counts * (n - counts), 1)), 0).sum(axis=1)
+    variance = share * variance / np.maximum(known.sum(axis=1), 1)
+    found = (1 + np.sqrt(1 + 12 * variance)) / np.where(variance > 0, 12 * variance, 1)
+    return np.where(variance > 0, found, 0.0)
+
+
+def shared_error(m: np.ndarray, variances: np.ndarray, n_classes: int) -> float:
+    """rho of sites together: the variance of the mean AUC of classes as a share of their own, `macro_variances`."""
+    together, alone = (float(m @ np.nan_to_num(column)) for column in variances.T)
+    return float(np.clip(together / alone, 1 / n_classes, 1)) if alone > 0 else 1.0
+
+
 def sites_with_scores(label: np.ndarray, site: np.ndarray, score: np.ndarray, least: int = 1) -> list[np.ndarray]:
     """Positions of the people with a score, for each site where at least ``least`` of either class have one.
 

@@ -29,7 +29,7 @@ def measured(rng, k=12, people=40, spread=0.05, noise=0.03, exponent=0.25):
 def test_without_noise_the_law_is_found_again():
     law = fit_law(measured(np.random.default_rng(0), spread=0, noise=0), 12, n_boot=5)
     for n, people in [(24, 40), (12, 80), (6, 40)]:
-        assert abs(law.auc(n, people) - truth(n * people, n)) < 1e-9
+        assert abs(law.expected(n, people) - truth(n * people, n)) < 1e-9
     more_sites, more_people = law.gain(24), law.gain(12, 80)
     assert more_sites[0] > more_people[0] > 0
 
@@ -50,7 +50,7 @@ def test_at_the_present_number_of_people_more_sites_never_lower_the_curve():
     table = measured(np.random.default_rng(1), spread=0, noise=0)
     table["auc"] = 0.8 - 0.01 * table["n_sites"]
     law = fit_law(table, 12, n_boot=5)
-    assert law.auc(24) >= law.auc(12)
+    assert law.expected(24) >= law.expected(12)
 
 
 def test_what_a_plan_promises_is_found_in_easy_and_in_hard_worlds():

@@ -4,11 +4,13 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError
 from brainroam.evaluation.planning.plan import make_plan
 from brainroam.report import LearningCurveDisplay
@@ -79,3 +81,34 @@ def test_what_cannot_be_said_is_refused():
         make_plan(cohort, ["fc-ridge"], more_sites=7)
     with pytest.raises(DataError, match="curve"):
         make_plan(cohort, ["majority"], n_draws=2)
+
+
+def with_a_number(n_sites=6, n=40):
+    """A cohort whose people have a severity, which follows their edges, at unequal levels of the sites."""
+    cohort = brainroam.make_cohort(n_sites=n_sites, n_per_site=n, n_rois=12)
+    rng = np.random.default_rng(0)
+    site = cohort.table["site"].astype("category").cat.codes.to_numpy()
+    severity = 3 * cohort.labels + rng.normal(size=len(cohort)) + 10 * site + 20
+    classes = np.array(["HC", "MDD", "SCZ"])[cohort.labels * (1 + (rng.random(len(cohort)) < 0.4))]
+    return cohort.with_columns(pd.DataFrame({"severity": severity, "dx": classes}))
+
+
+@pytest.mark.parametrize(("column", "figure"), [("severity:number", "r"), ("dx:classes", "auc")])
+def test_a_plan_of_a_number_and_of_several_classes_ends_at_leave_one_site_out(column, figure, tmp_path):
+    cohort = with_target(with_a_number(), column)
+    plan = make_plan(cohort, ["fc-ridge", "log-ridge"], more_sites=2, n_draws=2)
+    results = brainroam.evaluate(cohort, ["fc-ridge", "log-ridge"], out=tmp_path / "runs")
+    points = plan.points()
+    last = points[(points["n_sites"] == 5) & (points["share"] == 1)][figure].item()
+    scores = results.scores[results.scores["method"] == "fc-ridge"]
+    if figure == "r":  # Fisher's z, sites of equal size
+        assert np.isclose(last, np.tanh(np.arctanh(scores["r"]).mean()))
+    else:
+        assert np.isclose(last, brainroam.compare(results).table.set_index("method").loc["fc-ridge", "auc"])
+    assert plan.law.expected(8) >= plan.law.expected(6) and plan.contrast.n_sites == 6
+    assert (
+        LearningCurveDisplay.from_plan(plan).plot().ax_.get_ylabel().startswith("Mean r" if figure == "r" else "Mean A")
+    )
+    of_runs = run("plan", tmp_path / "runs", "--methods", "fc-ridge,log-ridge", "--out", tmp_path / "plan")
+    assert of_runs.exit_code == 0, of_runs.output
+    assert np.isclose(json.loads((tmp_path / "plan" / "plan.json").read_text())["contrast"]["c"], plan.contrast.c)

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from brainroam.data.target import Target
 from brainroam.errors import DataError
-from brainroam.evaluation.planning.power import Contrast, contrast, delong_variance
+from brainroam.evaluation.planning.measure import delong_variance, measure_of
+from brainroam.evaluation.planning.power import Contrast, contrast
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.evaluation.stats.paired import left_out_t
 
@@ -56,4 +58,19 @@ def test_four_sites_are_refused():
             rows += [(method, site, 0, f"{site}{i}", label[i], score[i]) for i in range(20)]
     table = pd.DataFrame(rows, columns=["method", "site", "seed", "subject", "label", "score"])
     with pytest.raises(DataError, match="4 sites"):
-        contrast(table, "x", "y")
+        contrast(table, ["x", "y"])
+
+
+@pytest.mark.parametrize("target", [Target("x", "number", ()), Target("dx", "classes", ("a", "b", "c"))])
+def test_the_variance_of_a_difference_is_that_of_repeated_samples(target):
+    rng, measure = np.random.default_rng(0), measure_of(target)
+    label = np.repeat([0, 1, 2], [14, 20, 26]) if target.is_classes else None
+    gaps, variances = [], []
+    for _ in range(600):
+        t = rng.normal(size=60) if label is None else label
+        signal = 0.8 * t if label is None else 0.8 * np.eye(3)[label]
+        shared = signal + rng.normal(size=signal.shape)
+        found = measure.gap(t, *(shared + 0.7 * rng.normal(size=signal.shape) for _ in range(2)))
+        gaps.append(found.difference)
+        variances.append(found.variance)
+    assert abs(np.mean(variances) / np.var(gaps) - 1) < 0.15

@@ -2,8 +2,8 @@
 
 A draw trains on n of the E sites and scores everybody at the E - n others. The sites are shuffled and left out in
 consecutive blocks, so that a round of draws tests every site at least once; n = E - 1 is leave-one-site-out. A share
-below 1 keeps that share of each training site's cases and controls. The held-out people are always complete, so the AUC
-at a site is measured on the same people by every draw.
+below 1 keeps that share of each training site's people of each class; of a number, of its people. The held-out people
+are always complete, so that a site is measured on the same people by every draw.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ import pandas as pd
 from brainroam.data.folds import hold_out
 from brainroam.data.groups import group_codes, people_of, persons
 from brainroam.errors import DataError
+from brainroam.evaluation.planning.measure import Measure, TwoClasses
 
 MIN_SITES = 6
 FEWEST_TRAINING_SITES = 2
 N_SIZES = 6
 SHARES = (0.5, 0.25)
-LEAST_OF_A_CLASS = 2
 
 
 class Draw(NamedTuple):
@@ -33,13 +33,14 @@ class Draw(NamedTuple):
     test: np.ndarray
 
 
-def usable_sites(table: pd.DataFrame) -> list[str]:
-    """Sites with two people of each class at least; too few of them are refused."""
-    counts = people_of(table).groupby("site")["label"].agg(lambda y: min((y == 0).sum(), (y == 1).sum()))
-    sites = [str(name) for name in counts.index[counts >= LEAST_OF_A_CLASS]]
+def usable_sites(table: pd.DataFrame, measure: Measure | None = None) -> list[str]:
+    """Sites that can be measured, of two classes those with two people of each; too few of them are refused."""
+    measure = measure or TwoClasses()
+    label = people_of(table).groupby("site")["label"]
+    sites = [str(name) for name, here in label if measure.usable(here.to_numpy())]
     if len(sites) < MIN_SITES:
         raise DataError(
-            f"a learning curve over sites needs at least {MIN_SITES} sites with two cases and two controls each, and "
+            f"a learning curve over sites needs at least {MIN_SITES} sites with {measure.needs} each, and "
             f"there are {len(sites)}; with fewer, every curve through the points would do"
         )
     return sites
@@ -55,7 +56,7 @@ def sizes(n_sites: int) -> list[int]:
     return sorted({int(n) for n in np.round(spaced)})
 
 
-def draws(table: pd.DataFrame, n_draws: int, seed: int) -> Iterator[Draw]:
+def draws(table: pd.DataFrame, n_draws: int, seed: int, measure: Measure | None = None) -> Iterator[Draw]:
     """All draws of a plan: every number of sites, and at the middle and largest number every share of people.
 
     Parameters
@@ -65,12 +66,15 @@ def draws(table: pd.DataFrame, n_draws: int, seed: int) -> Iterator[Draw]:
     n_draws : int
         Draws for each number of sites and share, rounded up to whole rounds.
     seed : int
+    measure : Measure, optional
+        Of two classes by default.
     """
-    sites = usable_sites(table)
+    measure = measure or TwoClasses()
+    sites = usable_sites(table, measure)
     numbers = sizes(len(sites))
     cells = [(n, 1.0) for n in numbers]
     cells += [(n, share) for n in (numbers[-2], numbers[-1]) for share in SHARES]
-    place, label = table["site"].to_numpy().astype(str), table["label"].to_numpy()
+    place, stratum = table["site"].to_numpy().astype(str), measure.strata(table["label"].to_numpy())
     person = persons(table).to_numpy()
     codes = group_codes(table)
     for cell, (n, share) in enumerate(cells):
@@ -78,7 +82,8 @@ def draws(table: pd.DataFrame, n_draws: int, seed: int) -> Iterator[Draw]:
         wanted = 1 if (n, share) == (numbers[-1], 1.0) else n_draws  # leave-one-site-out has one round only
         for number, left_out in enumerate(_left_out(sites, n, wanted, rng)):
             fold = hold_out(place, left_out, codes, among=sites)
-            yield Draw(n, share, number, _share_of(fold.train, place, label, person, share, rng), fold.test)
+            train = _share_of(fold.train, place, stratum, person, share, measure.least, rng)
+            yield Draw(n, share, number, train, fold.test)
 
 
 def _left_out(sites: Sequence[str], n: int, wanted: int, rng: np.random.Generator) -> Iterator[list[str]]:
@@ -94,19 +99,20 @@ def _left_out(sites: Sequence[str], n: int, wanted: int, rng: np.random.Generato
 def _share_of(
     train: np.ndarray,
     place: np.ndarray,
-    label: np.ndarray,
+    stratum: np.ndarray,
     person: np.ndarray,
     share: float,
+    least: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """A share of each class of each site, at least two people of each, with all their scans."""
+    """A share of each class of each site, at least so many people of each, with all their scans."""
     if share == 1:
         return train
     kept = []
     for name in np.unique(place[train]):
-        for c in (0, 1):
-            scans = train[(place[train] == name) & (label[train] == c)]
+        for code in np.unique(stratum):
+            scans = train[(place[train] == name) & (stratum[train] == code)]
             people = pd.unique(person[scans])
-            count = min(max(round(share * len(people)), LEAST_OF_A_CLASS), len(people))
+            count = min(max(round(share * len(people)), least), len(people))
             kept.append(scans[np.isin(person[scans], rng.choice(people, count, replace=False))])
     return np.sort(np.concatenate(kept))

@@ -6,7 +6,8 @@ for a model of N people of n sites, read at a new site; for c = 0, g is the loga
 they are, and d what only other sites bring. d may be negative (sites that are too small cost more than they bring), but
 at the present number of people per site more sites never lower the curve: b + d >= 0 at p people, and b >= 0. Fitted by
 least squares on the probit of the mean AUC of each number of sites and share of people, weighted by the number of
-draws; then a is set so that the curve passes through the AUC of leave-one-site-out, from where it is extended.
+draws; then a is set so that the curve passes through the AUC of leave-one-site-out, from where it is extended. For a
+number the correlation within sites takes the place of the AUC and Fisher's z that of the probit (`measure.Scale`).
 
 The exponent is given, not fitted: a few points over a short range cannot tell a steep curve that levels off soon from a
 flat one that goes on, and whatever is fitted to them is then extended. On the probit scale a curve levels off as it
@@ -24,12 +25,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
-from scipy.special import exprel, ndtr, ndtri
+from scipy.special import exprel
+
+from brainroam.evaluation.planning.measure import AUC, Scale
 
 N_BOOT = 400
 TAILS = (0.025, 0.975)
 EXPONENT, EXPONENTS = 0.25, (-1 / 3, 1.0)
-PROBIT = ndtri([0.01, 0.999])  # of an AUC that a mean of finite sites may exceed
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,22 @@ class Law:
         p, at present.
     n_sites : int
         Sites of the study; leave-one-site-out trains on one less.
+    scale : Scale
+        Of the figure.
     """
 
     coef: np.ndarray
     drawn: np.ndarray
     people_per_site: float
     n_sites: int
+    scale: Scale = AUC
 
-    def auc(self, n_sites: float, people_per_site: float | None = None) -> float:
-        """Expected AUC at a new site of a model of so many sites."""
+    def expected(self, n_sites: float, people_per_site: float | None = None) -> float:
+        """Expected figure at a new site of a model of so many sites."""
         return float(self._at(self.coef, n_sites, people_per_site))
 
     def interval(self, n_sites: float, people_per_site: float | None = None) -> tuple[float, float]:
-        """95 % interval of that AUC."""
+        """95 % interval of that figure."""
         low, high = np.quantile(self._at(self.drawn, n_sites, people_per_site), TAILS)
         return float(low), float(high)
 
@@ -82,46 +87,56 @@ class Law:
         people = self.people_per_site if people_per_site is None else people_per_site
         a, slope, of_people, exponent = coef.T
         columns = _columns(n_sites, people / self.people_per_site, exponent)
-        return ndtr(a + slope * columns[0] + of_people * columns[1])
+        return self.scale.back(a + slope * columns[0] + of_people * columns[1])
 
 
 def fit_law(
-    table: pd.DataFrame, n_sites: int, seed: int = 0, n_boot: int = N_BOOT, weights: pd.Series | None = None
+    table: pd.DataFrame,
+    n_sites: int,
+    seed: int = 0,
+    n_boot: int = N_BOOT,
+    weights: pd.Series | None = None,
+    scale: Scale = AUC,
 ) -> Law:
     """Fit the law to measured draws.
 
     Parameters
     ----------
     table : DataFrame
-        One row per draw and test site: ``n_sites``, ``share``, ``draw``, ``n_people`` (in training), ``site``, ``auc``.
+        One row per draw and test site: ``n_sites``, ``share``, ``draw``, ``n_people`` (in training), ``site``, and the
+        figure, ``auc`` or ``r``.
     n_sites : int
         Sites of the study.
     seed, n_boot : int
         Of the bootstrap.
     weights : Series, optional
         Weight of each test site by name (`metrics.site_weights`); by default they count alike.
+    scale : Scale
+        Of the figure.
     """
+    table = table.assign(value=scale.averaged(table[scale.name].to_numpy(dtype=float)))
     whole = table[table["share"] == 1]
     people = float((whole["n_people"] / whole["n_sites"]).mean())
     cells = table.groupby(["n_sites", "share"])
-    by_site = cells.apply(lambda cell: cell.groupby("site")["auc"].mean(), include_groups=False)
+    by_site = cells.apply(lambda cell: cell.groupby("site")["value"].mean(), include_groups=False)
     by_site = by_site if isinstance(by_site, pd.DataFrame) else by_site.unstack("site")
     n_draws = cells["draw"].nunique().to_numpy(dtype=float)
     total, number = cells["n_people"].mean().to_numpy(), by_site.index.get_level_values("n_sites").to_numpy(dtype=float)
     fuller, weight = total / (number * people), np.sqrt(n_draws / n_draws.mean())
-    aucs = by_site.to_numpy()  # (cells, sites)
-    of_sites = np.ones(aucs.shape[1]) if weights is None else weights[by_site.columns].to_numpy(dtype=float)
-    mean = np.average(aucs, axis=1, weights=of_sites)
+    values = by_site.to_numpy()  # (cells, sites)
+    of_sites = np.ones(values.shape[1]) if weights is None else weights[by_site.columns].to_numpy(dtype=float)
+    mean = np.average(values, axis=1, weights=of_sites)
     error = _draw_errors(table, by_site, of_sites)
-    rng, k = np.random.default_rng(seed), aucs.shape[1]
+    rng, k = np.random.default_rng(seed), values.shape[1]
     widened = np.sqrt(2 * k / (k - 1))
     drawn = []
     for _ in range(n_boot):
         chosen = rng.integers(k, size=k)
-        again = np.average(aucs[:, chosen], axis=1, weights=of_sites[chosen])
+        again = np.average(values[:, chosen], axis=1, weights=of_sites[chosen])
         noisy = mean + widened * (again - mean) + error * rng.normal(size=len(mean))
-        drawn.append(_fitted(number, fuller, noisy, weight, rng.uniform(*EXPONENTS)))
-    return Law(_fitted(number, fuller, mean, weight, EXPONENT), np.array(drawn), people, n_sites)
+        drawn.append(_fitted(number, fuller, scale.straight(noisy), weight, rng.uniform(*EXPONENTS)))
+    coef = _fitted(number, fuller, scale.straight(mean), weight, EXPONENT)
+    return Law(coef, np.array(drawn), people, n_sites, scale)
 
 
 def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
@@ -129,7 +144,7 @@ def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame, weights: np.ndarray
     expected = by_site.stack().rename("expected").reset_index()
     rows = table.merge(expected, on=["n_sites", "share", "site"])
     weight = rows["site"].map(dict(zip(by_site.columns, weights, strict=True)))
-    rows = rows.assign(off=weight * (rows["auc"] - rows["expected"]), weight=weight)
+    rows = rows.assign(off=weight * (rows["value"] - rows["expected"]), weight=weight)
     sums = rows.groupby(["n_sites", "share", "draw"])[["off", "weight"]].sum()
     per_draw = (sums["off"] / sums["weight"]).groupby(["n_sites", "share"])
     return (per_draw.std().fillna(0) / np.sqrt(per_draw.size())).reindex(by_site.index).to_numpy()
@@ -146,8 +161,7 @@ def _g(x: np.ndarray, exponent: Any) -> np.ndarray:
     return np.log(x) * exprel(-exponent * np.log(x))
 
 
-def _fitted(n_sites: np.ndarray, share: np.ndarray, auc: np.ndarray, weight: np.ndarray, exponent: float) -> np.ndarray:
-    z = np.clip(ndtri(np.clip(auc, 0, 1)), *PROBIT)
+def _fitted(n_sites: np.ndarray, share: np.ndarray, z: np.ndarray, weight: np.ndarray, exponent: float) -> np.ndarray:
     design = np.stack(_columns(n_sites, share, exponent), axis=-1)
     centre = np.average(design, axis=0, weights=weight**2), np.average(z, weights=weight**2)
     coef, _ = nnls((design - centre[0]) * weight[:, None], (z - centre[1]) * weight)

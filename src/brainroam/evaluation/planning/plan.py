@@ -8,13 +8,15 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of, persons
+from brainroam.data.target import Target
 from brainroam.errors import BrainroamError, DataError, UsageError, listed, unknown
 from brainroam.evaluation.planning.draws import Draw, draws, usable_sites
 from brainroam.evaluation.planning.law import Law, fit_law
+from brainroam.evaluation.planning.measure import Measure, measure_of, score_columns, scores_of
 from brainroam.evaluation.planning.power import Contrast, contrast
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.families import CONTROLS
-from brainroam.evaluation.stats.metrics import RULE, auc, mean_over_sites, site_weights
+from brainroam.evaluation.stats.metrics import mean_over_sites
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.naming import STANDARD_TUNING, parse_name
@@ -23,7 +25,6 @@ from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
 
 FARTHEST = 2  # times as many sites or people as there are: beyond, a curve says nothing
-NEAR_CHANCE = 0.55
 
 
 @dataclass(frozen=True)
@@ -53,18 +54,21 @@ class Plan:
     facts: dict[str, Any]
 
     def points(self) -> pd.DataFrame:
-        """Mean AUC over sites (`metrics.mean_over_sites`) for each number of training sites and share of people."""
-        cells = self.table.groupby(["n_sites", "share", "site"])[["n_people", "auc", "weight"]].mean()
+        """Mean AUC, or r, over sites (`Scale.mean`) for each number of training sites and share of people."""
+        if self.law is None:
+            return pd.DataFrame()
+        scale = self.law.scale
+        table = self.table.assign(value=scale.averaged(self.table[scale.name].to_numpy()))
+        cells = table.groupby(["n_sites", "share", "site"])[["n_people", "value", "weight"]].mean()
         rows = [
-            (*key, cell["n_people"].mean(), mean_over_sites(cell["auc"], cell["weight"]))
+            (*key, cell["n_people"].mean(), float(scale.figure(mean_over_sites(cell["value"], cell["weight"]))))
             for key, cell in cells.groupby(["n_sites", "share"])
         ]
-        return pd.DataFrame(rows, columns=["n_sites", "share", "n_people", "auc"])
+        return pd.DataFrame(rows, columns=["n_sites", "share", "n_people", scale.name])
 
     def _repr_html_(self) -> str:
         """For notebooks: the measured points of the curve, and the answers."""
-        points = self.points() if self.law is not None else pd.DataFrame()
-        return html_summary(f"Plan with {self.method}", points, [*self.sentences, *self.notes])
+        return html_summary(f"Plan with {self.method}", self.points(), [*self.sentences, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single draws, as plain values."""
@@ -75,12 +79,12 @@ class Plan:
             found["law"] |= {"n_sites": self.law.n_sites}
             found["points"] = self.points().to_dict("records")
             found["curve"] = [
-                {"n_sites": n, "auc": self.law.auc(n), "low": low, "high": high}
+                {"n_sites": n, self.law.scale.name: self.law.expected(n), "low": low, "high": high}
                 for n in reach
                 for low, high in [self.law.interval(n)]
             ]
         if self.contrast is not None:
-            found["contrast"] = vars(self.contrast)
+            found["contrast"] = {name: value for name, value in vars(self.contrast).items() if name != "measure"}
         return found | {"sentences": self.sentences, "notes": self.notes}
 
 
@@ -101,13 +105,13 @@ def make_plan(
     Parameters
     ----------
     cohort : Cohort
-        Six sites with both classes at least.
+        Six sites at least that have both classes; of several, two people of two; of a number, four people.
     methods : sequence of str
         The method to plan for and, if given, one it should be told apart from.
     more_sites : int
         Sites one thinks of adding; a plan for more than twice the sites there are is refused.
     difference : float
-        AUC difference that a comparison should be able to find.
+        AUC difference, of a number difference in r, that a comparison should be able to find.
     n_draws : int
         Smaller studies for each number of sites and share of people.
     seed, tuning, jobs, progress
@@ -121,24 +125,24 @@ def make_plan(
     >>> print(plan.sentences[1][:70])
     With 5 more sites like these, a model of 12 sites is expected to reach
     """
-    cohort.target.require_two_classes("a plan")
-    sites = usable_sites(cohort.table)
+    measure = measure_of(cohort.target)
+    sites = usable_sites(cohort.table, measure)
     if not 0 < more_sites <= (FARTHEST - 1) * len(sites):
         raise UsageError(
             f"{more_sites} more sites than the {len(sites)} there are: give between 1 and {len(sites)}; beyond twice "
             "the sites that were measured, the curve is a guess"
         )
     parts = _measured(cohort, list(methods), n_draws, seed, tuning, jobs, progress)
-    table = _aucs(parts[parts["method"] == methods[0]])
+    table, scale = _by_site(parts[parts["method"] == methods[0]], cohort.target), measure.scale
     full = table[table["n_sites"] == table["n_sites"].max()]
-    if mean_over_sites(full["auc"], full["weight"]) < NEAR_CHANCE:
+    if scale.mean(full[scale.name], full["weight"]) < scale.least:
         raise DataError(
-            f"{methods[0]} has a mean AUC below {NEAR_CHANCE} at left-out sites: there is no curve to extend; "
+            f"{methods[0]} has a {scale.words} below {scale.least} at left-out sites: there is no curve to extend; "
             "look at brainroam check and audit first, or choose another method"
         )
-    law = fit_law(table, len(sites), seed, weights=table.groupby("site")["weight"].first())
+    law = fit_law(table, len(sites), seed, weights=table.groupby("site")["weight"].first(), scale=scale)
     last = parts[(parts["n_sites"] == len(sites) - 1) & (parts["share"] == 1)]
-    apart = contrast(last, *methods[:2]) if len(methods) > 1 else None
+    apart = contrast(last, methods, cohort.target) if len(methods) > 1 else None
     facts = {
         "manifest_hash": cohort.manifest_hash,
         "n_sites": len(sites),
@@ -147,10 +151,10 @@ def make_plan(
         "n_draws": n_draws,
         "tuning": tuning,
     }
-    sentences = [*_curve_sentences(methods[0], table, law, more_sites)]
+    sentences = [*_curve_sentences(methods[0], table, law, more_sites, measure)]
     sentences += comparison_sentences(apart, difference, law.people_per_site) if apart else []
     left_out = sorted(set(cohort.sites) - set(sites))
-    notes = [f"Sites with fewer than two people of a class took no part: {', '.join(left_out)}."] if left_out else []
+    notes = [f"Sites without {measure.needs} took no part: {', '.join(left_out)}."] if left_out else []
     return Plan(methods[0], law, table, apart, sentences, notes, facts)
 
 
@@ -159,7 +163,6 @@ def plan_of_runs(results: Results, methods: Sequence[str] | None = None, differe
 
     ``methods`` are two names; by default the first two that are no controls.
     """
-    results.target.require_two_classes("a plan")
     rows = results.predictions[results.predictions["protocol"] == "loso"]
     known = sorted(rows["method"].unique())
     chosen = list(methods) if methods else [name for name in known if name not in CONTROLS][:2]
@@ -171,7 +174,7 @@ def plan_of_runs(results: Results, methods: Sequence[str] | None = None, differe
             f"a comparison needs two methods that are no controls, and these runs have {listed(known) or 'none'}; "
             "name two with --methods, or run another method into the same folder"
         )
-    apart = contrast(rows, *chosen)
+    apart = contrast(rows, chosen, results.target)
     people = persons(rows).groupby(rows["site"]).nunique().mean()
     notes = ["Finished runs hold one number of sites only; brainroam plan DATA measures the learning curve."]
     facts = {"manifest_hash": results.study["manifest_hash"], "n_sites": apart.n_sites}
@@ -192,7 +195,7 @@ def _measured(
         info = method_info(parse_name(name)[0])
         if info.in_distribution_only:
             raise UsageError(f"{name} cannot predict at a site it was not trained on")
-    every = list(draws(cohort.table, n_draws, seed))
+    every = list(draws(cohort.table, n_draws, seed, measure_of(cohort.target)))
     largest = max(draw.n_sites for draw in every)
     tasks = [_Task(draw, methods[0], tuning) for draw in every]
     tasks += [
@@ -216,26 +219,29 @@ def _scored(cohort: Cohort, task: _Task) -> pd.DataFrame:
     model = TunedMethod(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
     people = cohort.subset(draw.test)
     known = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
-    rows = people_of(people.table.assign(score=model.score(people)))[["site", "subject", "label", "score"]]
+    names, score = score_columns(cohort.target), model.score(people)
+    columns = dict(zip(names, score.T if score.ndim == 2 else [score], strict=True))
+    rows = people_of(people.table.assign(**columns))[["site", "subject", "label", *names]]
     return rows.assign(n_people=cohort.subset(draw.train).n_people, seed=0, **known)
 
 
-def _aucs(parts: pd.DataFrame) -> pd.DataFrame:
-    """One row per draw and test site."""
-    keys = ["n_sites", "share", "draw", "n_people", "site"]
-    rows = [
-        (*key, auc(here["label"].to_numpy(), here["score"].to_numpy()), len(here), int(here["label"].sum()))
-        for key, here in parts.groupby(keys)
-    ]
-    found = pd.DataFrame(rows, columns=[*keys, "auc", "n", "n_cases"])
-    return found.assign(weight=site_weights(found["n_cases"], found["n"] - found["n_cases"]))
+def _by_site(parts: pd.DataFrame, target: Target) -> pd.DataFrame:
+    """One row per draw and test site: the figure, its weight, and how many people."""
+    keys, measure = ["n_sites", "share", "draw", "n_people", "site"], measure_of(target)
+    rows = []
+    for key, here in parts.groupby(keys):
+        label = here["label"].to_numpy()
+        counted = (len(here), int(label.sum())) if target.is_two_classes else (len(here),)
+        rows.append((*key, *measure.at_site(label, scores_of(here, target)), *counted))
+    names = ["n", "n_cases"] if target.is_two_classes else ["n"]
+    return pd.DataFrame(rows, columns=[*keys, measure.scale.name, "weight", *names])
 
 
-def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int) -> list[str]:
-    now, people = law.n_sites, law.people_per_site
+def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, measure: Measure) -> list[str]:
+    now, people, scale = law.n_sites, law.people_per_site, law.scale
     whole = table[(table["n_sites"] == now - 1) & (table["share"] == 1)]
-    measured = mean_over_sites(whole["auc"], whole["weight"])
-    after, (low, high), gain = law.auc(now + more), law.interval(now + more), law.gain(now + more)
+    measured = scale.mean(whole[scale.name], whole["weight"])
+    after, (low, high), gain = law.expected(now + more), law.interval(now + more), law.gain(now + more)
     fuller = people * (now + more) / now
     people_gain = law.gain(now, fuller)
     apart = law.gain(now + more, people, now, fuller)
@@ -246,21 +252,23 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int) -> l
     else:
         which = "these data cannot tell which helps more"
     return [
-        f"{method}, trained on {now - 1} of these {now} sites ({people:.0f} people each, on average), reaches a mean "
-        f"AUC of {100 * measured:.1f} at the site left out ({RULE}).",
-        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {100 * after:.1f} at a "
-        f"new one (95 % interval {100 * low:.1f} to {100 * high:.1f}): {_points(gain)} more than a model of the {now}.",
+        f"{method}, trained on {now - 1} of these {now} sites ({people:.0f} people each, on average), reaches a "
+        f"{scale.words} of {scale.said(measured)} at the site left out ({measure.rule}).",
+        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {scale.said(after)} at "
+        f"a new one (95 % interval {scale.said(low)} to {scale.said(high)}): {scale.gained(gain)} more than a model of "
+        f"the {now}.",
         f"The same {more * people:.0f} people, scanned at the present {now} sites ({fuller:.0f} at each), would bring "
-        f"{_points(people_gain)}. New sites minus more people: {_points(apart)}; {which}.",
+        f"{scale.gained(people_gain)}. New sites minus more people: {scale.gained(apart)}; {which}.",
     ]
 
 
 def comparison_sentences(apart: Contrast, difference: float, people: float) -> list[str]:
     """What it takes to tell two methods apart by so much."""
-    points, now = f"{100 * difference:g} AUC points", apart.n_sites
-    chance = apart.power(now, people, difference)
+    scale, now = apart.measure.scale, apart.n_sites
+    points, chance = scale.size(difference), apart.power(now, people, difference)
+    here = f"{apart.difference:+.3f} in r" if scale.name == "r" else f"{100 * apart.difference:+.1f} points"
     sentences = [
-        f"{apart.method} and {apart.against} differ by {100 * apart.difference:+.1f} points here. A true difference of "
+        f"{apart.method} and {apart.against} differ by {here} here. A true difference of "
         f"{points} would be found with {now} sites of {people:.0f} people in {chance:.0%} of such studies."
     ]
     needed, sites = apart.people_needed(difference), apart.sites_needed(difference, people)
@@ -268,14 +276,9 @@ def comparison_sentences(apart: Contrast, difference: float, people: float) -> l
     if needed is None:
         sentences.append(f"{wanted}, no number of people per site is enough with {now} sites: sites differ too much.")
     else:
-        sentences.append(f"{wanted}, {now} sites need {max(needed, 4)} people each, half of them cases.")
+        sentences.append(f"{wanted}, {now} sites need {max(needed, 4)} people each{apart.measure.groups}.")
     if sites is None:
         sentences.append(f"With {people:.0f} people per site, not even 500 sites would do.")
     else:
         sentences.append(f"With {people:.0f} people per site, it takes {sites} sites.")
     return sentences
-
-
-def _points(gain: tuple[float, float, float]) -> str:
-    middle, low, high = (100 * value for value in gain)
-    return f"{middle:+.1f} points ({low:+.1f} to {high:+.1f})"

@@ -6,11 +6,12 @@ controls has the variance
     tau^2 + c / h,       h = m n / (m + n),
 
 c from DeLong's paired variances, tau^2 what differs between sites beyond that; mean and scatter of the sites measured
-have the weights of `metrics.site_weights`. Left-out sites correlate by 1 / (k - 1),
+have the weights of `metrics.site_weights`. Of several classes and of a number `measure` says what stands for AUC, c, h
+and the weights. Left-out sites correlate by 1 / (k - 1),
 so they scatter by (k - 2) / (k - 1) of it, and their mean is tested by `paired.left_out_t`: with K sites of P people,
-half of them cases,
+half of them cases (h = P / 4),
 
-    se^2 = 2 (tau^2 + 4 c / P) / K
+    se^2 = 2 (tau^2 + c / h) / K
 
 and the power against a true difference comes from the noncentral t with K - 1 degrees of freedom.
 
@@ -19,16 +20,18 @@ References
 DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44(3), 837-845.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from scipy.stats import nct, t
 
-from brainroam.core.targets import placements
 from brainroam.data.groups import persons
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError
-from brainroam.evaluation.stats.metrics import MIN_WEIGHT, aucs, mean_over_sites, number_of_sites, site_weights
+from brainroam.evaluation.planning.measure import Measure, TwoClasses, measure_of, score_columns
+from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites
 
 ALPHA, POWER = 0.05, 0.8
 MOST_PEOPLE, MOST_SITES = 2000, 500
@@ -45,10 +48,11 @@ class Contrast:
     difference: float
     tau2: float
     c: float
+    measure: Measure = field(default_factory=TwoClasses, repr=False)
 
     def power(self, n_sites: int, people_per_site: float, difference: float) -> float:
         """Chance that the difference is found at the 5 % level."""
-        variance = self.tau2 + 4 * self.c / people_per_site
+        variance = self.tau2 + self.c / self.measure.h(people_per_site)
         error = np.sqrt(2 * variance / n_sites)
         if error == 0:
             return 1.0
@@ -65,57 +69,53 @@ class Contrast:
         return _smallest(lambda k: self.power(k, people_per_site, difference), 3, MOST_SITES)
 
 
-def contrast(predictions: pd.DataFrame, method: str, against: str) -> Contrast:
-    """Measure the difference of two methods from predictions of left-out sites.
+def contrast(predictions: pd.DataFrame, methods: Sequence[str], target: Target = TWO_CLASSES) -> Contrast:
+    """Measure the difference of the first two methods from predictions of left-out sites.
 
     Parameters
     ----------
     predictions : DataFrame
-        ``method``, ``site``, ``seed``, ``subject``, ``label``, ``score``, of one protocol; scores are averaged over
-        seeds and over the scans of a ``person``. A site with one person of a class counts for the difference, not for
-        how much it scatters.
+        ``method``, ``site``, ``seed``, ``subject``, ``label``, ``score`` (of several classes ``score_<class>``), of one
+        protocol; scores are averaged over seeds and over the scans of a ``person``. A site with one person of a class
+        counts for the difference, not for how much it scatters.
+    methods : sequence of str
+    target : Target
     """
+    method, against = methods[:2]
+    measure, columns = measure_of(target), score_columns(target)
     rows = predictions[predictions["method"].isin([method, against])]
     rows = rows.assign(subject=persons(rows))
-    wide = rows.pivot_table(index=["site", "subject", "label"], columns="method", values="score").dropna()
-    every, gaps, variances, sizes, weights = [], [], [], [], []
+    wide = rows.pivot_table(index=["site", "subject", "label"], columns="method", values=columns).dropna()
+    every, gaps, figures = [], [], []
     for _, here in wide.groupby("site"):
-        label = here.index.get_level_values("label").to_numpy(dtype=int)
-        m, n = int((label == 1).sum()), int((label == 0).sum())
-        if min(m, n) == 0:
-            continue
-        first, second = (here[name].to_numpy(dtype=float) for name in (method, against))
-        found = aucs(label, np.stack([first, second]))
-        every.append((found[0] - found[1], float(site_weights(m, n))))
-        if min(m, n) < 2:
-            continue
-        gaps.append(found[0] - found[1])
-        variances.append(delong_variance(label, first, second))
-        sizes.append(m * n / (m + n))
-        weights.append(float(site_weights(m, n)))
+        label = here.index.get_level_values("label").to_numpy()
+        both = [here[[(name, one) for name in columns]].to_numpy(dtype=float) for one in (method, against)]
+        both = both if target.is_classes else [score[:, 0] for score in both]
+        (first, weight), (second, _) = (measure.at_site(label, score) for score in both)
+        averaged = measure.scale.averaged(np.array([first, second]))
+        every.append((averaged[0] - averaged[1], weight))
+        if measure.usable(label):
+            gaps.append(measure.gap(label, *both))
+            figures.append([first, second])
     if len(gaps) < MIN_SITES:
         raise DataError(
-            f"{method} and {against} were both measured at {len(gaps)} sites with two people of each class; "
+            f"{method} and {against} were both measured at {len(gaps)} sites with {measure.needs}; "
             f"at least {MIN_SITES} are needed to say how much their difference scatters"
         )
-    k, mean = number_of_sites(weights), mean_over_sites(gaps, weights)
+    found = np.array(gaps)
+    difference, variances, sizes, weights = found.T
+    k, mean = number_of_sites(weights), mean_over_sites(difference, weights)
     if k < MIN_WEIGHT:
         raise DataError(f"all but one or two of the {len(gaps)} sites have too few people to say how much they differ")
-    scatter, sampling = (np.average(values, weights=weights) for values in ((np.array(gaps) - mean) ** 2, variances))
+    scatter, sampling = (np.average(values, weights=weights) for values in ((difference - mean) ** 2, variances))
     tau2 = max(float(scatter * k / (k - 2) - sampling), 0.0)
     c = float(np.average(np.multiply(variances, sizes), weights=weights))
-    return Contrast(method, against, len(gaps), mean_over_sites(*zip(*every, strict=True)), tau2, c)
-
-
-def delong_variance(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
-    """Sampling variance of the difference of two AUCs of the same people.
-
-    >>> y, x = np.repeat([1, 0], 4), np.array([4.0, 2, 6, 8, 1, 3, 5, 7])
-    >>> delong_variance(y, x, x)
-    0.0
-    """
-    gaps = [one - other for one, other in zip(placements(label, first), placements(label, second), strict=True)]
-    return float(sum(gap.var(ddof=1) / len(gap) for gap in gaps))
+    difference_of_all = mean_over_sites(*zip(*every, strict=True))
+    if target.is_number:  # told in r, at the mean of both
+        r = np.mean([measure.scale.mean(one, weights) for one in np.array(figures).T])
+        unit = 1 - float(r) ** 2
+        difference_of_all, tau2, c = unit * difference_of_all, unit**2 * tau2, unit**2 * c
+    return Contrast(method, against, len(gaps), difference_of_all, tau2, c, measure)
 
 
 def _smallest(power, least: int, most: int) -> int | None:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.targets import added_error, auc, class_aucs, placements
+from brainroam.core.targets import auc, class_aucs, counted_as, macro_variances, shared_error
 from brainroam.data.groups import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
@@ -85,37 +85,10 @@ def site_metrics(
         "balanced_acc": float(np.mean(recall)) if several else np.nan,
         "brier": float(np.square(probability - np.eye(len(classes))[code]).sum(axis=1).mean()),
         "log_loss": float(-np.log(np.maximum(probability[np.arange(len(code)), code], SURE)).mean()),
-        **dict(zip(OVERALL[-2:], _variances(code, score), strict=True)),
+        **dict(zip(OVERALL[-2:], macro_variances(code, score), strict=True)),
         **{f"n_{name}": int(n) for name, n in zip(classes, count, strict=True)},
         **{f"auc_{name}": float(value) for name, value in zip(classes, aucs, strict=True)},
     }
-
-
-def _variances(code: np.ndarray, score: np.ndarray) -> tuple[float, float]:
-    """Sampling variance of the mean AUC of the classes of a site, and the mean of their own; NaN of one class."""
-    added = [
-        added_error(case, *placements(case, score[:, k]))
-        for k in range(score.shape[1])
-        if 0 < (case := code == k).sum() < len(code)
-    ]
-    if not added:
-        return np.nan, np.nan
-    return float(np.square(np.mean(added, axis=0)).sum()), float(np.square(added).sum(axis=1).mean())
-
-
-def counted_as(counts: np.ndarray, share: float = 1.0) -> np.ndarray:
-    """m of sites with so many people of each class (sites, K), given rho; 0 where there is one class only.
-
-    >>> counted_as(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
-    [20.0, 40.1, 5.1, 0.0]
-    """
-    counts = np.asarray(counts, dtype=float)
-    n = counts.sum(axis=1, keepdims=True)
-    known = (counts > 0) & (counts < n)
-    variance = np.where(known, (n + 1) / (12 * np.where(known, counts * (n - counts), 1)), 0).sum(axis=1)
-    variance = share * variance / np.maximum(known.sum(axis=1), 1)
-    found = (1 + np.sqrt(1 + 12 * variance)) / np.where(variance > 0, 12 * variance, 1)
-    return np.where(variance > 0, found, 0.0)
 
 
 def macro_verdict(auc: np.ndarray, counts: np.ndarray, variances: np.ndarray) -> Verdict:
@@ -126,9 +99,7 @@ def macro_verdict(auc: np.ndarray, counts: np.ndarray, variances: np.ndarray) ->
     m = counted_as(counts)
     known = (m > 0) & np.isfinite(auc)
     auc, counts, m = auc[known], counts[known], m[known]
-    together, alone = (m @ np.nan_to_num(column[known]) for column in variances.T)
-    share = float(np.clip(together / alone, 1 / counts.shape[1], 1)) if alone > 0 else 1.0
-    people = counted_as(counts, share)
+    people = counted_as(counts, shared_error(m, variances[known], counts.shape[1]))
     return replace(judge(auc, people, people), mean=mean_over_sites(auc, site_weights(m, m)))
 
 

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from brainroam.errors import DataError
 from brainroam.evaluation.planning.draws import MIN_SITES
+from brainroam.evaluation.planning.measure import AUC, ORDER
 from brainroam.evaluation.planning.plan import Plan
 from brainroam.methods.naming import bare_name
 from brainroam.report.data import ReportData
@@ -20,22 +21,23 @@ from brainroam.report.page import Drawing, Section, missing, render
 from brainroam.report.tables import Column, table
 
 CAPTION = (
-    "Mean AUC at left-out sites of smaller studies drawn from this one, by the number of training sites and the share "
-    "of their people; line and band: the fitted law and its 95 % interval, dashed beyond what was measured."
+    "Mean AUC (of a number the correlation within sites) at left-out sites of smaller studies drawn from this one, by "
+    "the number of training sites and the share of their people; line and band: the fitted law and its 95 % interval, "
+    "dashed beyond what was measured."
 )
 MARKERS = {1.0: ("o", BLUE), 0.5: ("s", ORANGE), 0.25: ("^", SKY)}
 
 
 @dataclass
 class LearningCurveDisplay(Shown):
-    """Mean AUC at left-out sites over the number of training sites, with the fitted curve and its 95 % band.
+    """Mean AUC, or r of a number, at left-out sites over the number of training sites, with the curve and 95 % band.
 
     Parameters
     ----------
     points : DataFrame
-        ``n_sites``, ``share`` (of each training site's people) and ``auc``: what was measured.
+        ``n_sites``, ``share`` (of each training site's people) and ``auc``, or ``r``: what was measured.
     curve : DataFrame
-        ``n_sites``, ``auc``, ``low`` and ``high``: the law, up to twice the sites there are.
+        ``n_sites``, ``auc`` or ``r``, ``low`` and ``high``: the law, up to twice the sites there are.
     n_sites : int
         Sites of the study.
     method : str
@@ -76,18 +78,23 @@ class LearningCurveDisplay(Shown):
     def plot(self, ax: Axes | None = None) -> "LearningCurveDisplay":
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
-        sites = self.curve["n_sites"]
+        scale = ORDER if "r" in self.points else AUC
+        sites, measured = self.curve["n_sites"], self.points[scale.name]
         low, high = self.curve["low"], self.curve["high"]
         ax.fill_between(sites, low, high, color=GREY, alpha=0.18, linewidth=0, label="95 % interval")
         for part, line, name in ((sites <= self.n_sites, "-", None), (sites >= self.n_sites, (0, (3, 2)), "expected")):
-            ax.plot(sites[part], self.curve["auc"][part], color=VERMILION, linewidth=2, linestyle=line, label=name)
+            ax.plot(sites[part], self.curve[scale.name][part], color=VERMILION, linewidth=2, linestyle=line, label=name)
         for share, here in self.points.sort_values("share", ascending=False).groupby("share", sort=False):
             marker, colour = MARKERS[share]
             name = "all their people" if share == 1 else f"{100 * share:.0f} % of their people"
-            ax.scatter(here["n_sites"], here["auc"], s=30, marker=marker, color=colour, zorder=3, label=name)
-        ax.axhline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-        ax.set(xlabel="Training sites", ylabel=f"Mean AUC of {self.method}", xlim=(0, sites.max() + 0.5))
-        ax.set_ylim(min(0.48, self.points["auc"].min() - 0.02), max(self.curve["high"].max(), 0.7) + 0.02)
+            ax.scatter(here["n_sites"], here[scale.name], s=30, marker=marker, color=colour, zorder=3, label=name)
+        ax.axhline(scale.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        ax.set(
+            xlabel="Training sites",
+            ylabel=f"Mean {'AUC' if scale is AUC else 'r'} of {self.method}",
+            xlim=(0, sites.max() + 0.5),
+        )
+        ax.set_ylim(min(scale.chance, measured.min()) - 0.02, max(self.curve["high"].max(), scale.chance + 0.2) + 0.02)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False, fontsize=8.5)
         return self
 
