@@ -76,6 +76,9 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
 def confounds_only(cohort: Cohort) -> Check:
     """How well age, sex, motion and scan length alone predict at held-out sites."""
     names = [name for name in CONFOUNDS if cohort.table[name].notna().any()]
+    if not names:
+        text = f"{listed(CONFOUNDS.values())} are not known for anybody, so what they alone predict cannot be said"
+        return Check("confounds-only", "", None, float("nan"), 0.5, text)
     results = evaluate(cohort, ["confounds"], tuning="fast", parameters={"covariates": names})
     words = listed([CONFOUNDS[name] for name in names])
     if cohort.target.is_number:

@@ -117,10 +117,7 @@ def run(
         )
         write_json(out / "runs" / "check.json", report.to_dict())
         with stages.stage("audit") as done:
-            if cohort.target.is_two_classes:
-                done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json"))
-            else:
-                done(f"left out: brainroam audit --target {cohort.target.name} does it")
+            done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json"))
         with stages.stage("compare") as done:
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")

@@ -9,7 +9,7 @@ from brainroam.data.target import Target
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.classes import ClassComparison, average_seeds, confusion, people_counted
 from brainroam.evaluation.stats.verdict import site_intervals
-from brainroam.report.figures import BLUE, GREY, canvas, shortened
+from brainroam.report.figures import draw_forest, shortened
 from brainroam.report.page import Drawing
 from brainroam.report.tables import Column, fixed, number, table
 
@@ -116,14 +116,7 @@ def _matrices(called: pd.DataFrame, target: Target) -> Figure:
 
 
 def _forest(sites: pd.DataFrame, target: Target) -> Figure:
-    known = sites[(people_counted(sites, target) > 0) & sites["auc"].notna()].iloc[::-1]
-    figure, ax = canvas(5.0, 0.9 + 0.2 * len(known))
-    m, place = people_counted(known, target), np.arange(len(known))
-    auc = known["auc"].to_numpy(dtype=float)
-    low, high = site_intervals(auc, m, m) if len(known) else (auc, auc)
-    ax.hlines(place, low, high, color=GREY, linewidth=1)
-    ax.scatter(auc, place, s=8 + 2 * np.minimum(m, 20), color=BLUE, zorder=3)
-    ax.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-    ax.set_yticks(place, [shortened(str(name), 18) for name in known["site"]], fontsize=8)
-    ax.set(xlim=(0, 1), xlabel="AUC, mean over classes")
-    return figure
+    known = sites[(people_counted(sites, target) > 0) & sites["auc"].notna()]
+    m, auc = people_counted(known, target), known["auc"].to_numpy(dtype=float)
+    ends = site_intervals(auc, m, m) if len(known) else (auc, auc)
+    return draw_forest(known["site"].tolist(), auc, ends, m, 0.5, "AUC, mean over classes")

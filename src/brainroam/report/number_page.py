@@ -8,8 +8,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from brainroam.evaluation.runner import Results
-from brainroam.evaluation.stats.numbers import average_seeds
-from brainroam.report.figures import GREY, canvas
+from brainroam.evaluation.stats.numbers import average_seeds, order_intervals
+from brainroam.report.figures import GREY, canvas, draw_forest
 from brainroam.report.page import Drawing
 from brainroam.report.tables import Column, fixed, number, table
 
@@ -31,14 +31,29 @@ def number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[Dr
     name = results.target.name
     sites = average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
+    n, r = (sites[name].to_numpy(dtype=float) for name in ("n", "r"))
     picture = Drawing(
         "predicted",
         f"{name} predicted by {chosen} against the truth at held-out sites: a colour for each site, "
         f"and a line where it has {LINE} people or more; dashed: where both are equal.",
         lambda: _scatter(people.groupby("site"), name),
     )
+    known = np.isfinite(r)
+    forest = Drawing(
+        "sites",
+        f"Correlation of {chosen}'s prediction with {name} at each held-out site, with an interval of 95 % for that "
+        "site alone; dashed: none.",
+        lambda: draw_forest(
+            sites["site"][known].tolist(),
+            r[known],
+            order_intervals(r[known], n[known]),
+            n[known],
+            0.0,
+            "r within the site",
+        ),
+    )
     shown = table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first")
-    return sites, [picture], {"sites": shown}
+    return sites, [picture, forest], {"sites": shown}
 
 
 def _scatter(sites: Iterable, name: str) -> Figure:

@@ -76,7 +76,7 @@ def test_a_study_of_a_number_has_a_page_of_its_own(results, tmp_path):
 
 def test_too_few_sites_give_no_interval():
     sites = pd.DataFrame({"n": 30.0, "r": [0.3, 0.4, 0.5], "level": 0.0, "error_sd": 1.0, "sd": 2.0, "scale": 1.0})
-    found = verdict(sites.assign(mae=1.0, mae_constant=2.0, r2=0.1, r2_constant=0.2))
+    found = verdict(sites.assign(mae=1.0, mae_constant=2.0, gain_se=0.1, r2=0.1, r2_constant=0.2))
     assert np.isnan(found.next_low) and "fewer" in found.reason
 
 

@@ -5,8 +5,11 @@ on (the logarithm where that is its transform), and both in the target's own uni
 
     order   r       correlation of p with t among the people of the site
     level   level   mean p - mean t, in units
-    scale   scale   slope of t on p: 1 is right, less means too extreme
+    scale   scale   slope of t on p: 1 is right, less means too extreme; none where its standard error is above 1,
+                    because the predictions at the site hardly differ
     error   mae     mean |p - t|, in units, beside that of a constant: the mean of the training people
+            gain_se standard error of their difference; a site is clearly better than a constant, or worse, where the
+                    difference is more than its quantile of 97.5 % (t)
             r2      1 - sum (t - p)^2 / sum (t - mean t)^2        within the site: its own mean is known to nobody
             r2_constant                                           the same with the mean of the training people
 
@@ -24,6 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
+from scipy.stats import t as t_law
 
 from brainroam.core.targets import LEAST, correlations, is_constant
 from brainroam.data.target import Target
@@ -41,6 +46,7 @@ METRICS = (
     "scale",
     "mae",
     "mae_constant",
+    "gain_se",
     "r2",
     "r2_constant",
     "sd",
@@ -50,6 +56,7 @@ METRICS = (
 )
 RULE = f"mean over sites, each weighted by its people, {2 * FULL} at most"
 SMALL = 0.25  # of the spread within sites: a level error below this is called small
+UNSURE = 1.0  # standard error of a slope beyond which it is not told
 EDGE = 0.9999  # correlations are held this far from 1 before Fisher's z is taken
 
 
@@ -75,16 +82,18 @@ def site_metrics(
     (1.0, 1.0, 1.0, 1.0, 0.2)
     """
     t, p, c = target.forward(truth), target.forward(predicted), float(target.forward(np.array([constant]))[0])
-    about, spread = float(np.square(t - t.mean()).sum()), float(np.square(p - p.mean()).sum())
+    about = float(np.square(t - t.mean()).sum())
     squared = float(np.square(t - p).sum())
     order, unit = len(t) >= LEAST and about > 0, float(np.std(t))
+    gain = np.abs(constant - truth) - np.abs(predicted - truth)
     return {
         "n": len(t),
         "r": float(correlations(t, p, unit)) if order else np.nan,
         "level": float(predicted.mean() - truth.mean()),
-        "scale": float((p - p.mean()) @ (t - t.mean()) / spread) if not is_constant(p, unit) else np.nan,
+        "scale": _scale(t, p),
         "mae": float(np.abs(predicted - truth).mean()),
         "mae_constant": float(np.abs(constant - truth).mean()),
+        "gain_se": float(gain.std(ddof=1) / np.sqrt(len(t))) if len(t) > 1 else np.nan,
         "r2": 1 - squared / about if about > 0 else np.nan,
         "r2_constant": 1 - squared / max(float(np.square(t - c).sum()), 1e-300),
         "sd": float(np.std(truth)),
@@ -93,12 +102,24 @@ def site_metrics(
     }
 
 
+def _scale(t: np.ndarray, p: np.ndarray) -> float:
+    """Slope of t on p, NaN where it is too uncertain to say anything."""
+    x, y = p - p.mean(), t - t.mean()
+    spread = float(x @ x)
+    if len(t) < 3 or is_constant(p, float(np.std(t))):
+        return np.nan
+    slope = float(x @ y) / spread
+    error = np.sqrt(float(np.square(y - slope * x).sum()) / (len(t) - 2) / spread)
+    return slope if error <= UNSURE else np.nan
+
+
 @dataclass(frozen=True)
 class NumberVerdict:
     """What held-out sites say of one method: order with its interval and next site, level, scale, and a constant.
 
     ``off`` is by how much the level of the next site is to be expected off, sqrt(mean^2 + tau^2) of the level errors;
-    with too few sites for tau, their root mean square.
+    with too few sites for tau, their root mean square. ``better`` and ``worse`` are the sites that are clearly so than
+    a constant, and ``gain_low`` is the lower end of the 95 % interval of the mean gain over it (`verdict.next_site`).
     """
 
     n_sites: int
@@ -116,16 +137,18 @@ class NumberVerdict:
     r2: float
     r2_constant: float
     better: int
+    worse: int
+    gain_low: float
     spread: float
     reason: str = ""
 
     def sentence(self, target: Target) -> str:
         """One plain verdict on order, level and against a constant.
 
-        >>> NumberVerdict(20, .48, .4, .55, .2, .7, .1, 0, 4.0, 1, 3.0, 5.0, .1, .3, 14, 6.0).sentence(
+        >>> NumberVerdict(20, .48, .4, .55, .2, .7, .1, 0, 4.0, 1, 3.0, 5.0, .1, .3, 14, 1, 0.9, 6.0).sentence(
         ...     Target("age", "number", ()))
         'Order travels (r .48 within sites, next site .20 to .70); level does not travel: expect to be off by 4 (age); \
-better than a constant in 14 of 20 sites.'
+better than a constant (mean error 3 against 5; clearly in 14 of 20 sites, clearly worse in 1).'
         """
         r = two_digits(self.r)
         if np.isnan(self.next_low):
@@ -145,11 +168,15 @@ better than a constant in 14 of 20 sites.'
         level = "level travels" if small else "level does not travel"
         size = f"{self.off:.2g} ({target.name})"
         level += f": expect to be off by {size}"
-        at = f"in {self.better} of {self.n_sites} sites"
-        against = (
-            f"better than a constant {at}" if self.better > self.n_sites / 2 else f"no better than a constant ({at})"
+        sure = self.gain_low > 0 if np.isfinite(self.gain_low) else self.better > self.n_sites / 2
+        better = "better than a constant" if sure else "not surely better than a constant"
+        if self.mae >= self.mae_constant:
+            better = "no better than a constant"
+        errors = f"mean error {self.mae:.3g} against {self.mae_constant:.3g}"
+        sites = (
+            f"clearly {'better ' * (not sure)}in {self.better} of {self.n_sites} sites, clearly worse in {self.worse}"
         )
-        return f"{order}; {level}; {against}."
+        return f"{order}; {level}; {better} ({errors}; {sites})."
 
 
 def two_digits(value: float) -> str:
@@ -177,6 +204,17 @@ def fisher_z(r: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(n > 3, np.arctanh(np.clip(r, -EDGE, EDGE)), np.nan), variance
 
 
+def order_intervals(r: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """95 % interval of the correlation of each site alone, by Fisher's z; NaN with three people or fewer.
+
+    >>> [float(end[0].round(2)) for end in order_intervals(np.array([0.5]), np.array([28]))]
+    [0.16, 0.74]
+    """
+    z, variance = fisher_z(np.asarray(r, dtype=float), np.asarray(n, dtype=float))
+    half = ndtri(0.975) * np.sqrt(variance)
+    return np.tanh(z - half), np.tanh(z + half)
+
+
 def order_of_sites(sites: pd.DataFrame) -> Verdict:
     """The mean of Fisher's z over sites (``n``, ``r``) and what to expect at the next; tanh gives correlations."""
     n, r = sites["n"].to_numpy(dtype=float), sites["r"].to_numpy(dtype=float)
@@ -186,8 +224,12 @@ def order_of_sites(sites: pd.DataFrame) -> Verdict:
 def level_of_sites(sites: pd.DataFrame) -> Verdict:
     """The mean error of level over sites (``n``, ``level``, ``error_sd``) and what to expect at the next, in units."""
     n, level = sites["n"].to_numpy(dtype=float), sites["level"].to_numpy(dtype=float)
-    errors = np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1)
-    return next_site(level, np.maximum(errors, 1e-12 * max(float(np.square(level).max(initial=0)), 1e-12)))
+    return _next(level, np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1))
+
+
+def _next(values: np.ndarray, variances: np.ndarray) -> Verdict:
+    """`next_site` of values in units, some of which may be exact."""
+    return next_site(values, np.maximum(variances, 1e-12 * max(float(np.square(values).max(initial=0)), 1e-12)))
 
 
 def verdict(sites: pd.DataFrame) -> NumberVerdict:
@@ -199,7 +241,9 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
     off = np.sqrt(np.nan_to_num(levels.mean) ** 2 + levels.tau**2)
     if np.isnan(off):  # too few sites for tau: what was seen at them, where errors of opposite sign do not cancel
         off = np.sqrt(mean_over_sites(np.square(sites["level"].to_numpy(dtype=float)), weight))
-    constant = sites["mae_constant"].to_numpy(dtype=float)
+    constant, error = (sites[name].to_numpy(dtype=float) for name in ("mae_constant", "mae"))
+    gain, gain_se = constant - error, sites["gain_se"].to_numpy(dtype=float)
+    surely = t_law.ppf(0.975, np.maximum(n - 1, 1)) * gain_se
     one_value = bool(judged.any() and np.all(r[judged] == 0))
     nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
     ends = [np.nan] * 4 if one_value else np.tanh([found.low, found.high, found.next_low, found.next_high]).tolist()
@@ -219,7 +263,9 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         mae_constant=mean_over_sites(constant, weight),
         r2=mean_over_sites(sites["r2"].to_numpy(), weight),
         r2_constant=mean_over_sites(sites["r2_constant"].to_numpy(), weight),
-        better=int((sites["mae"].to_numpy() < constant)[judged].sum()),
+        better=int((gain > surely)[judged].sum()),
+        worse=int((gain < -surely)[judged].sum()),
+        gain_low=_next(gain[judged], np.square(gain_se[judged])).low,
         spread=mean_over_sites(sites["sd"].to_numpy(), weight),
         reason=nothing or found.reason,
     )
@@ -256,7 +302,7 @@ def compare_numbers(
     >>> rows = [("good", "loso", f"S{k}", 0, 40, .5 + .02 * k) for k in range(6)]
     >>> rows += [("poor", "loso", f"S{k}", 0, 40, .1 + .04 * (k % 2)) for k in range(6)]
     >>> scores = pd.DataFrame(rows, columns=["method", "protocol", "site", "seed", "n", "r"])
-    >>> scores = scores.assign(level=0.1, sd=1.0, error_sd=1.0, scale=1.0, mae=1.0, mae_constant=1.2)
+    >>> scores = scores.assign(level=0.1, sd=1.0, error_sd=1.0, scale=1.0, mae=1.0, mae_constant=1.2, gain_se=0.1)
     >>> scores = scores.assign(r2=0.1, r2_constant=0.2)
     >>> print(compare_numbers(scores, scores, Target("x", "number", ())).sentences[0])
     good orders people better than poor (r .55 against .12 over 6 sites; won 6 of 6; p < 0.001)
