@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 import brainroam
-from brainroam.core.targets import auc
+from brainroam.core.targets import auc, macro_auc
 from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, DataError
 from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures
@@ -261,3 +261,30 @@ def test_a_number_is_foretold_and_judged_by_correlation_and_mean_error(numbered,
     assert "severity" in "".join(
         record_forecast(tmp_path / "l.csv", forecast) + record_reveal(tmp_path / "l.csv", found)
     )
+
+
+def test_several_classes_are_foretold_and_judged_by_names(tmp_path):
+    made = brainroam.make_cohort(n_sites=8, n_per_site=45, n_rois=10, seed=3)
+    rng = np.random.default_rng(0)
+    dx = np.array(["HC", "MDD", "SCZ"])[made.labels * (1 + (rng.random(len(made)) < 0.5))]
+    cohort = with_target(made.with_columns(pd.DataFrame({"dx": dx})), "dx")
+    model = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:6]))
+    save_method(tmp_path / "model", model, cohort.select(cohort.sites[:6]))
+    new = cohort.select(cohort.sites[6:])
+    forecast = brainroam.foretell(tmp_path / "model", new)
+    assert forecast.hash == brainroam.foretell(tmp_path / "model", new, time=forecast.content["made"]["time"]).hash
+    assert forecast.table["measure"].tolist() == ["auc", "balanced_acc"] * 2
+    assert (forecast.table["low_95"] < forecast.table["expected"]).all()
+    names = dict(zip(new.table["subject"], np.array(new.target.classes)[new.targets.astype(int)], strict=True))
+    pd.Series(names, name="dx").rename_axis("subject").to_csv(tmp_path / "labels.csv")
+    found = [brainroam.reveal(forecast, labels) for labels in (new, names, tmp_path / "labels.csv")]
+    assert len({one.labels for one in found}) == 1
+    scores = model.score(new)
+    for name in new.sites:
+        here = (new.table["site"] == name).to_numpy()
+        row = found[0].table.query("site == @name and measure == 'auc'")
+        assert row["observed"].item() == pytest.approx(float(macro_auc(new.targets[here].astype(int), scores[here])))
+    wide = brainroam.foretell(tmp_path / "model", new, prevalence={"HC": 0.96, "MDD": 0.02, "SCZ": 0.02}).table
+    assert wide["low_95"][0] < forecast.table["low_95"][0]
+    with pytest.raises(DataError, match="BD"):
+        brainroam.reveal(forecast, {**names, next(iter(names)): "BD"})

@@ -13,8 +13,10 @@ from brainroam.core.site_statistics import site_statistics
 from brainroam.data.check import check_cohort
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError
-from brainroam.methods.predictions import number_predictions
+from brainroam.methods.predictions import class_predictions, number_predictions
 from brainroam.methods.registry import method_info
+from brainroam.methods.saving import load_method, save_method
+from brainroam.methods.site_shift import ClassShift, SiteShift
 from brainroam.methods.tuning import TunedMethod
 
 CLASSES = ("HC", "MDD", "SCZ")
@@ -162,3 +164,22 @@ def test_a_step_of_an_order_is_known_by_its_name(cohort):
     assert table["label"].tolist() == (step[step > 1] - 1).tolist()  # stage 1 is step 0, though nobody here has it
     assert np.array_equal(table["level"].astype(int), 1 + np.rint(table["predicted"]).astype(int))
     assert set(table["level"]) <= set("1234")
+
+
+def test_controls_or_everybody_of_a_new_site_move_its_scores_and_never_the_order(cohort, tmp_path):
+    sites = cohort.sites
+    model = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(sites[:-1]))
+    save_method(tmp_path / "model", model, cohort.select(sites[:-1]))
+    again, new = load_method(tmp_path / "model", cohort)[0], cohort.select(sites[-1:])
+    controls = new.table["subject"][new.targets == 0][:3].tolist()
+    strict = class_predictions(model, new)
+    for options in ({"controls": controls}, {"adapt": "unlabelled"}):
+        moved, loaded = (class_predictions(one, new, **options) for one in (model, again))
+        pd.testing.assert_frame_equal(moved.drop(columns="flags"), loaded.drop(columns="flags"))
+        kept = strict[strict["subject"].isin(moved["subject"])].reset_index(drop=True)
+        assert set(moved["protocol"]) == {"controls-3"} if "controls" in options else {"unlabelled"}
+        assert not set(moved["subject"]) & set(options.get("controls", ()))
+        for name in cohort.target.classes:
+            pd.testing.assert_series_equal(moved[f"score_{name}"], kept[f"score_{name}"])
+    shift = ClassShift((SiteShift(0.0, 0.1), SiteShift(1.0, 0.1)))
+    assert shift(np.full((10, 2), 3.0)).tolist() == [1.5, 1.0]  # half of how far the mean lies from the centre

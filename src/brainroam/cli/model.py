@@ -181,12 +181,12 @@ def predict(
         _show_number_validation(table, method, external=share_known == 0)
         return
     if method.target_.is_classes:
-        if controls is not None or adapt != "strict":
-            raise UsageError("--controls and --adapt move the threshold of two classes; leave them out for several")
-        table = class_predictions(method, cohort, _shares(prevalence))
+        named = list(listed_people(controls, "controls")) if controls is not None else []
+        table = class_predictions(method, cohort, _shares(prevalence), named, adapt)
         _discard_work(cohort, out)
         counts = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
-        typer.echo(f"{people_and_scans(table)}, predicted (strict): {counts}: {_save(table, out)}")
+        protocols = ", ".join(dict.fromkeys(table["protocol"]))
+        typer.echo(f"{people_and_scans(table)}, predicted ({protocols}): {counts}: {_save(table, out)}")
         _show_class_validation(table, method)
         return
     subjects = list(listed_people(controls, "controls")) if controls is not None else []

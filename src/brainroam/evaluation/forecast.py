@@ -13,6 +13,10 @@ the level is the mean of predicted minus true values on the scale it was learned
 
     atanh r ~ N(mu, tau^2 + 1 / (n - 3)),   mean error ~ N(mu, tau^2 + mean_s(v_s n_s) / n)   (`observed_next`)
 
+Of several classes the order is the mean over classes of the AUC against the rest, and balanced accuracy the mean share
+of a class called right; a site counts as one of m cases and m controls (`targets.counted_as`), by the shares of the
+classes that are expected there.
+
 Motion, scan length, age and familiarity of the new people are written down and do not move the forecast; what they
 would bring: docs/results/backcast.md. Labels of the new people are never read.
 
@@ -31,6 +35,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from brainroam.core.calibration import as_shares
+from brainroam.core.targets import counted_as, shared_error
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import persons
 from brainroam.data.target import Target
@@ -41,7 +47,7 @@ from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.evaluation.stats.verdict import observed_auc, observed_next
 from brainroam.methods.familiarity import known_share
-from brainroam.methods.predictions import number_predictions, predictions
+from brainroam.methods.predictions import class_predictions, number_predictions, predictions
 from brainroam.methods.saving import load_method, prepared_as_in_training
 from brainroam.methods.site_shift import MEASURES
 from brainroam.methods.tuning import TunedMethod
@@ -93,7 +99,7 @@ class Forecast:
     @property
     def target(self) -> Target:
         """What is predicted."""
-        return Target.of_description(self.content.get("number"))
+        return Target.of_description(self.content.get("number") or self.content.get("classes"))
 
     @property
     def order(self) -> str:
@@ -149,7 +155,9 @@ class Forecast:
         """What is to be expected at each site, in words."""
         share, order = self.content["prevalence"], NAMES[self.order]
         of_cases = ""
-        if share is not None:
+        if share is not None and self.target.is_classes:
+            of_cases = f" if classes are as frequent as {'stated' if share['stated'] else 'in training'}"
+        elif share is not None:
             whose = "as stated" if share["stated"] else "as in training"
             of_cases = f" if {share['value']:.0%} are cases, {whose}"
         for row in self._sites:
@@ -183,7 +191,7 @@ def foretell(
     model: Any,
     cohort: Cohort,
     *,
-    prevalence: float | None = None,
+    prevalence: Any = None,
     other: Cohort | None = None,
     time: str | None = None,
 ) -> Forecast:
@@ -195,7 +203,8 @@ def foretell(
     cohort : Cohort
         The new people; labels in it are ignored.
     prevalence : float, optional
-        The share of cases to expect there; by default that among the training people.
+        The share of cases to expect there; by default that among the training people. Of several classes a share for
+        each, by name or in their order.
     other : Cohort, optional
         The same people by another pipeline (`brainroam.evaluation.pipelines`): intervals are widened by how much the
         scores differ.
@@ -214,10 +223,12 @@ def foretell(
     cohort = cohort.without_labels(telling=False)
     digests = cohort.series_digests  # as they came, before they are prepared as in training
     method, header = fitted_model(model, cohort)
-    number = method.target_.is_number
-    method.target_.refuse_classes("a forecast")
-    if number and (prevalence is not None or other is not None):
-        raise UsageError("a share of cases and another pipeline belong to forecasts of two classes; this is a number")
+    target = method.target_
+    number, classes = target.is_number, target.is_classes
+    if number and prevalence is not None:
+        raise UsageError(f"a share of cases belongs to forecasts of classes; {target.name} is a number")
+    if other is not None and not target.is_two_classes:
+        raise UsageError(f"another pipeline belongs to forecasts of two classes; {target.name} is: {target.kind}")
     cohort = prepared_as_in_training(header, cohort) if header else cohort
     share = known_share(header["training"], cohort) if header else 0.0
     if share > 0:
@@ -227,20 +238,27 @@ def foretell(
         )
     agreement = None if other is None else compare_versions(method, cohort, other.without_labels(telling=False))
     measured = method.inner_sites_.to_dict("list")
+    expected_share: Any = None
     if number:
-        table, expected_share = number_predictions(method, cohort), np.nan
+        table = number_predictions(method, cohort)
+    elif classes:
+        table = class_predictions(method, cohort, prevalence)
+        known = method.calibration_.prevalence if prevalence is None else as_shares(prevalence, target.classes)
+        expected_share = known.tolist()
     else:
         table = predictions(method, cohort, method.familiarity_, prevalence=prevalence)
         expected_share = float(table["prevalence"].iloc[0])
 
     def expectation(n: int) -> dict[str, Any]:
+        if classes:
+            return expected_classes(measured, n * np.array(expected_share))
         return expected_number(measured, n) if number else _expected(measured, n, expected_share, agreement)
 
     rows = table.assign(
         person=persons(cohort.table).to_numpy(),
-        score=method.score(cohort),
         digest=digests,
         site=table["site"].astype(str),
+        **({} if classes else {"score": method.score(cohort)}),
     )
     looks = _looks(method, cohort)
     sites = [
@@ -252,16 +270,17 @@ def foretell(
         }
         for name, here in rows.groupby("site", sort=True)
     ]
-    columns = ["subject", "person", "site", "score", "probability", "predicted", "flags", "digest"]
+    columns = ["subject", "person", "site", "score", *(f"score_{name}" for name in target.classes * classes)]
+    columns += ["probability", "predicted", "flags", "digest"]
     content = {
         "kind": "forecast",
-        "target": method.target_.name if number else "two classes",
-        **({"number": method.target_.described()} if number else {}),
+        "target": "two classes" if target.is_two_classes else target.name,
+        **({} if target.is_two_classes else {"number" if number else "classes": target.described()}),
         "made": {"time": time or datetime.now(UTC).isoformat(timespec="seconds"), "code": code_version(method.info)},
         "model": {
             "digest": model_digest(method),
             "method": method.info.name,
-            "threshold": None if number else method.calibration_.threshold,
+            "threshold": method.calibration_.threshold if target.is_two_classes else None,
             "n_sites": len(measured["site"]),
         },
         "people": people_digest(rows["subject"], digests),
@@ -321,6 +340,23 @@ def expected_number(measured: Mapping[str, Any], n: int) -> dict[str, Any]:
     few = "it takes four inner held-out sites with enough people"
     reason = "" if np.isfinite(order[1]) else few if enough else "there are fewer than five people"
     return {"expected": found, "reason": reason}
+
+
+def expected_classes(measured: Mapping[str, Any], people: np.ndarray) -> dict[str, Any]:
+    """As `_expected`, of several classes at a site with so many people of each (K,)."""
+    names = ("auc", "m", "auc_var", "class_var", "balanced_acc", "balanced_acc_var")
+    auc, m, together, alone, called, called_var = (np.asarray(measured[name], dtype=float) for name in names)
+    found = {name: dict.fromkeys(("expected", *LIMITS), np.nan) for name in ("auc", "balanced_acc")}
+    here = float(counted_as(people[None])[0])
+    if len(auc) and here > 0:
+        rho = shared_error(m, np.column_stack([together, alone]), len(people))
+        counted = m / rho  # nearly `counted_as` with this share
+        areas = observed_auc(auc, counted, counted, here / rho, here / rho, LEVELS)
+        found["auc"] = _limited("auc", mean_over_sites(auc, site_weights(m, m)), areas)
+        variance = float(np.mean(called_var * m)) / here
+        found["balanced_acc"] = _limited("balanced_acc", *observed_next(called, called_var, variance, LEVELS))
+    few = "it takes four inner held-out sites with two classes and enough people"
+    return {"expected": found, "reason": "" if np.isfinite(found["auc"]["low_95"]) else few}
 
 
 def expected_measures(

@@ -3,7 +3,7 @@
 A forecast that was changed, other people and another model are refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import to_prevalence
-from brainroam.core.targets import correlations
+from brainroam.core.targets import correlations, macro_auc
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.participants_table import USUAL, Columns, read_participants
 from brainroam.data.readers.tables import is_table, read_table
-from brainroam.data.readers.values import numbers
+from brainroam.data.readers.values import is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, model_digest
@@ -79,7 +79,9 @@ class Reveal:
             outside = others[~others["inside_95"].astype(bool)]
             told = [f"{NAMES[row.measure]} at {row.site} ({_gap(row, 95)})" for row in outside.itertuples()]
             rest = f"outside: {', '.join(told)}" if told else "none outside"
-            which = "Mean error" if order == "r" else "Balanced accuracy, level and Brier score"
+            target = self.forecast.target
+            which = "Mean error" if target.is_number else "Balanced accuracy, level and Brier score"
+            which = "Balanced accuracy" if target.is_classes else which
             yield f"{which}, 95 % intervals: {rest}"
         yield from self.notes
 
@@ -87,7 +89,7 @@ class Reveal:
 def _judged(row: Any) -> str:
     name = NAMES[row.measure]
     if not np.isfinite(row.observed):
-        same = "of one class" if row.measure == "auc" else "with one value"
+        same = "of one class" if row.measure in ("auc", "balanced_acc") else "with one value"
         return f"{counted(row.n, 'person', 'people')} {same}, so there is no {name} to judge by"
     if not np.isfinite(row.low_95):
         return f"{name} {row.observed:.2f}; no {name} had been foretold"
@@ -165,6 +167,9 @@ def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, An
     if forecast.target.is_number:
         yield from _measured_number(forecast.target, people)
         return
+    if forecast.target.is_classes:
+        yield from _measured_classes(forecast.target, people)
+        return
     half = to_prevalence(people["probability"].to_numpy(), content["prevalence"]["value"], 0.5)
     each = people.assign(half=half).groupby(["site", "person"])[["score", "half", "label"]].mean().reset_index()
     for site, here in each.groupby("site"):
@@ -186,6 +191,24 @@ def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str,
             yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
 
 
+def _measured_classes(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The mean AUC of the classes of a site, and the mean share of them that is called right.
+
+    Somebody with several scans is called what most of them are; the first of these in the order of the classes.
+    """
+    names = [f"score_{name}" for name in target.classes]
+    people = people.assign(called=people["predicted"].map({name: k for k, name in enumerate(target.classes)}))
+    how: dict[str, Any] = {**dict.fromkeys(names, "mean"), "label": "first", "called": lambda one: one.mode().iloc[0]}
+    each = people.groupby(["site", "person"]).agg(how).reset_index()
+    for site, here in each.groupby("site"):
+        code, called = here["label"].to_numpy().astype(int), here["called"].to_numpy()
+        right = [float(np.mean(called[code == k] == k)) for k in np.unique(code)]
+        auc = float(macro_auc(code, here[names].to_numpy(dtype=float))) if len(right) > 1 else np.nan
+        found = {"auc": auc, "balanced_acc": float(np.mean(right)) if len(right) > 1 else np.nan}
+        for name, value in found.items():
+            yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
+
+
 def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.DataFrame:
     """``subject``, ``label`` (NaN where unknown) and, of a cohort, ``digest`` of everybody.
 
@@ -197,7 +220,10 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
         if not (is_table(path) and path.is_file()):
             labels = load_cohort(path, require_label=False, **options)
         elif target.is_number:
-            return _numbers_of(path, options.get("label_col", target.name))
+            return _column_of(path, options.get("label_col", target.name), lambda values: numbers(values, path))
+        elif target.is_classes:
+            found = _column_of(path, options.get("label_col", target.name), one_spelling)
+            return found.assign(label=_codes(found["label"], target))
         else:
             unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
             table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
@@ -205,19 +231,39 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
                 raise DataError(f"{path} has no diagnosis of anybody; name its column with --option label_col=NAME")
             return table[["subject", "label"]]
     if isinstance(labels, Cohort):
-        return labels.table[["subject", "label"]].assign(digest=labels.series_digests)
+        known = labels.table[["subject", "label"]].assign(digest=labels.series_digests)
+        if not target.is_classes:
+            return known
+        if not labels.target.classes or labels.target.is_two_classes:
+            raise DataError(f"these data do not say what {target.name} is; name it with --target {target.name}:classes")
+        return known.assign(label=_codes(known["label"].map(dict(enumerate(labels.target.classes))), target))
     if isinstance(labels, Mapping | pd.Series):
         labels = {"subject": list(labels.keys()), "label": list(labels.values())}
     table = pd.DataFrame(labels)
     if not {"subject", "label"} <= set(table):
         raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
+    table = table.assign(subject=table["subject"].astype(str))
+    if target.is_classes:
+        return table.assign(label=_codes(table["label"], target))
     values = table["label"].dropna().unique()
     if not target.is_number and not set(values) <= {0, 1}:
         raise DataError(f"labels are 1 for cases, 0 for controls, or empty; there are {listed(values)}: code them so")
-    return table.assign(subject=table["subject"].astype(str), label=table["label"].astype(float))
+    return table.assign(label=table["label"].astype(float))
 
 
-def _numbers_of(path: Path, column: str) -> pd.DataFrame:
+def _codes(names: pd.Series, target: Target) -> pd.Series:
+    """Codes of classes by their names, NaN where empty; a name that the forecast does not know is refused."""
+    text = names.astype(object).where(names.notna(), "").astype(str).str.strip()
+    empty = is_empty(text)
+    strange = sorted(set(text[~empty]) - set(target.classes))
+    if strange:
+        raise DataError(
+            f"the forecast knows the classes {listed(target.classes)} of {target.name}, not {listed(strange)}"
+        )
+    return text.map({name: float(k) for k, name in enumerate(target.classes)})
+
+
+def _column_of(path: Path, column: str, read: Callable[[pd.Series], Any]) -> pd.DataFrame:
     """``subject`` and the values of a column of a table."""
     table = read_table(path)
     if column not in table:
@@ -225,7 +271,7 @@ def _numbers_of(path: Path, column: str) -> pd.DataFrame:
             f"{path} has no column {column!r}; name it with --option label_col=NAME: {listed(table.columns)}"
         )
     subject = next((name for name in table if str(name).lower() in USUAL["subject"]), table.columns[0])
-    return pd.DataFrame({"subject": table[subject].astype(str), "label": numbers(table[column], path)})
+    return pd.DataFrame({"subject": table[subject].astype(str), "label": read(table[column])})
 
 
 def _require_people(people: pd.DataFrame, known: pd.DataFrame) -> list[str]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,18 +64,9 @@ def predictions(
     >>> predictions(method, new, controls=new.table["subject"][:5])["protocol"].unique().tolist()
     ['controls-5']
     """
-    if adapt not in (STRICT, UNLABELLED):
-        raise UsageError(f"adapt is {STRICT} or {UNLABELLED}, not {adapt!r}; controls are named one by one")
-    if adapt == UNLABELLED and len(controls):
-        raise UsageError("controls of the new site and adapt=unlabelled are two ways to move a threshold: choose one")
+    known = _known_controls(cohort, controls, adapt)
     several, known_label = cohort.n_people < len(cohort), cohort.table["label"].notna().any()
     people = cohort.table[["subject", *["person"] * several, "site", *["label"] * bool(known_label)]]
-    known = people["subject"].isin(list(controls)).to_numpy()
-    absent = sorted(set(controls) - {*people["subject"], *cohort.excluded["subject"]})
-    if absent:
-        raise DataError(f"no person in the data has the id {listed(absent)}, listed as a control of the new site")
-    if known.all():
-        raise DataError("all people are listed as controls of the new site: there is nobody to predict for")
     score, site = method.score(cohort), people["site"].to_numpy()
     shift, protocol = np.zeros(len(score)), np.full(len(score), STRICT, dtype=object)
     for name in np.unique(site):
@@ -107,26 +99,70 @@ def predictions(
     return table[~known].reset_index(drop=True)
 
 
-def class_predictions(method: TunedMethod, cohort: Cohort, prevalence: Shares | None = None) -> pd.DataFrame:
+def class_predictions(
+    method: TunedMethod,
+    cohort: Cohort,
+    prevalence: Shares | None = None,
+    controls: Collection[str] = (),
+    adapt: str = STRICT,
+) -> pd.DataFrame:
     """The class of people of any site among several, with probabilities, scores and sets.
 
+    ``controls`` and ``adapt`` are those of `predictions`: people known to be of the first class, or everybody, move the
+    scores of their site, never the order of its people in any of them. Sets are then empty.
+
     Returns ``subject``, ``site``, ``label`` (the name of a class) where somebody's is known and the data name the same
-    target, ``predicted``, ``probability_<class>``, ``score_<class>``, and for each level that can be promised
-    ``set_80``, ...: the classes in the set, by their names; ``imputed`` covariates and ``flags``.
+    target, ``protocol``, ``predicted``, ``probability_<class>``, ``score_<class>``, and for each level that can be
+    promised ``set_80``, ...: the classes in the set, by their names; ``imputed`` covariates and ``flags``.
     """
     target, score = method.target_, method.score(cohort)
     names, calibration = np.array(target.classes), method.calibration_
     table, label = cohort.table[["subject", "site"]].copy(), cohort.table["label"]
+    if len(controls) and not target.has_controls:
+        raise UsageError(f"{target.name} has no class of controls ({listed(names)}): use adapt={UNLABELLED}")
+    known = _known_controls(cohort, controls, adapt)
+    moved, table["protocol"] = score.copy(), STRICT
+    for name in np.unique(table["site"]):
+        here = (table["site"] == name).to_numpy()
+        if adapt == UNLABELLED:
+            moved[here] -= _shift(method, UNLABELLED)(score[here])
+            table.loc[here, "protocol"] = UNLABELLED
+        elif (here & known).any():
+            moved[here] -= _shift(method, "controls")(score[here & known])
+            table.loc[here, "protocol"] = protocol_name(int((here & known).sum()))
+    strict = (table["protocol"] == STRICT).to_numpy()
     if cohort.target.name == target.name and cohort.target.classes and label.notna().any():
         table["label"] = label.map(dict(enumerate(cohort.target.classes)))
-    table["predicted"] = names[calibration.decide(score)]
+    table["predicted"] = names[calibration.decide(moved)]
     shares = None if prevalence is None else as_shares(prevalence, target.classes)
-    for what, values in {"probability": calibration(score, shares), "score": score}.items():
+    for what, values in {"probability": calibration(moved, shares), "score": score}.items():
         table = table.assign(**{f"{what}_{name}": values[:, k] for k, name in enumerate(names)})
     for level in method.sets_.limits:
         inside = method.sets_(calibration.equal(score), level)
-        table[f"set_{100 * level:g}"] = ["; ".join(names[row]) for row in inside]
-    return _with_remarks(table, method, cohort)
+        table[f"set_{100 * level:g}"] = np.where(strict, ["; ".join(names[row]) for row in inside], "")
+    return _with_remarks(table, method, cohort)[~known].reset_index(drop=True)
+
+
+def _shift(method: TunedMethod, name: str) -> Any:
+    """How far people of a new site move the scores of several classes; refused where a model does not know it."""
+    if name not in method.shifts_:
+        raise UsageError("this model was pooled before its third round, or by an older version: it cannot adapt")
+    return method.shifts_[name]
+
+
+def _known_controls(cohort: Cohort, controls: Collection[str], adapt: str) -> np.ndarray:
+    """Which people are the known controls of their site; refuses what does not go together."""
+    if adapt not in (STRICT, UNLABELLED):
+        raise UsageError(f"adapt is {STRICT} or {UNLABELLED}, not {adapt!r}; controls are named one by one")
+    if adapt == UNLABELLED and len(controls):
+        raise UsageError("controls of the new site and adapt=unlabelled are two ways to move a threshold: choose one")
+    known = cohort.table["subject"].isin(list(controls)).to_numpy()
+    absent = sorted(set(controls) - {*cohort.table["subject"], *cohort.excluded["subject"]})
+    if absent:
+        raise DataError(f"no person in the data has the id {listed(absent)}, listed as a control of the new site")
+    if known.all():
+        raise DataError("all people are listed as controls of the new site: there is nobody to predict for")
+    return known
 
 
 def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT) -> pd.DataFrame:

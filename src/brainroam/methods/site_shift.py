@@ -220,6 +220,27 @@ def shift_of_moments(counts: np.ndarray, means: np.ndarray, squares: np.ndarray)
     return SiteShift(centre, between / within if within > 0 else 0.0, within, scatter / len(counts), len(counts))
 
 
+@dataclass(frozen=True)
+class ClassShift:
+    """A `SiteShift` for the score of each of several classes; calling it gives the shifts (K,) of a site."""
+
+    of_class: tuple[SiteShift, ...]
+
+    def __call__(self, score: np.ndarray) -> np.ndarray:
+        """From the scores (n, K) of some people of the site."""
+        return np.array([shift(column) for shift, column in zip(self.of_class, score.T, strict=True)])
+
+
+def learn_class_shifts(score: np.ndarray, site: np.ndarray, who: np.ndarray) -> ClassShift:
+    """`learn_shift` of each column of scores (n, K).
+
+    >>> found = learn_class_shifts(np.zeros((4, 3)), np.array(["A", "A", "B", "B"]), np.ones(4, dtype=bool))
+    >>> found(np.ones((2, 3))).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    return ClassShift(tuple(learn_shift(column, site, who) for column in score.T))
+
+
 def learn_scale(prediction: np.ndarray, t: np.ndarray, site: np.ndarray) -> SiteShift:
     """1 / k' as the ``ratio``, from predictions by fits without the person's site (NaN where there is none).
 
@@ -233,7 +254,11 @@ def learn_scale(prediction: np.ndarray, t: np.ndarray, site: np.ndarray) -> Site
     """
     known = np.isfinite(prediction)
     parts = [(prediction[here], t[here]) for here in (known & (site == name) for name in np.unique(site[known]))]
-    lines = [_line(p, truth) for p, truth in parts if len(p) > MIN_SITES - 1 and np.ptp(p) > 0]
+    return scale_of_lines([_line(p, truth) for p, truth in parts if len(p) > MIN_SITES - 1 and np.ptp(p) > 0])
+
+
+def scale_of_lines(lines: Sequence[tuple[float, float, float, int]]) -> SiteShift:
+    """What `learn_scale` gives, from the line of each site: slope, sums of squares of p and about the line, freedom."""
     if len(lines) < MIN_SITES:
         return SiteShift(1.0, 0.0)
     slope, size, squares, freedom = np.array(lines).T

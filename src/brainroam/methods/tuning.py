@@ -36,7 +36,15 @@ from brainroam.core.calibration import (
     calibrate_classes,
     calibrate_number,
 )
-from brainroam.core.targets import aucs, correlations, macro_auc, mean_order, sites_with_numbers
+from brainroam.core.targets import (
+    aucs,
+    correlations,
+    counted_as,
+    macro_auc,
+    macro_variances,
+    mean_order,
+    sites_with_numbers,
+)
 from brainroam.data.bare_arrays import refuse_one_series
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, grouped, hold_out
@@ -70,8 +78,10 @@ from brainroam.methods.site_shift import (
     LABELLED,
     SCALE,
     UNLABELLED,
+    ClassShift,
     SiteShift,
     inner_sites,
+    learn_class_shifts,
     learn_scale,
     learn_shift,
     mended,
@@ -82,7 +92,8 @@ from brainroam.utils.workers import one_thread
 
 RULE = "inner-loso-auc"
 INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var", "off", "off_sd")  # off: the level in units
-INNER_SITES_OF_CLASSES = ("site", "n", "auc")
+#: m: with how many cases and controls a site compares; the variances of `macro_variances`; people called right.
+INNER_SITES_OF_CLASSES = ("site", "n", "auc", "m", "auc_var", "class_var", "balanced_acc", "balanced_acc_var")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
 
@@ -99,7 +110,8 @@ class TunedMethod(Method):
         Out-of-site score of each training person (NaN where their site was not an inner site).
     calibration_ : Calibration
     shifts_ : dict of str to SiteShift
-        How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there.
+        How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there; of several
+        classes a `ClassShift`, where controls are people of the first class, if that is one of controls.
     sets_ : PredictionSets
     inner_sites_ : DataFrame
         What was measured at the inner sites (`brainroam.methods.site_shift`).
@@ -112,6 +124,7 @@ class TunedMethod(Method):
     model_: Any
     calibration_: Any
     sets_: Any
+    shifts_: dict[str, Any]
 
     def __init__(self, info: MethodInfo, tuning: str = STANDARD_TUNING, /, **fixed: Any) -> None:
         if tuning not in TUNINGS:
@@ -220,13 +233,26 @@ class TunedMethod(Method):
     def _learn_classes(self, code: np.ndarray, site: np.ndarray, people: tuple[np.ndarray, ...]) -> None:
         """Calibration and sets of several classes, and the macro AUC of inner sites, from out-of-site scores."""
         score = self.inner_scores_
-        self.calibration_, self.shifts_ = calibrate_classes(score, code, site), {}
+        self.calibration_ = calibrate_classes(score, code, site)
+        who = {"controls": code == 0, UNLABELLED: np.ones(len(code), dtype=bool)}
+        self.shifts_ = {name: learn_class_shifts(score, site, who[name]) for name in class_shift_names(self.target_)}
         self.sets_ = calibrate_class_sets(self.calibration_.equal(score), code, site)
         score, code, site = people[0], people[1].astype(int), people[2]
         known = np.isfinite(score).all(axis=1)
         sites = [(name, np.flatnonzero(known & (site == name))) for name in np.unique(site[known])]
-        rows = [(str(name), len(here), float(macro_auc(code[here], score[here]))) for name, here in sites]
+        rows = [(str(name), len(here), *self._measured_classes(code[here], score[here])) for name, here in sites]
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_CLASSES)).dropna(ignore_index=True)
+
+    def _measured_classes(self, code: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
+        """What is kept of an inner site of several classes, after its name and number of people."""
+        count = np.bincount(code, minlength=score.shape[1])
+        there, called = np.flatnonzero(count), self.calibration_.decide(score)
+        recall = np.array([np.mean(called[code == k] == k) for k in there])
+        # One person more of a class, called right by half: no class is ever called right for certain.
+        shrunken = (recall * count[there] + 0.5) / (count[there] + 1)
+        variance = float((shrunken * (1 - shrunken) / count[there]).sum()) / len(there) ** 2
+        m, auc = float(counted_as(count[None])[0]), float(macro_auc(code, score))
+        return auc, m, *macro_variances(code, score), float(recall.mean()), variance
 
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -266,7 +292,7 @@ class TunedMethod(Method):
         limits = [self.sets_.limits.get(level, (np.nan,) * width) for level in LEVELS]
         learned = {
             "calibration": np.array(astuple(self.calibration_)),
-            "shifts": np.array([astuple(shift) for shift in self.shifts_.values()]),
+            "shifts": rows_of_shifts(self.shifts_.values()),
             "sets": np.array([(self.sets_.n_sites, *(np.nan,) * (width - 1)), *limits], dtype=float),
         }
         if not self.target_.is_two_classes:
@@ -279,13 +305,14 @@ class TunedMethod(Method):
         kind: Any = PredictionSets
         names: tuple[str, ...]
         if self.target_.is_classes:
-            self.calibration_, names, kind = ClassCalibration(*state["calibration"]), (), ClassSets
+            self.calibration_, kind = ClassCalibration(*state["calibration"]), ClassSets
+            names = class_shift_names(self.target_) if len(state["shifts"]) else ()
         elif self.target_.is_number:
             self.calibration_ = NumberCalibration(*map(float, state["calibration"]))
             names, kind = (LABELLED, SCALE), PredictionIntervals
         else:
             self.calibration_, names = Calibration(*map(float, state["calibration"])), ("controls", UNLABELLED)
-        self.shifts_ = {name: SiteShift.of_row(row) for name, row in zip(names, state["shifts"], strict=True)}
+        self.shifts_ = {name: _shift_of(row) for name, row in zip(names, state["shifts"], strict=True)}
         sets = state["sets"]
         limits = {level: tuple(map(float, row)) for level, row in zip(LEVELS, sets[1:], strict=True)}
         promised = {level: row for level, row in limits.items() if np.isfinite(row).all()}
@@ -338,6 +365,26 @@ class TunedMethod(Method):
             grid = {name: values[:1] for name, values in grid.items()}
         for values in product(*grid.values()):
             yield self._settings | dict(zip(grid, values, strict=True))
+
+
+def class_shift_names(target: Target) -> tuple[str, ...]:
+    """Whose scores may move those of several classes at a new site."""
+    return ("controls", UNLABELLED) if target.has_controls else (UNLABELLED,)
+
+
+def rows_of_shifts(shifts: Iterable[SiteShift | ClassShift]) -> np.ndarray:
+    """Shifts as numbers: a row each, of several classes one for each of them."""
+    return np.array(
+        [
+            [astuple(one) for one in shift.of_class] if isinstance(shift, ClassShift) else astuple(shift)
+            for shift in shifts
+        ]
+    )
+
+
+def _shift_of(row: np.ndarray) -> SiteShift | ClassShift:
+    of_each = tuple(SiteShift.of_row(one.tolist()) for one in np.atleast_2d(row))
+    return of_each[0] if row.ndim == 1 else ClassShift(of_each)
 
 
 def inner_folds(
