@@ -15,9 +15,16 @@ pooling adds to the site's level and slopes (`SiteDeconfounder.pooling_changes`)
 so the second summary is sum r0 r0', sum q r0' and the two sums of r0 on the edges asked for. Everything adds up over
 sites, and leaving a site out is leaving its summary out. The ridge of `core.site_statistics` follows from the sums.
 Where edges outnumber people, sum r0 r0' = F'F is kept as its principal components F: fewer numbers that say the same.
+
+Several classes have a sum each, and differences of their means of r0 from that of the first class in the place of the
+contrast, from which the contrast of any two, or of one and the rest, follows. A number t, about its mean at the site,
+has the slope of r0 on t for the contrast and sum r0, sum t r0 for the sums:
+
+    sum t r  = sum t r0 - V' sum t q                  sum t q: the slope of q on t times sum t^2
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,8 +38,9 @@ from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
-from brainroam.core.site_fit import SiteFit
+from brainroam.core.site_fit import SiteFit, huber_mean
 from brainroam.core.site_statistics import RIDGE_PENALTIES, SiteStatistics, spread_of
+from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
 from brainroam.errors import DataError, EmptyScaffoldError, listed
 from brainroam.utils.model_files import part
@@ -45,15 +53,20 @@ class SiteSummary:
     Attributes
     ----------
     counts : ndarray of int, shape (2,)
+        Of K classes (K,), of a number (1,).
     covariate_mean : ndarray of shape (2, d)
         Of the controls and of the cases, in the covariates' own units; NaN for a covariate that the site does not tell,
-        whose people then stand at the mean of the others, as people of whom it is unknown do.
+        whose people then stand at the mean of the others, as people of whom it is unknown do. Of K classes (K, d); of a
+        number the mean of everybody, and the slope on the number.
     covariate_scatter : ndarray of shape (d, d)
         sum q q' of everybody, q about the site's mean.
     fit : SiteFit
     contrast : ndarray of shape (M,)
+        Of K classes their means minus that of the first class of the site (K, M), NaN for a class that nobody has.
     spread : ndarray of shape (M,), optional
         Standard deviation of the residuals, where features have units of their own.
+    target : ndarray of shape (2,), optional
+        Of a number its mean and the sum of squares about it.
     """
 
     counts: np.ndarray
@@ -62,6 +75,7 @@ class SiteSummary:
     fit: SiteFit
     contrast: np.ndarray
     spread: np.ndarray | None = None
+    target: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -75,6 +89,8 @@ class SiteSummary:
     ) -> "SiteSummary":
         """Summarise the people of one site: edges (n, M), labels, covariates; a missing covariate stands at its mean.
 
+        Labels are 0 and 1, a number about its mean, or of several classes their indicators (n, K).
+
         >>> rng = np.random.default_rng(0)
         >>> ages = pd.DataFrame({"age": rng.uniform(10, 40, 30)})
         >>> summary = SiteSummary.of(rng.normal(size=(30, 3)), np.tile([0, 1], 15), ages, 1.345, "mean")
@@ -82,16 +98,33 @@ class SiteSummary:
         ([15, 15], (3,))
         """
         deconfounder, residuals = own_residuals(edges, covariates, huber_k)
-        here = np.zeros(len(edges), dtype=int)
-        raw, masks = deconfounder.encoder_.imputed(covariates), [y == 0, y == 1]
+        here, delta, target = np.zeros(len(edges), dtype=int), contrast_delta(contrast), None
+        raw = deconfounder.encoder_.imputed(covariates)
         told = np.isfinite(deconfounder.encoder_.encoded(covariates)).any(axis=0)
+        if y.ndim == 2:
+            counts, masks = y.sum(axis=0), [column == 1 for column in y.T]
+            means = np.stack([raw[mask if mask.any() else slice(None)].mean(axis=0) for mask in masks])
+            nobody = np.full(edges.shape[1], np.nan)
+            found = np.stack([huber_mean(residuals[mask], delta=delta) if mask.any() else nobody for mask in masks])
+            found -= found[np.flatnonzero(counts)[0]]
+        elif is_number(y):
+            counts, t = np.array([len(y)]), y - y.mean()
+            target = np.array([y.mean(), t @ t])
+            means = np.stack([raw.mean(axis=0), covariate_slopes(raw, t)])
+            found = slopes(residuals, t, delta)
+        else:
+            masks = [y == 0, y == 1]
+            counts = np.array([mask.sum() for mask in masks])
+            means = np.stack([raw[mask].mean(axis=0) for mask in masks])
+            found = site_contrasts(residuals, y, here, [0], huber_delta=delta)[0]  # type: ignore[list-item]
         return cls(
-            np.array([mask.sum() for mask in masks]),
-            np.where(told, np.stack([raw[mask].mean(axis=0) for mask in masks]), np.nan),
+            counts,
+            np.where(told, means, np.nan),
             _scatter(raw - raw.mean(axis=0)),
             deconfounder.site_fits[0],
-            site_contrasts(residuals, y, here, [0], huber_delta=contrast_delta(contrast))[0],  # type: ignore[list-item]
+            found,
             spread_of(residuals) if own_units else None,
+            target,
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -99,18 +132,26 @@ class SiteSummary:
         fit = {f"fit.{name}": value for name, value in self.fit.state().items()}
         moments = {"covariate_mean": self.covariate_mean, "covariate_scatter": self.covariate_scatter}
         spread = {} if self.spread is None else {"spread": self.spread}
-        return {"counts": self.counts, **moments, **fit, "contrast": self.contrast, **spread}
+        number = {} if self.target is None else {"target": self.target}
+        return {"counts": self.counts, **moments, **fit, "contrast": self.contrast, **spread, **number}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "SiteSummary":
         """What `arrays` returned."""
         own = ("counts", "covariate_mean", "covariate_scatter", "contrast")
-        fit, spread = SiteFit.concatenate([part(arrays, "fit")]), arrays.get("spread")
-        return cls(fit=fit, spread=spread, **{name: arrays[name] for name in own})
+        fit, spread, target = SiteFit.concatenate([part(arrays, "fit")]), arrays.get("spread"), arrays.get("target")
+        return cls(fit=fit, spread=spread, target=target, **{name: arrays[name] for name in own})
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the target is a number."""
+        return self.target is not None
 
     @property
     def mean(self) -> np.ndarray:
         """Mean covariates (d,) of everybody."""
+        if self.is_number:
+            return self.covariate_mean[0]
         return self.counts @ self.covariate_mean / self.counts.sum()
 
     @property
@@ -120,8 +161,26 @@ class SiteSummary:
 
     def with_untold_at(self, mean: np.ndarray) -> "SiteSummary":
         """The same, its people at this mean (d,) of the covariates that it does not tell."""
-        where = np.where(self.told, self.covariate_mean, mean)
+        instead = np.stack([mean, np.zeros_like(mean)]) if self.is_number else mean
+        where = np.where(self.told, self.covariate_mean, instead)
         return replace(self, covariate_mean=where, fit=self.fit.with_constants(~self.told, mean))
+
+    def among(self, names: Sequence[str], classes: Sequence[str]) -> "SiteSummary":
+        """The same, of several classes with these names at the site, among all that there are."""
+        counts, means, contrast = (
+            _among(values, names, classes, nothing)
+            for values, nothing in ((self.counts, 0), (self.covariate_mean, 0.0), (self.contrast, np.nan))
+        )
+        means[counts == 0] = self.mean
+        return replace(self, counts=counts, covariate_mean=means, contrast=contrast)
+
+    @property
+    def sums_of_ones_and_covariates(self) -> np.ndarray:
+        """Sums (q, 1 + d) of 1 and of the covariates about their mean over each class; of a number also times it."""
+        if self.target is not None:
+            ones, times = np.array([self.counts[0], 0.0]), self.target[1] * self.covariate_mean[1]
+            return np.column_stack([ones, np.stack([np.zeros_like(times), times])])
+        return np.column_stack([self.counts, self.counts[:, None] * (self.covariate_mean - self.mean)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +196,8 @@ class SiteProducts:
     with_covariates : ndarray of shape (d, N)
         sum q r0'.
     sums : ndarray of shape (2, N)
-        sum r0 of the controls and of the cases; NaN at an edge that the site does not tell, where all else is 0.
+        sum r0 of the controls and of the cases; NaN at an edge that the site does not tell, where all else is 0. Of K
+        classes (K, N), of a number sum r0 and sum t r0.
     """
 
     edges: np.ndarray
@@ -152,7 +212,12 @@ class SiteProducts:
         """Summarise the people of one site: their values (n, N) on these edges, labels and covariates."""
         deconfounder, residuals = own_residuals(values, covariates, huber_k)
         r0, raw = np.nan_to_num(residuals), deconfounder.encoder_.imputed(covariates)
-        sums = np.stack([r0[y == label].sum(axis=0) for label in (0, 1)])
+        if y.ndim == 2:
+            sums = y.T.astype(float) @ r0
+        elif is_number(y):
+            sums = np.stack([r0.sum(axis=0), (y - y.mean()) @ r0])
+        else:
+            sums = np.stack([r0[y == label].sum(axis=0) for label in (0, 1)])
         _, singular, components = np.linalg.svd(r0, full_matrices=False)
         return cls(edges, singular[:, None] * components, (raw - raw.mean(axis=0)).T @ r0, sums)
 
@@ -168,6 +233,11 @@ class SiteProducts:
             raise DataError("the second summary lacks edges that the scaffold needs")
         return SiteProducts(edges, self.factor[:, at], self.with_covariates[:, at], self.sums[:, at])
 
+    def among(self, names: Sequence[str], classes: Sequence[str]) -> "SiteProducts":
+        """The same, of several classes with these names at the site, among all that there are."""
+        sums = _among(self.sums, names, classes, 0.0)
+        return replace(self, sums=np.where(np.isnan(self.sums).any(axis=0), np.nan, sums))
+
 
 class SummaryEvidence(SiteStatistics):
     """What `SiteStatistics` says of the same people, from the summaries of their sites.
@@ -182,6 +252,8 @@ class SummaryEvidence(SiteStatistics):
         Needed for `pathways`.
     pairs : ndarray of int, shape (M, 2), optional
         The two regions of each feature; those of all edges by default.
+    against_controls : bool
+        Of several classes, compare each with the first; else with all others.
     """
 
     def __init__(
@@ -190,6 +262,7 @@ class SummaryEvidence(SiteStatistics):
         covariates: Sequence[str],
         products: Mapping[str, SiteProducts] | None = None,
         pairs: np.ndarray | None = None,
+        against_controls: bool = True,
     ) -> None:
         self._told = {name: summary.told for name, summary in summaries.items()}
         self._names, self._products, self.features = list(covariates), products or {}, Features([])
@@ -199,10 +272,52 @@ class SummaryEvidence(SiteStatistics):
         self._summaries = summaries
         mean = self._moments(self.sites)[0]
         self._summaries = {name: summary.with_untold_at(mean) for name, summary in summaries.items()}
-        self.contrast = np.stack([summaries[name].contrast for name in self.sites])
-        self.spread = {name: known.spread for name, known in summaries.items() if known.spread is not None}
-        self.pairs = edge_pairs(n_rois_of(self.contrast.shape[1])) if pairs is None else pairs
+        contrast = np.stack([summaries[name].contrast for name in self.sites])
+        self.spread = {name: each.spread for name, each in summaries.items() if each.spread is not None}
+        self._several, self._number = contrast.ndim == 3, any(each.is_number for each in summaries.values())
+        self.pairs = edge_pairs(n_rois_of(contrast.shape[-1])) if pairs is None else pairs
         self.deconfounder = self._of_sites(self.sites)
+        if self._several:
+            self.parts = tuple(self._of_classes(against_controls))
+            self.sites = sorted({name for one in self.parts for name in one.sites})
+            self.contrast = np.concatenate([one.contrast for one in self.parts])
+        else:
+            self.contrast = contrast * self._target_spread if self._number else contrast
+
+    @property
+    def _target_spread(self) -> float:
+        """Standard deviation of a number within sites, which is its unit in a fit in one place."""
+        known = [(each.target[1], each.counts[0]) for each in self._summaries.values() if each.target is not None]
+        squares, people = np.array(known).sum(axis=0)
+        return float(np.sqrt(squares / people))
+
+    def _of_classes(self, against_controls: bool) -> "Iterator[SummaryEvidence]":
+        """One contrast for each class that has one at two sites or more: against the first class, or all others."""
+        found, n_classes = 0, len(next(iter(self._summaries.values())).counts)
+        for k in range(int(against_controls), n_classes):
+            one = copy(self)
+            one._several, one.parts = False, ()
+            weights: dict[str, np.ndarray] = {}
+            for name in self.sites:
+                counts = self._summaries[name].counts.astype(float)
+                others = np.zeros(n_classes)
+                if against_controls:
+                    others[0] = counts[0]
+                else:
+                    others, others[k] = counts.copy(), 0.0
+                if counts[k] and others.sum():
+                    weights[name] = np.eye(n_classes)[k] - others / others.sum()
+            if len(weights) >= 2:
+                one._classes_in, one.sites = weights, sorted(weights)
+                means = {name: self._summaries[name].contrast for name in one.sites}
+                one.contrast = np.stack([_weighted(weights[name], means[name]) for name in one.sites])
+                found += 1
+                yield one
+        if not found:
+            raise EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
+
+    _several, _number = False, False
+    _classes_in: Mapping[str, np.ndarray] = {}  # of a part: by site, the weights (K,) of the classes in its contrast
 
     def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
         """The deconfounder that knows these sites only."""
@@ -222,7 +337,11 @@ class SummaryEvidence(SiteStatistics):
 
     @property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
-        """Mean covariates (d,) of the cases of each site minus those of its controls."""
+        """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
+        if self._classes_in:
+            return {name: c @ self._summaries[name].covariate_mean for name, c in self._classes_in.items()}
+        if self._number:
+            return {name: self._target_spread * each.covariate_mean[1] for name, each in self._summaries.items()}
         return {name: np.subtract(*summary.covariate_mean[::-1]) for name, summary in self._summaries.items()}
 
     def pathways(
@@ -241,34 +360,47 @@ class SummaryEvidence(SiteStatistics):
             for name, level, slope in zip(deconfounder.sites_, levels, slopes, strict=True)
         ]
         gram, sums, count = (np.sum(values, axis=0) for values in zip(*parts, strict=True))
-        n_controls, n_cases = np.sum([self._summaries[name].counts for name in deconfounder.sites_], axis=0)
-        n_people, total = int(n_controls + n_cases), sums[0] + sums[1]
+        counts = np.sum([self._summaries[name].counts for name in deconfounder.sites_], axis=0)
+        n_people, total = int(counts.sum()), sums[0] if self._number else sums.sum(axis=0)
         variance = np.diag(gram) / np.maximum(count, 1) - (total / np.maximum(count, 1)) ** 2
         scale = np.sqrt(np.maximum(variance, 0))
         scale = np.where(scale > EPS, scale, 1.0)
         unit = signs / scale
         gram, total = gram * np.outer(unit, unit), total * unit
-        wanted = (sums[1] - sums[0]) * unit - (n_cases - n_controls) / n_people * total  # X'(t - mean t), t = -1 or 1
+        wanted = self._wanted(sums, total, counts, unit)
         weights = ridge_of_products(gram, wanted, n_people, *RIDGE_PENALTIES)
-        spread = np.sqrt(max(weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2, 0.0))
+        if self._several:  # unit spread over all people and classes together
+            columns = n_people * weights.shape[1]
+            square = np.trace(weights.T @ gram @ weights) / columns - ((total @ weights).sum() / columns) ** 2
+            spread = np.sqrt(max(square, 0.0))
+        else:
+            spread = np.sqrt(max(weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2, 0.0))
         graph = line_graph(self.pairs[edges], scaffold.consensus[edges])
         centre = np.zeros((len(edges), 1))
         return Pathways(deconfounder, scaffold, graph, signs, centre, scale[:, None], weights / max(float(spread), EPS))
 
+    def _wanted(self, sums: np.ndarray, total: np.ndarray, counts: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        """X'(t - mean t) (N,), with t = -1 or 1, or a number in its unit; of several classes (N, K)."""
+        if self._number:
+            return sums[1] * unit / self._target_spread
+        if self._several:
+            return 2 * (sums * unit - counts[:, None] / counts.sum() * total).T
+        return (sums[1] - sums[0]) * unit - (counts[1] - counts[0]) / counts.sum() * total
+
     def _pooled(
         self, name: str, edges: np.ndarray, level: np.ndarray, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """sum rr' (N, N), sums of r by class (2, N) and people per edge (N,) of one site, by the pooled slopes."""
+        """sum rr' (N, N), sums of r by class (q, N) and people per edge (N,) of one site, by the pooled slopes."""
         first, second = self._summaries[name], self._products[name].on(edges)
         n, here = first.counts, np.isfinite(level) & np.isfinite(second.sums).all(axis=0)
         change = np.vstack([np.where(here, level, 0), np.where(here, slopes, 0)])
         inside = np.zeros((len(change), len(change)))
         inside[0, 0], inside[1:, 1:] = n.sum(), first.covariate_scatter
         own = np.where(here, second.sums, 0)
-        mixed = change.T @ np.vstack([own.sum(axis=0), second.with_covariates])
+        everybody = own[0] if self._number else own.sum(axis=0)
+        mixed = change.T @ np.vstack([everybody, second.with_covariates])
         gram = second.products - mixed - mixed.T + change.T @ inside @ change
-        of_class = np.column_stack([n, n[:, None] * (first.covariate_mean - first.mean)])
-        return gram, own - of_class @ change, n.sum() * here
+        return gram, own - first.sums_of_ones_and_covariates @ change, n.sum() * here
 
     def _of_sites(self, names: Sequence[str]) -> SiteDeconfounder:
         encoder = CovariateEncoder.of_moments(self._names, *self._moments(names))
@@ -289,6 +421,18 @@ def own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -
     """The regression of one site and the residuals by it."""
     deconfounder = SiteDeconfounder(huber_k).fit_sites(edges, covariates, None)
     return deconfounder, deconfounder.site_residuals(edges, np.arange(len(edges)))
+
+
+def _among(values: np.ndarray, names: Sequence[str], classes: Sequence[str], nothing: float) -> np.ndarray:
+    """Rows by class at a site as rows by class of all; ``nothing`` for a class that the site does not have."""
+    found = np.full((len(classes), *values.shape[1:]), nothing, dtype=values.dtype)
+    found[[list(classes).index(name) for name in names]] = values
+    return found
+
+
+def _weighted(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Weighted sum over the classes that take part, NaN where one of them is."""
+    return weights[weights != 0] @ means[weights != 0]
 
 
 def _scatter(centred: np.ndarray) -> np.ndarray:

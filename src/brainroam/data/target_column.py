@@ -188,7 +188,7 @@ def _read(
         label = pd.Series(np.nan, index=text.index)
         label[~empty] = coded
         return replace(target, classes=tuple(map(str, order))), label, reason
-    names = _class_names(words[~empty], target, 3 if whole else 1)
+    names = _class_names(words[~empty], target, 1 if not whole else 2 if table["site"].nunique() < 2 else 3)
     return replace(target, classes=names), words.map({name: float(k) for k, name in enumerate(names)}), reason
 
 

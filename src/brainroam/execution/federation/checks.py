@@ -30,15 +30,24 @@ def refuse_copies(messages: Mapping[str, Message]) -> None:
 def refuse_other_people(site: str, first: SiteSummary, second: SiteProducts, counts: np.ndarray) -> None:
     """An error where a second summary is of other people or labels than the first of the same site.
 
-    On edges that nobody lacks, the class means of the residuals differ by exactly the contrast. In a table everybody
-    may lack something: there most columns must differ by less than half a standard error.
+    On edges that nobody lacks, the class means of the residuals differ by exactly the contrast; the mean of each of
+    several classes against the first, or the slope on a number, is exactly that of the sums. In a table everybody may
+    lack something: there most columns must differ by less than half a standard error.
     """
-    contrast = second.sums[1] / first.counts[1] - second.sums[0] / first.counts[0]
-    gap = np.abs(contrast - first.contrast[second.edges])
-    if first.spread is None:
-        same = np.nanquantile(gap, 0.05) < 1e-6 * np.nanmedian(np.abs(first.contrast))
+    if first.target is not None:
+        contrast = second.sums[1] / max(float(first.target[1]), 1e-300)
+    elif first.contrast.ndim == 2:
+        there = first.counts > 0
+        means = second.sums[there] / first.counts[there, None]
+        contrast = (means - means[0])[1:]
     else:
-        error = first.spread[second.edges] * np.sqrt((1 / first.counts).sum())
+        contrast = second.sums[1] / first.counts[1] - second.sums[0] / first.counts[0]
+    sent = first.contrast[first.counts > 0][1:] if first.contrast.ndim == 2 else first.contrast
+    gap = np.abs(contrast - sent[..., second.edges])
+    if first.spread is None:
+        same = np.nanquantile(gap, 0.05) < 1e-6 * np.nanmedian(np.abs(sent))
+    else:
+        error = first.spread[second.edges] * np.sqrt(_scatter_of_contrast(first))
         same = np.nanmedian(gap / np.maximum(error, 1e-300)) < 0.5
     if not np.array_equal(counts, first.counts) or not same:
         raise SummaryError(
@@ -52,11 +61,11 @@ def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
     sites, found = sorted(summaries), []
     if len(sites) < MIN_SITES:
         return []
-    spreads = [known.spread for known in summaries.values() if known.spread is not None]
+    spreads = [each.spread for each in summaries.values() if each.spread is not None]
     unit = np.nanmedian(spreads, axis=0) if spreads else 1.0  # columns of a table have units of their own
     unit = np.where(unit > 0, unit, 1.0)
-    contrast = np.stack([np.nan_to_num(summaries[name].contrast / unit) for name in sites])
-    scale = contrast.std(axis=1) / np.sqrt([(1 / summaries[name].counts).sum() for name in sites])
+    contrast = np.stack([np.nan_to_num(_contrast(summaries[name]) / unit) for name in sites])
+    scale = contrast.std(axis=1) / np.sqrt([_scatter_of_contrast(summaries[name]) for name in sites])
     level = np.array([np.nanstd(summaries[name].fit.intercept / unit) for name in sites])
     for k, name in enumerate(sites):
         others = np.arange(len(sites)) != k
@@ -73,6 +82,21 @@ def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
         if twins:
             found.append(f"site {name}: nearly the numbers of {listed(twins)}: the same people under two names?")
     return found
+
+
+def _contrast(summary: SiteSummary) -> np.ndarray:
+    """The contrast of a site; of several classes that of its first two."""
+    if summary.contrast.ndim == 1:
+        return summary.contrast
+    first, second = np.flatnonzero(summary.counts)[:2]
+    return summary.contrast[second] - summary.contrast[first]
+
+
+def _scatter_of_contrast(summary: SiteSummary) -> float:
+    """Variance of the contrast of an edge whose residuals have variance 1."""
+    if summary.target is not None:
+        return 1 / max(float(summary.target[1]), 1e-300)
+    return float((1 / summary.counts[np.flatnonzero(summary.counts)[:2]]).sum())
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:

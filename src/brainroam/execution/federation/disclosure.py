@@ -22,6 +22,11 @@ somebody whom the regression fits exactly h = 1. So one rule bounds them all:
                  k most extreme are set to the last of them
 
 A column that is dropped is unknown for everybody of the site, in all rounds.
+
+Of several classes each has k people, and c is a column for each but the first. A number t has 2 k people, and c = t
+about its mean: whoever is extreme in it weighs most in every slope. So t itself is drawn in like a covariate, until
+h_i <= 3/(2k) with [1, t] alone, and the site is refused where nobody differs then; means, slopes and products are of
+the drawn-in number.
 """
 
 from itertools import combinations
@@ -33,6 +38,7 @@ from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.site_fit import MAD_OF_A_STANDARD_NORMAL
 from brainroam.core.site_summary import own_residuals
+from brainroam.core.targets import is_number
 
 MIN_COUNT, LEAST_COUNT = 5, 3
 IN_DESIGN, AT_EDGE = 1.5, 2.0  # times 1 / k; the room between is for robust weights and missing people
@@ -60,10 +66,10 @@ def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd
     def drop(name: str, reason: str) -> None:
         table[name], why[name] = np.nan, reason.format(k=k)
 
-    classes = pd.Series(y)
+    masks, least, classes = *groups_of(y, k), pd.Series(_codes(y))
     for name in table:
-        known = table[name].notna()
-        if min((known & (classes == label)).sum() for label in (0, 1)) < k:
+        known = table[name].notna().to_numpy()
+        if min((known & mask).sum() for mask in masks) < least:
             drop(name, FEW_KNOWN)
         elif _of_levels(table[name], k) and _fewest(table[name], classes) < k:
             drop(name, FEW_PEOPLE)
@@ -89,6 +95,27 @@ def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd
         else:
             drop(blamed, FAR)
     return table, why
+
+
+def told_number(t: np.ndarray, k: int) -> np.ndarray | None:
+    """A number whose extreme values are drawn in until nobody has too much leverage; None where that is not enough.
+
+    >>> told_number(np.r_[np.arange(30.0), 1000.0], 5).max()
+    np.float64(29.0)
+    """
+    ordered = np.sort(t)
+    for reach in range(1, k + 1):
+        drawn = np.clip(t, ordered[reach - 1], ordered[-reach])
+        if np.ptp(drawn) > 0 and _leverage(np.column_stack([np.ones(len(t)), drawn])).max() <= IN_DESIGN / k:
+            return drawn
+    return None
+
+
+def groups_of(y: np.ndarray, k: int) -> tuple[list[np.ndarray], int]:
+    """Masks of the people whom something told is shared by, and how many these must be: each class, or everybody."""
+    if y.ndim == 2:
+        return [column == 1 for column in y.T if column.any()], k
+    return ([np.ones(len(y), dtype=bool)], 2 * k) if is_number(y) else ([y == 0, y == 1], k)
 
 
 def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
@@ -163,8 +190,15 @@ def _fewest(one: pd.Series, other: pd.Series) -> int:
     return int(pd.crosstab(one, other).to_numpy().min(initial=len(one)))
 
 
+def _codes(y: np.ndarray) -> np.ndarray:
+    """The class of each person; of a number everybody's is the same."""
+    if y.ndim == 2:
+        return y.argmax(axis=1)
+    return np.zeros(len(y)) if is_number(y) else y
+
+
 def _design(table: pd.DataFrame, y: np.ndarray) -> np.ndarray:
-    """Intercept, class and covariates, who is unknown at the mean."""
+    """Intercept, class or number, and covariates, who is unknown at the mean."""
     columns = [table[name].fillna(table[name].mean()) for name in table if table[name].nunique() > 1]
     return np.column_stack([np.ones(len(y)), y, *columns])
 
@@ -185,18 +219,29 @@ def _leverage(design: np.ndarray) -> np.ndarray:
 
 def _largest_leverage(x: np.ndarray, residuals: np.ndarray, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
     """max_i h_ij of each edge; 0 where nobody has it, 1 where fewer than k people of a class do."""
-    present = np.isfinite(residuals)
+    present, (masks, least) = np.isfinite(residuals), groups_of(y, k)
     size = np.abs(np.where(present, residuals, 0))
     with np.errstate(all="ignore"):
         ordered = np.sort(np.where(present, size, np.nan), axis=0)  # NaN last
         n, column = present.sum(axis=0), np.arange(residuals.shape[1])
         middle = (ordered[np.maximum(n - 1, 0) // 2, column] + ordered[np.minimum(n // 2, len(y) - 1), column]) / 2
         weights = np.where(size > (limit := huber_k * middle / MAD_OF_A_STANDARD_NORMAL), limit / size, 1.0) * present
-        classes = present * np.where(y == 1, 1.0, -1.0)[:, None]
-        counts = np.stack([(present & (y == label)[:, None]).sum(axis=0) for label in (0, 1)])
-        contrast = classes / np.where(classes > 0, counts[1], counts[0])
-    a = np.concatenate([weights.T[:, :, None] * x, np.nan_to_num(contrast).T[:, :, None]], axis=2)
+        counts = np.stack([(present & mask[:, None]).sum(axis=0) for mask in masks])
+        contrasts = _contrasts(y, present, counts, masks)
+    columns = [weights.T[:, :, None] * x, *(np.nan_to_num(contrast).T[:, :, None] for contrast in contrasts)]
+    a = np.concatenate(columns, axis=2)
     a /= np.maximum(np.linalg.norm(a, axis=1, keepdims=True), 1e-300)
     inverse = np.linalg.pinv(np.swapaxes(a, 1, 2) @ a, rcond=1e-10, hermitian=True)
     h = ((a @ inverse) * a).sum(axis=2).max(axis=1)
-    return np.where(n == 0, 0.0, np.where(counts.min(axis=0) < k, 1.0, h))
+    return np.where(n == 0, 0.0, np.where(counts.min(axis=0) < least, 1.0, h))
+
+
+def _contrasts(y: np.ndarray, present: np.ndarray, counts: np.ndarray, masks: list[np.ndarray]) -> list[np.ndarray]:
+    """c (n, M) of each edge: cases against controls, each of several classes against the first, or a number."""
+    if y.ndim == 2:
+        first, *others = (present * mask[:, None] / count for mask, count in zip(masks, counts, strict=True))
+        return [other - first for other in others]
+    if is_number(y):
+        return [present * (y[:, None] - (present * y[:, None]).sum(axis=0) / counts[0])]
+    classes = present * np.where(y == 1, 1.0, -1.0)[:, None]
+    return [classes / np.where(classes > 0, counts[1], counts[0])]

@@ -21,6 +21,7 @@ from safetensors import numpy as safetensors
 
 from brainroam import __version__
 from brainroam.data.atlas import Atlas
+from brainroam.data.target import KINDS, TWO_CLASSES, Target
 from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
 from brainroam.utils.files import atomic_write, expanded, read_regular
 from brainroam.utils.model_files import part
@@ -42,6 +43,9 @@ ARRAYS: dict[tuple[str, int], dict[str, int]] = {
     (REQUEST, 2): {"edges": 1, "centre": 1, "priority": 1},
     (REQUEST, 3): {},
 }
+#: What is different where the target is a number, or of several classes.
+OF_NUMBERS = {1: {"target": 1}, 3: {"counts": 1, "mean": 1, "moments": 2}}
+OF_CLASSES = {1: {"contrast": 2}, 3: {"counts": 1, "auc": 1, "auc_variance": 1, "mean": 2, "scatter": 3}}
 ABSORBED = re.compile(r"fit\.absorbed\.\d+\.(columns|kept|dropped|alpha)")
 READING = re.compile(r"(\d{1,6})\.(edges|weights|mean_intercept|mean_coef|covariate_mean|covariate_std)")
 POSITIONS = {"edges", "counts", "fit.n_people"}  # whole numbers; everything else is of decimal ones
@@ -67,8 +71,9 @@ class Message:
     what : {"site summary", "request"}
     round : int
         Which round it belongs to.
-    settings, atlas, covariates, version, measure
+    settings, atlas, covariates, version, measure, target
         What has to be the same everywhere; edges of series and of matrices are not. "Edges" of a table are its columns.
+        The classes of a ``target`` may differ: sites need not have all of several.
     site : str
         Whose summary it is; empty for a request.
     request : str
@@ -100,6 +105,7 @@ class Message:
     sites: list[str] = field(default_factory=list)
     version: str = __version__
     measure: str = "series"
+    target: dict[str, Any] = field(default_factory=TWO_CLASSES.described)
     path: Path = Path()
 
     def __str__(self) -> str:
@@ -125,6 +131,11 @@ class Message:
         """SHA-256 of the arrays."""
         return hashlib.sha256(b"".join(self.arrays[name].tobytes() for name in sorted(self.arrays))).hexdigest()
 
+    @property
+    def predicts(self) -> Target:
+        """What is predicted."""
+        return Target.of_description(self.target)
+
     def write(self, path: str | Path) -> Path:
         """Write the file, whole or not at all."""
         header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path")}
@@ -138,7 +149,11 @@ class Message:
     def require_same(self, other: "Message") -> None:
         """Refuse this file where it does not belong with another: name what differs."""
         ours, theirs = (
-            {**asdict(m.settings), "covariates": m.covariates, "version": m.version, "measure": m.measure}
+            {
+                **asdict(m.settings),
+                **{"covariates": m.covariates, "version": m.version, "measure": m.measure},
+                "target": target_in_words(m.predicts),
+            }
             for m in (self, other)
         )
         for name in ours:
@@ -153,6 +168,17 @@ class Message:
                 f"{self} is of the {self.atlas['n_regions']} regions of {self.atlas['name']!r}, {other.path} of the "
                 f"{other.atlas['n_regions']} of {other.atlas['name']!r}, by other names or in another order"
             )
+
+
+def target_in_words(target: Target) -> str:
+    """What has to be the same at all sites of a target: two classes may have any name.
+
+    >>> target_in_words(Target("age", "number", (), "log")), target_in_words(Target("dx"))
+    ('age (number, log)', 'two classes')
+    """
+    if target.is_two_classes:
+        return target.kind
+    return f"{target.name} ({', '.join(filter(None, (target.kind, target.transform)))})"
 
 
 def read_message(path: str | Path, what: str) -> Message:
@@ -188,7 +214,10 @@ def _require_schema(message: Message, what: str) -> None:
     expected = ARRAYS.get((message.what, message.round))
     if message.what != what or expected is None:
         raise ValueError(f"it is a {visible(message.what)} of round {visible(message.round)}")
-    arrays = message.arrays
+    arrays, target = message.arrays, message.predicts
+    if not target.is_two_classes and what == SUMMARY:
+        special = (OF_NUMBERS if target.is_number else OF_CLASSES).get(message.round, {})
+        expected = special if message.round == 3 else expected | special
     more = {name for name in arrays if ABSORBED.fullmatch(name)} if (what, message.round) == (SUMMARY, 1) else set()
     more |= {"spread"} & set(arrays) if (what, message.round) == (SUMMARY, 1) else set()
     more |= {name for name in arrays if READING.fullmatch(name)} if (what, message.round) == (REQUEST, 3) else set()
@@ -208,18 +237,21 @@ def _require_schema(message: Message, what: str) -> None:
     if what == SUMMARY:
         if not message.site:
             raise ValueError("it names no site")
-        _require_numbers(arrays, n_edges, d, message.round)
+        _require_numbers(arrays, n_edges, d, message.round, target)
     elif message.round == 2:
         _require_edges("edges", arrays["edges"], n_edges)
         _require_finite(arrays, dict.fromkeys(("centre", "priority"), arrays["edges"].shape))
     else:
-        _require_readings(arrays, len(message.sites), n_edges, d)
+        _require_readings(arrays, len(message.sites), n_edges, d, target)
 
 
 def _require_texts(message: Message) -> None:
     """Names are text of one line, the sites of a request different ones, and what is withheld is told in words."""
     texts = [message.site, message.request, message.version, message.settings.kind, message.settings.contrast]
     texts += [message.atlas["name"], message.atlas["labels_sha256"], *message.withheld, *message.withheld.values()]
+    texts += [message.target["name"], message.target["transform"], *message.target["classes"]]
+    if message.target["kind"] not in KINDS or len(set(message.target["classes"])) < len(message.target["classes"]):
+        raise ValueError(f"its target is no {listed(KINDS)}, or a class stands twice")
     names = [*message.covariates, *message.sites]
     if message.measure not in MEASURED:
         raise ValueError(f"edges are of {listed(MEASURED)}, not of {visible(message.measure)}")
@@ -245,7 +277,7 @@ def _require_finite(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, 
             raise ValueError(f"{name} must be {shape} finite numbers")
 
 
-def _require_readings(arrays: dict[str, np.ndarray], n_sites: int, n_edges: int, d: int) -> None:
+def _require_readings(arrays: dict[str, np.ndarray], n_sites: int, n_edges: int, d: int, target: Target) -> None:
     """Each site's reading whole: what is read, and what is taken off before."""
     for position in {int(name.partition(".")[0]) for name in arrays}:
         if position >= n_sites:
@@ -253,20 +285,22 @@ def _require_readings(arrays: dict[str, np.ndarray], n_sites: int, n_edges: int,
         found = part(arrays, str(position))
         _require_edges(f"{position}.edges", found["edges"], n_edges)
         size = len(found["edges"])
-        shapes = {"weights": (size,), "mean_intercept": (size,), "mean_coef": (d, size)}
+        weights = (size, len(target.classes)) if target.is_classes else (size,)
+        shapes = {"weights": weights, "mean_intercept": (size,), "mean_coef": (d, size)}
         _require_finite(found, {**shapes, "covariate_mean": (d,), "covariate_std": (d,)})
         if (found["covariate_std"] <= 0).any():
             raise ValueError(f"{position}.covariate_std must be above 0")
 
 
-def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round: int) -> None:
+def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round: int, target: Target) -> None:
     """Shapes that belong together; finite where something is always known."""
     size = len(arrays["edges"]) if round == 2 else 0
-    shapes = {
-        "counts": (2,),
-        "covariate_mean": (2, d),
+    k = len(target.classes) if target.is_classes else 2
+    shapes: dict[str, tuple[int, ...]] = {
+        "counts": (1,) if target.is_number else (k,),
+        "covariate_mean": (k, d),
         "covariate_scatter": (d, d),
-        "contrast": (n_edges,),
+        "contrast": (k, n_edges) if target.is_classes else (n_edges,),
         "spread": (n_edges,),
         "fit.intercept": (n_edges,),
         "fit.coef": (d, n_edges),
@@ -274,16 +308,23 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
         "fit.centre": (d,),
         "factor": (len(arrays.get("factor", ())), size),
         "with_covariates": (d, size),
-        "sums": (2, size),
-        "mean": (2,),
+        "sums": (k, size),
+        "target": (2,),
+        "mean": (k, len(target.classes)) if target.is_classes else (2,),
         "square": (2,),
+        "moments": (2, 2),
+        "scatter": (k, k, k),
+        "auc_variance": (2,),
     }
+    if target.is_classes:
+        shapes["auc"] = (k,)
     for name, shape in shapes.items():
         if name in arrays and arrays[name].shape != shape:
             raise ValueError(f"{name} has the shape {arrays[name].shape}, not {shape}")
     if round == 2:
         _require_edges("edges", arrays["edges"], n_edges)
-    for name in ("counts", "covariate_scatter", "factor", "with_covariates", "auc", "mean", "square", "bins"):
+    finite = ["counts", "covariate_scatter", "factor", "with_covariates", "auc", "mean", "square", "bins"]
+    for name in [*finite, "target", "moments", "scatter", "auc_variance"]:
         if name in arrays and not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")
     for name in ("contrast", "spread", "fit.intercept", "covariate_mean", "sums"):
@@ -292,5 +333,7 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
     for name in ("contrast", "spread", "fit.intercept"):
         if name in arrays and np.isnan(arrays[name]).mean() > 0.5:
             raise ValueError(f"{name} is unknown for most edges")
-    if arrays["counts"].min() < 1:
-        raise ValueError("it needs people of both classes")
+    # Later summaries of several classes are of all that there are at any site.
+    every = round == 1 or not target.is_classes
+    if arrays["counts"].min() < int(every) or not arrays["counts"].any():
+        raise ValueError("it needs people of every class")

@@ -22,7 +22,7 @@ import numpy as np
 from brainroam.data.cohort import Cohort
 from brainroam.errors import SummaryError, listed
 from brainroam.execution.federation.disclosure import tellable
-from brainroam.execution.federation.files import Message, Settings
+from brainroam.execution.federation.files import Message, Settings, target_in_words
 from brainroam.execution.federation.protection import Protection
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
 
@@ -64,6 +64,7 @@ class Ledger:
             "min_count": min_count,
             "min_per_class": least,
             "regions": cohort.atlas.name,
+            "target": target_in_words(cohort.target),
         }
         people = self._people(cohort, self.content["terms"].get("covariates", covariates))
         gone, new = (sum((Counter(a) - Counter(b)).values()) for a, b in self._both(people))

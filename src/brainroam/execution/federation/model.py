@@ -11,22 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from brainroam.core.calibration import Calibration
+from brainroam.core.calibration import Calibration, ClassCalibration, NumberCalibration
 from brainroam.core.choice import Choice
 from brainroam.core.pathways import Pathways
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.execution.federation.files import Message, Settings
 from brainroam.methods.prediction_sets import LEVELS
 from brainroam.methods.saving import KIND
-from brainroam.methods.site_shift import UNLABELLED, SiteShift
+from brainroam.methods.site_shift import LABELLED, SCALE, UNLABELLED, ClassShift, SiteShift
+from brainroam.methods.tuning import rows_of_shifts
 from brainroam.utils.model_files import save_model
 
 FIXED: dict[str, Any] = {"epochs": 0}
-UNCALIBRATED = "not calibrated yet: probabilities say nothing before round 3, the order of people does"
+UNCALIBRATED = "not calibrated yet: probabilities and levels say nothing before round 3, the order of people does"
 
 
 def reading(pathways: Pathways) -> dict[str, np.ndarray]:
     """Pathways as one weight per edge, with what is taken off its residual; what a third request holds for a site."""
-    weights = pathways.skip * pathways.orientation / pathways.scale[:, 0]
+    unit = pathways.orientation / pathways.scale[:, 0]
+    weights = pathways.skip * (unit if pathways.skip.ndim == 1 else unit[:, None])
     deconfounder, edges = pathways.deconfounder, pathways.scaffold.edges
     return {
         "edges": edges,
@@ -45,16 +48,18 @@ def save_pooled(
     counts: Mapping[str, np.ndarray],
     thresholds: Mapping[str, float],
     notes: Sequence[str],
-    calibration: Calibration | None = None,
-    shifts: Mapping[str, SiteShift] | None = None,
+    target: Target = TWO_CLASSES,
+    calibration: Any = None,
+    shifts: Mapping[str, SiteShift | ClassShift] | None = None,
 ) -> Path:
     """Write the model of all sites, with the threshold learned on held-out sites where round 3 has given it."""
     sites, scaffold = sorted(counts), pathways.scaffold
     standard = asdict(Settings())
     fixed = FIXED | {name: value for name, value in asdict(like.settings).items() if value != standard[name]}
     notes = [*notes, *([] if calibration else [UNCALIBRATED])]
-    calibration = calibration or Calibration(threshold=0.0, slope=1.0, intercept=0.0, prevalence=0.5)
-    shifts = shifts or dict.fromkeys(("controls", UNLABELLED), SiteShift(0.0, 0.0))
+    calibration = calibration or _uncalibrated(target)
+    shifts = shifts or _unmoved(target)
+    width = len(target.classes) if target.is_classes else 2
     facts = {
         "n_rois": int(like.atlas["n_regions"]),
         "measure": like.measure,
@@ -68,9 +73,11 @@ def save_pooled(
         "model.choice": np.array(astuple(Choice(0.0))),
         **{f"model.{name}": value for name, value in pathways.state().items()},
         "calibration": np.array(astuple(calibration)),
-        "shifts": np.array([astuple(shifts[name]) for name in ("controls", UNLABELLED)]),
-        "sets": np.full((1 + len(LEVELS), 2), np.nan),  # limits need the scores of single people
+        "shifts": rows_of_shifts(shifts.values()),
+        "sets": np.full((1 + len(LEVELS), width), np.nan),  # limits need the scores of single people
     }
+    if not target.is_two_classes:
+        arrays["target"] = np.frombuffer(json.dumps(target.described()).encode(), dtype=np.uint8)
     header = {
         "kind": KIND,
         "method": "core",
@@ -79,7 +86,8 @@ def save_pooled(
         "configuration": fixed | dict(thresholds),
         "seed": 0,
         "notes": notes,
-        "classes": [0, 1],
+        "classes": list(target.classes) if target.is_classes else [0, 1],
+        "target": target.described(),
         "covariates": list(pathways.deconfounder.encoder_.columns_),
         "inner_sites": [],
         "training": {
@@ -94,3 +102,19 @@ def save_pooled(
         "measure": like.measure,
     }
     return save_model(path, header, arrays)
+
+
+def _unmoved(target: Target) -> dict[str, SiteShift | ClassShift]:
+    """Before the third round nobody of a new site moves anything."""
+    if target.is_classes:
+        return {}
+    return dict.fromkeys((LABELLED, SCALE) if target.is_number else ("controls", UNLABELLED), SiteShift(0.0, 0.0))
+
+
+def _uncalibrated(target: Target) -> Any:
+    if target.is_number:
+        return NumberCalibration(intercept=0.0, slope=1.0, mean=0.0)
+    if target.is_classes:
+        k = len(target.classes)
+        return ClassCalibration(np.zeros(k), np.ones(k), np.full(k, 1 / k))
+    return Calibration(threshold=0.0, slope=1.0, intercept=0.0, prevalence=0.5)

@@ -11,8 +11,8 @@ the process dies in between, whatever is done with the pool next begins by finis
 
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,20 @@ from threadpoolctl import threadpool_limits
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
 from brainroam.data.folds import other_sites
+from brainroam.data.target import TWO_CLASSES, Target, is_control
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
 from brainroam.execution.federation.model import reading, save_pooled
-from brainroam.execution.federation.scores import calibration_of, shifts_of
+from brainroam.execution.federation.scores import (
+    calibration_of,
+    calibration_of_classes,
+    calibration_of_numbers,
+    order_of,
+    shifts_of,
+    shifts_of_classes,
+    shifts_of_numbers,
+)
 from brainroam.utils.files import clear_parts, content_hash, part_beside, read_checksummed, write_checksummed, write_csv
 from brainroam.utils.model_files import membership_lines
 
@@ -94,10 +103,11 @@ class Pool:
             messages[message.round][message.site] = message
         for found in messages.values():
             refuse_copies(found)
+        target = common_target(messages[1].values())
         for site, message in messages[2].items():
             if not message.protection and not messages[1][site].protection:
-                first, second = SiteSummary.from_arrays(messages[1][site].arrays), _products(message)
-                refuse_other_people(site, first, second, message.arrays["counts"])
+                first, second = _summary(messages[1][site], target), _products(message, target)
+                refuse_other_people(site, first, second, _counts(message, target))
         self._messages = messages
         self._keep()
 
@@ -138,15 +148,21 @@ class Pool:
         """The sites that take part, by name."""
         return sorted(self._messages[1])
 
+    @property
+    def target(self) -> Target:
+        """What is predicted; of several classes, with all that any site has."""
+        return common_target(self._messages[1].values())
+
     @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
     def advance(self) -> Progress:
         """Compute what the summaries allow, write it, and say what is asked for next."""
-        first = {name: SiteSummary.from_arrays(message.arrays) for name, message in self._messages[1].items()}
+        target = self.target
+        first = {name: _summary(message, target) for name, message in self._messages[1].items()}
         if len(first) < MIN_SITES:
             self._forget(0)
             return Progress(1, [f"{len(first)} site(s) so far ({listed(self.sites)}); {MIN_SITES} are needed to go on"])
         like, odd = self._messages[1][self.sites[0]], suspicions(first)
-        evidence = SummaryEvidence(first, like.covariates, pairs=like.pairs)
+        evidence = SummaryEvidence(first, like.covariates, None, like.pairs, target.has_controls)
         scaffolds = {frozenset[str](): evidence.scaffold(self.sites, **self.thresholds)}
         scaffolds |= self._without(evidence, 1)
         whole = scaffolds[frozenset()]
@@ -155,7 +171,7 @@ class Pool:
         lines = [f"{len(whole)} of {len(whole.consensus)} {like.unit_of_reading}s agreed on, from {people}"]
         lines += [f"note: {note}" for note in [*evidence.deconfounder.notes_, *self._withheld()]]
         needed = edges_of(scaffolds.values())
-        second = {name: _products(message) for name, message in self._messages[2].items()}
+        second = {name: _products(message, target) for name, message in self._messages[2].items()}
         waiting = [name for name in self.sites if name not in second or not np.isin(needed, second[name].edges).all()]
         if waiting:
             # Also what is needed once a site has withdrawn, so that the others need not send this round again.
@@ -167,7 +183,7 @@ class Pool:
             self._ask(like, 2, wanted)
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, odd)
-        evidence = SummaryEvidence(first, like.covariates, second, like.pairs)
+        evidence = SummaryEvidence(first, like.covariates, second, like.pairs, target.has_controls)
         return self._third(evidence, scaffolds, first, like, lines, odd)
 
     def _third(
@@ -197,9 +213,8 @@ class Pool:
         waiting = [name for name in held_out if name not in third]
         model: dict[str, Any] = {"counts": {name: summary.counts for name, summary in first.items()}, "notes": notes}
         if not waiting:
-            parts = [third[name] for name in held_out]
-            model |= {"calibration": calibration_of(parts), "shifts": shifts_of(parts)}
-        save_pooled(self.folder / "model", pathways, like, thresholds=self.thresholds, **model)
+            model |= _calibrated([third[name] for name in held_out], self.target)
+        save_pooled(self.folder / "model", pathways, like, thresholds=self.thresholds, target=self.target, **model)
         lines.append(f"model: {self.folder / 'model'}")
         lines += membership_lines("core", sum(int(summary.counts.sum()) for summary in first.values()))
         self._ask(like, 3, readings, request)
@@ -207,7 +222,7 @@ class Pool:
             self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(3, lines, odd)
-        scores = _scores(held_out, third)
+        scores = _scores(held_out, third, self.target)
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
         return Progress(4, lines, odd, scores)
 
@@ -230,7 +245,8 @@ class Pool:
 
     def _ask(self, like: Message, number: int, arrays: dict[str, np.ndarray], request: str = "") -> None:
         asked = Message(REQUEST, number, like.settings, like.atlas, like.covariates, arrays, "", request)
-        Message(**{**vars(asked), "sites": self.sites, "measure": like.measure}).write(self.folder / ASKED)
+        known = {"sites": self.sites, "measure": like.measure, "target": self.target.described()}
+        Message(**{**vars(asked), **known}).write(self.folder / ASKED)
 
     def _write_scaffold(self, scaffold: Scaffold, evidence: SummaryEvidence) -> None:
         edges = scaffold.edges
@@ -262,18 +278,81 @@ def _hashed(site: str) -> str:
     return hashlib.sha256(site.encode()).hexdigest()[:16]
 
 
-def _products(message: Message) -> SiteProducts:
-    return SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
+def common_target(messages: Iterable[Message]) -> Target:
+    """The target of these sites; of several classes with those of all sites, controls first."""
+    targets = [message.predicts for message in messages]
+    if not targets or not targets[0].is_classes:
+        return targets[0] if targets else TWO_CLASSES
+    names = {name for target in targets for name in target.classes}
+    return replace(targets[0], classes=tuple(sorted(names, key=lambda name: (not is_control(name), name))))
 
 
-def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
+def _summary(message: Message, target: Target) -> SiteSummary:
+    found = SiteSummary.from_arrays(message.arrays)
+    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
+
+
+def _products(message: Message, target: Target) -> SiteProducts:
+    found = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
+    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
+
+
+def _counts(message: Message, target: Target) -> np.ndarray:
+    """People by class, among all classes."""
+    counts = message.arrays["counts"]
+    if not target.is_classes:
+        return counts
+    known = dict(zip(message.predicts.classes, counts.tolist(), strict=True))
+    return np.array([known.get(name, 0) for name in target.classes])
+
+
+def _calibrated(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
+    """What third summaries teach beside the scores."""
+    if target.is_number:
+        line = calibration_of_numbers(parts)
+        return {"calibration": line, "shifts": shifts_of_numbers(parts, line)}
+    if target.is_classes:
+        return {"calibration": calibration_of_classes(parts), "shifts": shifts_of_classes(parts, target)}
+    return {"calibration": calibration_of(parts), "shifts": shifts_of(parts)}
+
+
+def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]], target: Target) -> pd.DataFrame:
+    """One row per site; of a number with the error of its level, on the scale it is learned on."""
     counts = np.stack([third[name]["counts"] for name in sites])
+    start = {"method": "core", "protocol": "loso", "site": sites, "n": counts.sum(axis=1)}
+    parts = [third[name] for name in sites]
+    if target.is_number:
+        line = calibration_of_numbers(parts)
+        residual = np.array([-line.slope, 1.0])
+        return pd.DataFrame(
+            {
+                **start,
+                "r": [order_of(part) for part in parts],
+                "level": [float(line(part["mean"][0]) - part["mean"][1]) for part in parts],
+                "error_sd": [
+                    float(np.sqrt(residual @ part["moments"] @ residual / part["counts"][0])) for part in parts
+                ],
+                "sd": [float(np.sqrt(part["moments"][1, 1] / part["counts"][0])) for part in parts],
+            }
+        )
+    if target.is_classes:
+        known, names = counts > 0, target.classes
+        aucs = np.where(known, np.stack([part["auc"] for part in parts]), np.nan)
+        of_each = {f"n_{name}": counts[:, k] for k, name in enumerate(names)}
+        of_each |= {f"auc_{name}": aucs[:, k] for k, name in enumerate(names)}
+        variances = np.stack([part["auc_variance"] for part in parts])
+        return pd.DataFrame(
+            {
+                **start,
+                "auc": np.nanmean(aucs, axis=1),
+                "auc_variance": variances[:, 0],
+                "class_variance": variances[:, 1],
+                **of_each,
+            }
+        )
     return pd.DataFrame(
         {
-            "method": "core",
-            "protocol": "loso",
-            "site": sites,
-            "n": counts.sum(axis=1),
+            **start,
             "n_cases": counts[:, 1],
             "auc": [float(third[name]["auc"]) for name in sites],
             "mean_score_controls": [float(third[name]["mean"][0]) for name in sites],

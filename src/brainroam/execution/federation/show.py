@@ -29,7 +29,28 @@ MEANING = {
     "square": "spread of the scores of the controls and of the cases",
     "bins": "class, number and mean score of groups of people of one class",
     "centre": "for each of these {edge}s its mean level over the sites",
+    "target": "mean of the number that is predicted, and its spread",
+    "moments": "spread of the scores and of the number, and how they go together",
+    "auc_variance": "how uncertain these AUCs are",
+    "scatter": "for each class the sums of squares and products of its people's scores about their means",
     "priority": "for each of these {edge}s how much it is wanted, where a site may not tell all",
+}
+OTHERWISE = {
+    "number": {
+        "counts": "how many people",
+        "covariate_mean": "mean {covariates} of everybody, and their slopes on the number",
+        "contrast": "for every {edge} its slope on the number",
+        "sums": "for each of these {edge}s the sum of its residuals over everybody, and of these times the number",
+        "mean": "mean score and mean of the number",
+    },
+    "classes": {
+        "counts": "how many people of each class",
+        "covariate_mean": "mean {covariates} of each class",
+        "contrast": "for every {edge} the difference of each class from the first",
+        "sums": "for each of these {edge}s the sum of its residuals over each class",
+        "auc": "how well a model that never saw this site tells each class from the rest (AUC)",
+        "mean": "mean scores of each class",
+    },
 }
 NOT_INSIDE = (
     "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people. At least {k} people "
@@ -39,7 +60,7 @@ NOT_INSIDE = (
 NOISY = "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people."
 STILL = (
     "It is still personal data: whoever has it and a person's scan can tell whether that person took part, and with "
-    "which diagnosis (docs/federation.md). Send it to those only who may know."
+    "which diagnosis or number (docs/federation.md). Send it to those only who may know."
 )
 
 
@@ -56,8 +77,7 @@ def described(path: str | Path) -> list[str]:
         f"brainroam {visible(message.version)}",
     ]
     if "counts" in message.arrays:
-        controls, cases = message.arrays["counts"].tolist()
-        lines.append(f"{controls} controls and {cases} cases")
+        lines.append(_counted(message))
     lines += [f"  {_line(name, value, message)}" for name, value in sorted(message.arrays.items()) if _own(name)]
     special = sum(not _own(name) for name in message.arrays)
     if special and kind == SUMMARY:
@@ -75,10 +95,20 @@ def described(path: str | Path) -> list[str]:
     return lines
 
 
+def _counted(message: Message) -> str:
+    counts, target = message.arrays["counts"].tolist(), message.predicts
+    if target.is_number:
+        return f"{counts[0]} people; {visible(target.name)} is predicted, a number"
+    if target.is_classes:
+        return ", ".join(f"{n} {visible(name)}" for name, n in zip(target.classes, counts, strict=True) if n)
+    return f"{counts[0]} controls and {counts[1]} cases"
+
+
 def _line(name: str, value: np.ndarray, message: Message) -> str:
     covariates = " and ".join(map(visible, message.covariates)) or "no covariates"
     size = " x ".join(map(str, value.shape)) or "1"
-    return f"{name:<18} {size:>12} numbers: {MEANING[name].format(covariates=covariates, edge=message.unit_of_reading)}"
+    meaning = (MEANING | OTHERWISE.get(message.predicts.kind, {}))[name]
+    return f"{name:<18} {size:>12} numbers: {meaning.format(covariates=covariates, edge=message.unit_of_reading)}"
 
 
 def _measured(message: Message) -> str:

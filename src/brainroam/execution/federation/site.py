@@ -1,7 +1,7 @@
 """Inside the hospital: read the people of one site, answer a round, write one file. No network is used."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,13 @@ from brainroam.core.connectivity import cohort_edges
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
+from brainroam.core.targets import is_number
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import persons
+from brainroam.data.target import ORDERED, Target
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
+    DRAWN_IN,
     FEW_ON_EDGE,
     LEAST_COUNT,
     MIN_COUNT,
@@ -25,14 +28,16 @@ from brainroam.execution.federation.disclosure import (
     singled_out,
     tellable,
     told_covariates,
+    told_number,
 )
-from brainroam.execution.federation.files import SUMMARY, Message, Settings
+from brainroam.execution.federation.files import SUMMARY, Message, Settings, target_in_words
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.protection import Protection
-from brainroam.execution.federation.scores import score_summary
+from brainroam.execution.federation.scores import class_summary, number_summary, score_summary
 from brainroam.utils.model_files import describe_atlas, part
 
-MIN_PER_CLASS = 10
+MIN_PER_CLASS = 10  # of a number twice as many
+FEW_OF_CLASS = "left out: {n} people, fewer than the {least} below which a summary tells too much about each of them"
 
 
 @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
@@ -60,7 +65,8 @@ def answer(
     settings : Settings, optional
         Of a first summary.
     min_per_class : int
-        A site with fewer cases or controls is refused.
+        A site with fewer cases or controls is refused; of several classes, the people of one with fewer are left out;
+        for a number a site needs twice as many people.
     protection : Protection, optional
         Clip and add noise.
     rng : numpy Generator, optional
@@ -79,16 +85,19 @@ def answer(
     >>> first.site, first.arrays["contrast"].shape
     ('Hospital A', (28,))
     """
-    cohort.target.refuse_classes("a summary")
     if cohort.blocks:
         raise UsageError(f"a summary is of one block, and these people have {listed(cohort.blocks)}; name one: --only")
-    cohort.target.require_two_classes("a summary")
-    own = _one_site(cohort)
+    own, own_units = _one_site(cohort), cohort.own_units
     site = own if name is None else name
-    person, names, own_units = _persons(cohort, site), list(cohort.covariate_names), cohort.own_units
-    y = mean_of_scans(cohort.labels[:, None], person)[:, 0].astype(int)
-    _require_terms(site, min_count, protection, names, own_units)
+    _require_terms(site, min_count, protection, cohort)
+    cohort, why = _without_small_classes(cohort, max(min_per_class, min_count))
+    person, names = _persons(cohort, site), list(cohort.covariate_names)
+    target = cohort.target if request is None else request.predicts
+    _require_target(cohort.target, target, request)
+    y, level = _labels(cohort, target, person)
     _require_enough(site, y, max(min_per_class, min_count))
+    if target.is_number:
+        y, level = _drawn_in(site, y, level, min_count, why, target.name)
     atlas = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
     if request is not None:
         _require_asked(request, site, atlas, names, cohort.measure)
@@ -100,12 +109,13 @@ def answer(
     covariates = _numeric(cohort, names, site)
     raw = CovariateEncoder().fit(covariates).encoded(covariates)
     covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
-    told, why = told_covariates(covariates, y, min_count)
+    told, withheld = told_covariates(covariates, y, min_count)
+    why |= withheld
     edges = cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust)
-    people = People(mean_of_scans(edges, person), y, told, min_count, own_units)
+    people = People(mean_of_scans(edges, person), y, told, min_count, own_units, level)
     if request is None:
         arrays = _first(people, settings, protection, rng)
-        n_edges = int(np.isnan(arrays["contrast"]).sum())
+        n_edges = int(np.isnan(np.atleast_2d(arrays["contrast"])[0]).sum())
     elif request.round == 2:
         before = np.empty(0, dtype=int) if ledger is None else ledger.told_edges
         arrays = _products(request, people, before, protection, rng)
@@ -129,18 +139,30 @@ def answer(
         min_count=min_count,
         withheld=why,
         measure=cohort.measure,
+        target=target.described(),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The people of a site: edges (n, M), labels, the covariates they may be told by, and how many are the fewest."""
+    """The people of a site: edges (n, M), labels, the covariates they may be told by, and how many are the fewest.
+
+    Labels are 0 and 1, indicators of several classes (n, K), or a number about ``level``, its mean.
+    """
 
     edges: np.ndarray
     y: np.ndarray
     covariates: pd.DataFrame
     min_count: int
     own_units: bool = False
+    level: float = 0.0
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many people of each class; of a number, how many."""
+        if self.y.ndim == 2:
+            return self.y.sum(axis=0)
+        return np.array([len(self.y)]) if is_number(self.y) else np.array([(self.y == c).sum() for c in (0, 1)])
 
     def on(self, edges: np.ndarray | slice, huber_k: float) -> np.ndarray:
         """Their values on some edges, NaN where somebody would be singled out."""
@@ -180,7 +202,10 @@ def _first(
         return protection.summary(people.edges, people.y, rng).arrays()
     values = people.on(slice(None), settings.huber_k)
     how = settings.huber_k, settings.contrast, people.own_units
-    return SiteSummary.of(values, people.y, people.covariates, *how).arrays()
+    found = SiteSummary.of(values, people.y, people.covariates, *how)
+    if found.target is not None:
+        found = replace(found, target=found.target + np.array([people.level, 0.0]))
+    return found.arrays()
 
 
 def _products(
@@ -191,8 +216,7 @@ def _products(
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
     """The second summary; edges told to requests before count among those that may show somebody."""
-    asked, y = request.arrays["edges"], people.y
-    counts = np.array([(y == label).sum() for label in (0, 1)])
+    asked, y, counts = request.arrays["edges"], people.y, people.counts
     if protection is not None:
         found = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
         return {"counts": counts, **vars(found)}
@@ -215,7 +239,12 @@ def _scores(
     reading, y = reading_of(request.arrays, request.sites.index(site)), people.y
     if not reading:
         raise SummaryError(f"without {site} the other sites agree on no edge: it cannot be held out, and sends nothing")
-    score = drawn_in(read_scores(reading, people.edges, people.covariates), people.min_count)
+    score = read_scores(reading, people.edges, people.covariates)
+    if y.ndim == 2:
+        return class_summary(np.column_stack([drawn_in(column, people.min_count) for column in score.T]), y)
+    score = drawn_in(score, people.min_count)
+    if is_number(y):
+        return number_summary(score, y + people.level)
     arrays: dict[str, Any] = score_summary(score, y, people.min_count)
     if protection is not None:
         auc, means = protection.scores(float(roc_auc_score(y, score)), score, y, rng)
@@ -224,11 +253,75 @@ def _scores(
     return arrays
 
 
+def _without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str, str]]:
+    """Without the people of those of several classes that too few have here, and which these are."""
+    target = cohort.target
+    if not target.is_classes:
+        return cohort, {}
+    code, person = cohort.targets.astype(int), persons(cohort.table).to_numpy()
+    counts = {name: len(set(person[code == k])) for k, name in enumerate(target.classes)}
+    few = {name: n for name, n in counts.items() if n < least}
+    kept = ~np.isin(code, [target.classes.index(name) for name in few])
+    why = {f"{target.name} {name}": FEW_OF_CLASS.format(n=n, least=least) for name, n in few.items() if n}
+    if len(few) > len(target.classes) - 2:
+        raise SummaryError(
+            f"site {cohort.sites[0]}: fewer than two classes of {target.name} have the {least} people below which a "
+            "summary tells too much about each of them: nothing was written"
+        )
+    table, names = cohort.table, [name for name in target.classes if name not in few]
+    place = {float(target.classes.index(name)): float(k) for k, name in enumerate(names)}
+    recoded = table.assign(label=table["label"].map(place))
+    return cohort.predicting(replace(target, classes=tuple(names)), recoded).subset(kept), why
+
+
+def _require_target(own: Target, asked: Target, request: Message | None) -> None:
+    """Refuse an order of steps, which sites may number differently, and a request that predicts something else."""
+    if own.kind == ORDERED:
+        raise UsageError(f"a summary is of classes or of a number: say --target {own.name}:number")
+    strange = set(own.classes) - set(asked.classes) if own.is_classes else set()
+    if request is not None and (target_in_words(own) != target_in_words(asked) or strange):
+        raise SummaryError(
+            f"{request.path} asks for {target_in_words(asked)}{f' without {listed(strange)}' if strange else ''}; "
+            f"these data have {target_in_words(own)}: give --target as in round 1, or refuse the request"
+        )
+
+
+def _labels(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.ndarray, float]:
+    """Labels of each person (0 and 1, indicators of the classes of this target, or a number about its mean), the mean.
+
+    Somebody's number is the mean over their scans.
+    """
+    label = mean_of_scans(cohort.targets[:, None], person)[:, 0]
+    if target.is_two_classes:
+        return label.astype(int), 0.0
+    if target.is_classes:
+        place = [target.classes.index(name) for name in cohort.target.classes]
+        return np.eye(len(target.classes), dtype=int)[np.array(place)[label.astype(int)]], 0.0
+    return label - label.mean(), float(label.mean())
+
+
+def _drawn_in(
+    site: str, t: np.ndarray, level: float, k: int, why: dict[str, str], name: str
+) -> tuple[np.ndarray, float]:
+    """The number as it is told, and its mean."""
+    drawn = told_number(t, k)
+    if drawn is None:
+        raise SummaryError(
+            f"site {site}: fewer than {k} people differ in {name} from all others, and every slope would tell about "
+            "them: nothing was written"
+        )
+    if not np.array_equal(drawn, t):
+        why[name] = DRAWN_IN
+    return drawn - drawn.mean(), level + float(drawn.mean())
+
+
 def _persons(cohort: Cohort, site: str) -> np.ndarray:
     """Whose scan each row is, as numbers in the order of the rows."""
     person = pd.factorize(persons(cohort.table))[0]
-    both = pd.Series(cohort.labels).groupby(person).nunique() > 1
-    if both.any():
+    both = pd.Series(cohort.targets).groupby(person).nunique() > 1
+    if both.any() and cohort.target.is_classes:
+        raise DataError(f"site {site}: {int(both.sum())} people have scans of two classes; keep one kind of them")
+    if both.any() and cohort.target.is_two_classes:
         raise DataError(
             f"site {site}: {int(both.sum())} people have scans as a case and as a control; keep one kind of them"
         )
@@ -244,23 +337,33 @@ def _one_site(cohort: Cohort) -> str:
     return cohort.sites[0]
 
 
-def _require_terms(
-    site: str, min_count: int, protection: Protection | None, names: Sequence[str], own_units: bool
-) -> None:
+def _require_terms(site: str, min_count: int, protection: Protection | None, cohort: Cohort) -> None:
+    target = cohort.target
     if CONTROL.search(site):
         raise SummaryError(f"a line end or another control character stands in the name of the site {site!r}")
     if min_count < LEAST_COUNT:
         raise UsageError(f"--min-count must be at least {LEAST_COUNT}, not {min_count}")
-    if protection is not None and own_units:
+    if protection is not None and cohort.own_units:
         raise UsageError(
             "noise needs one length to which people are clipped, and columns have units of their own; leave --epsilon "
             "out, or give series or correlations"
         )
-    if protection is not None and names:
+    if protection is not None and cohort.covariate_names:
         raise UsageError("noise protects no slopes of covariates: leave them out at all sites, with --covariates none")
+    if protection is not None and not target.is_two_classes:
+        raise UsageError(f"noise (--epsilon) is made for two classes, and {target.name} is: {target.kind}")
 
 
 def _require_enough(site: str, y: np.ndarray, least: int) -> None:
+    if y.ndim == 2:
+        return  # small classes were left out
+    if is_number(y):
+        if len(y) < 2 * least:
+            raise SummaryError(
+                f"site {site} has {len(y)} people, fewer than the {2 * least} below which a summary of a number tells "
+                "too much about each of them: nothing was written"
+            )
+        return
     for label, people in ((1, "cases"), (0, "controls")):
         count = int((y == label).sum())
         if count < least:

@@ -1,0 +1,139 @@
+"""Hospitals that predict a number, or tell several classes apart: the same model, the same rules."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import round_of
+
+import brainroam
+from brainroam.core.targets import class_aucs, correlations
+from brainroam.data.target_column import with_target
+from brainroam.errors import SummaryError, UsageError
+from brainroam.execution.federation import Pool, Protection, answer
+from brainroam.execution.federation.files import SUMMARY, read_message
+from brainroam.execution.federation.show import described
+from brainroam.methods.registry import method_info
+from brainroam.methods.saving import load_method
+from brainroam.methods.tuning import TunedMethod
+from brainroam.report.pool_page import write_pool_page
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Four hospitals: a severity whose level differs between them, and three diagnoses, one of which the last lacks."""
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=120, n_rois=12, seed=2).using(["age"])
+    rng, site = np.random.default_rng(0), cohort.table["site"].astype("category").cat.codes.to_numpy()
+    dx = np.array(["HC", "MDD", "SCZ"])[cohort.labels * (1 + (rng.random(len(cohort)) < 0.5) * (site < 3))]
+    severity = 2.0 * cohort.labels + rng.normal(size=len(cohort)) + 4 * site
+    return cohort.with_columns(pd.DataFrame({"dx": dx, "severity": severity}))
+
+
+def pooled(cohort, folder):
+    """The folder of a pool of all sites after its rounds, and the central fit."""
+    for number in (1, 2, 3):
+        pool = Pool(folder / "pool")
+        pool.receive(round_of(cohort, folder, number, folder / "pool"))
+        progress = pool.advance()
+    assert progress.next_round == 4
+    return TunedMethod(method_info("core"), "default", epochs=0).fit(cohort)
+
+
+@pytest.fixture(scope="module")
+def numbers(people, tmp_path_factory):
+    cohort, folder = with_target(people, "severity"), tmp_path_factory.mktemp("numbers")
+    return cohort, folder, pooled(cohort, folder)
+
+
+@pytest.fixture(scope="module")
+def classes(people, tmp_path_factory):
+    cohort, folder = with_target(people, "dx"), tmp_path_factory.mktemp("classes")
+    return cohort, folder, pooled(cohort, folder)
+
+
+def test_a_number_pooled_equals_one_fit_in_one_place(numbers):
+    cohort, folder, central = numbers
+    model = load_method(folder / "pool" / "model", cohort)[0]
+    one, other = central.model_.core_, model.model_.core_
+    np.testing.assert_array_equal(one.scaffold_.edges, other.scaffold_.edges)
+    np.testing.assert_allclose(one.scaffold_.consensus, other.scaffold_.consensus, atol=1e-8)
+    np.testing.assert_allclose(central.score(cohort), model.score(cohort), atol=2e-6)
+    assert vars(model.calibration_) == pytest.approx(vars(central.calibration_), abs=1e-5)
+    for name, shift in central.shifts_.items():
+        assert vars(model.shifts_[name]) == pytest.approx(vars(shift), abs=1e-4)
+    scores, site = pd.read_csv(folder / "pool" / "scores.csv", index_col="site"), cohort.table["site"].to_numpy()
+    for name in cohort.sites:
+        here = site == name
+        r = correlations(cohort.targets[here], central.inner_scores_[here])
+        assert scores.loc[name, "r"] == pytest.approx(float(r), abs=1e-6)
+    assert any("correlation is expected" in line for line in write_pool_page(folder / "pool"))
+
+
+def test_several_classes_pooled_equal_one_fit_in_one_place(classes):
+    cohort, folder, central = classes
+    model = load_method(folder / "pool" / "model", cohort)[0]
+    one, other = central.model_.core_, model.model_.core_
+    np.testing.assert_array_equal(one.scaffold_.edges, other.scaffold_.edges)
+    np.testing.assert_allclose(central.score(cohort), model.score(cohort), atol=2e-6)
+    scores, site = pd.read_csv(folder / "pool" / "scores.csv", index_col="site"), cohort.table["site"].to_numpy()
+    for name in cohort.sites:
+        here = site == name
+        aucs = class_aucs(cohort.targets[here].astype(int), central.inner_scores_[here])
+        np.testing.assert_allclose(scores.loc[name, [f"auc_{c}" for c in ("HC", "MDD", "SCZ")]], aucs, atol=1e-9)
+    near = model.calibration_(central.inner_scores_) - central.calibration_(central.inner_scores_)
+    assert np.abs(near).mean() < 0.03  # made-up people with the same means and products
+    assert any("each class against the rest" in line for line in write_pool_page(folder / "pool"))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_no_number_of_a_person_is_in_a_file_and_all_of_it_is_told(kind, request):
+    cohort, folder, _ = request.getfixturevalue(kind)
+    own = cohort.select([cohort.sites[0]])
+    for number in (1, 2, 3):
+        path = folder / f"{cohort.sites[0]}-{number}.summary"
+        arrays = read_message(path, SUMMARY).arrays
+        for key, value in arrays.items():
+            assert len(own) not in value.shape or key == "factor", key
+            if kind == "numbers" and key not in ("edges", "counts", "fit.n_people"):
+                assert not np.isin(value, own.targets).any(), key
+        words = " ".join(described(path))
+        assert all(name in words for name in ("counts", "Not in it", *([] if number == 2 else ["mean"])))
+        body = path.read_bytes().partition(b"\n")[2]
+        header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["header"])
+        assert header["target"]["name"] == cohort.target.name
+
+
+def test_whoever_is_extreme_in_a_number_is_drawn_in_or_nothing_is_written(people):
+    own = people.select([people.sites[0]])
+    severity = own.table["severity"].to_numpy().copy()
+    severity[0] = 60.0
+    one = with_target(own.with_columns(pd.DataFrame({"severity": severity})), "severity")
+    found = answer(one)
+    assert "severity" in found.withheld
+    _, low, *_, high, _ = np.sort(severity)
+    assert found.arrays["target"][0] == pytest.approx(severity.clip(low, high).mean())
+    severity = np.where(np.arange(len(own)) < 4, severity, 0.0)
+    with pytest.raises(SummaryError, match="differ"):
+        answer(with_target(own.with_columns(pd.DataFrame({"severity": severity})), "severity"))
+
+
+def test_few_people_are_refused_and_small_classes_left_out(people):
+    number, dx = with_target(people, "severity"), with_target(people, "dx")
+    with pytest.raises(SummaryError, match="19 people"):
+        answer(number.select([people.sites[0]]).subset(np.arange(19)))
+    own = dx.select([people.sites[0]])
+    code = own.targets.astype(int)
+    few = own.subset(np.r_[np.flatnonzero(code != 2), np.flatnonzero(code == 2)[:4]])
+    found = answer(few)
+    assert found.target["classes"] == ["HC", "MDD"] and "4 people" in found.withheld["dx SCZ"]
+    assert found.arrays["counts"].sum() == (code != 2).sum()
+    with pytest.raises(UsageError, match="noise"):
+        answer(number.select([people.sites[0]]).using([]), protection=Protection(10.0))
+
+
+def test_another_target_is_refused(numbers, people, tmp_path):
+    cohort, folder, _ = numbers
+    other = answer(people.select([people.sites[1]])).write(tmp_path / "other.summary")
+    with pytest.raises(SummaryError, match="two classes"):
+        Pool(tmp_path / "pool").receive([folder / f"{cohort.sites[0]}-1.summary", other])
