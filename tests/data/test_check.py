@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import brainroam
+from brainroam.data.atlas import Atlas
 from brainroam.data.check import check_cohort, find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import within_sites
@@ -473,3 +474,26 @@ def test_a_covariate_that_is_nearly_the_number_is_an_error():
     assert "covariate-is-target" not in number_codes(iq, reading=iq + rng.normal(0, 24, 100))
     found = number_codes(iq, verbal=iq + rng.normal(0, 3, 100))["covariate-is-target"]
     assert found.severity == "error" and "'verbal'" in found.message
+
+
+def test_a_spectrum_that_goes_with_a_number_is_told_and_codes_are_not_taken_for_classes():
+    made = make_cohort(n_sites=4, n_per_site=30, n_rois=8, seed=0)
+    rng = np.random.default_rng(0)
+    score = rng.integers(0, 12, size=len(made)).astype(float)  # holds 0 and 1, which are no controls and cases
+    series = [np.cumsum(x, axis=0) if value > 8 else x for x, value in zip(made.series, score, strict=True)]
+    cohort = with_target(made.with_series(series).with_columns(pd.DataFrame({"score": score})), "score:number")
+    found = [finding for finding in check_cohort(cohort).findings if finding.code == "label-by-spectrum"]
+    assert found and all("score" in finding.message and "r = " in finding.message for finding in found)
+    plain = with_target(made.with_columns(pd.DataFrame({"score": score})), "score:number")
+    assert not [f for f in check_cohort(plain).findings if "cases" in f.message]
+
+
+def test_a_column_of_a_table_that_is_the_target_is_an_error():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"subject": [f"s{i}" for i in range(60)], "site": np.repeat(list("ABC"), 20)})
+    score = rng.normal(50, 10, 60)
+    values = np.column_stack([rng.normal(size=(60, 3)), 2 * score + 1])
+    atlas = Atlas("measures", ("a", "b", "c", "d"), columns=True)
+    cohort = Cohort(list(values[:, None, :]), table.assign(label=0, score=score), atlas, measure="table")
+    report = check_cohort(with_target(cohort, "score"))
+    assert [f.message for f in report.findings if f.code == "no-measure"] == ["d seems to be the target, score"]

@@ -116,14 +116,15 @@ def _sites(sites: "pd.DataFrame") -> Table:
     classes = [str(name) for name in sites if name in ("cases", "controls") or str(name).startswith("n_")]
     headings = [visible(name.removeprefix("n_")) for name in classes]
     number = ["target"] if "target_mean" in sites else []
-    for heading in ("people", *map(escape, headings), *number, "age", "M", "F", "volumes", "TR", "lacking*"):
+    age = [] if number and sites["age_mean"].isna().all() else ["age"]  # it may be the target itself
+    for heading in ("people", *map(escape, headings), *number, *age, "M", "F", "volumes", "TR", "lacking*"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row, of_each in zip(sites.itertuples(), sites[classes].to_numpy().tolist(), strict=True):
         table.add_row(
             Text(row.site),
             *(str(n) for n in (row.n, *of_each)),
             *(_mean(row.target_mean, row.target_std) for _ in number),
-            _mean(row.age_mean, row.age_std),
+            *(_mean(row.age_mean, row.age_std) for _ in age),
             *(str(n) if row.male + row.female else "-" for n in (row.male, row.female)),
             "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})) if row.volumes_max else "-",
             "-".join(f"{tr:g}" for tr in sorted({*row.tr[:1], *row.tr[-1:]})) or "-",

@@ -9,6 +9,7 @@ from scipy import stats
 
 from brainroam.data.check.report import Finding
 from brainroam.data.columns import REMEDY, levels_of, of_the_condition
+from brainroam.data.target import Target
 from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
@@ -188,6 +189,39 @@ def contrast(cases: np.ndarray | pd.Series, controls: np.ndarray | pd.Series) ->
         return float(gap / spread), _welch(a, b)
     # One value per class: the permutation test, two of whose arrangements are as extreme.
     return float(np.copysign(np.inf, gap)), 2 / comb(len(a) + len(b), len(a))
+
+
+def association(values: np.ndarray, label: np.ndarray, target: Target) -> tuple[float, float, str]:
+    """How far values go with the target: size as a Cohen's d, p value, and the size in words.
+
+    Cases against controls; the correlation with a number, r, as d = 2 r / sqrt(1 - r^2); of several classes the
+    correlation ratio eta, likewise. 0 and 1 where there is nothing to test.
+
+    >>> d, p, words = association(np.arange(9.0), np.arange(9.0) % 5, Target("score", "number", ()))
+    >>> round(p, 2), words
+    (0.45, 'r = 0.29')
+    """
+    known = np.isfinite(values) & np.isfinite(label)
+    x, y = np.asarray(values, dtype=float)[known], np.asarray(label, dtype=float)[known]
+    if target.is_two_classes:
+        d, p = contrast(x[y == 1], x[y == 0])
+        return d, p, f"d = {d:.2f}"
+    if len(x) < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0, 1.0, ""
+    if target.is_number:
+        size, p = stats.pearsonr(x, target.forward(y))
+        words = f"r = {size:.2f}"
+    else:
+        groups = [x[y == code] for code in np.unique(y) if (y == code).sum() > 1]
+        if len(groups) < 2:
+            return 0.0, 1.0, ""
+        everybody = np.concatenate(groups)
+        within = sum(float(np.square(group - group.mean()).sum()) for group in groups)
+        total = float(np.square(everybody - everybody.mean()).sum())
+        size, p = np.sqrt(max(1 - within / total, 0.0)), stats.f_oneway(*groups).pvalue
+        words = f"eta = {size:.2f}"
+    size = float(np.clip(size, -0.9999, 0.9999))
+    return 2 * size / np.sqrt(1 - size**2), float(p), words
 
 
 def _welch(a: np.ndarray, b: np.ndarray) -> float:

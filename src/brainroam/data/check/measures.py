@@ -132,16 +132,30 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
     found: Mapping[str, np.ndarray] = {
         "the age": np.abs(_correlations(values, table["age"].to_numpy(dtype=float))) > IS_AGE,
         "ids or row numbers": _counting(values),
-        "the diagnosis": tell_the_condition(values, table["label"], table["site"])
-        if cohort.target.is_two_classes
-        else np.zeros(len(names), dtype=bool),
+        "the diagnosis" if cohort.target.is_two_classes else f"the target, {cohort.target.name}": _tell_the_target(
+            cohort, values
+        ),
     }
     for what, columns in found.items():
         if columns.any():
-            is_label = what == "the diagnosis"
+            is_label = what.startswith(("the diagnosis", "the target"))
             message = f"{listed(names[columns])} {'seems' if columns.sum() == 1 else 'seem'} to be {what}"
             remedy = "leave it out of the measures (columns: or measures:)"
             yield Finding("error" if is_label else "warning", "no-measure", message, remedy)
+
+
+def _tell_the_target(cohort: Cohort, values: np.ndarray) -> np.ndarray:
+    """Columns that are what is predicted; of several classes, that hardly vary within them."""
+    label, target = cohort.table["label"], cohort.target
+    if target.is_two_classes:
+        return tell_the_condition(values, label, cohort.table["site"])
+    if target.is_number:
+        return np.abs(_correlations(values, label.to_numpy(dtype=float))) > IS_AGE
+    frame = pd.DataFrame(values)
+    with np.errstate(all="ignore"):
+        within = np.square(frame - frame.groupby(label.to_numpy()).transform("mean")).sum()
+        total = np.square(frame - frame.mean()).sum()
+    return ((total > 0) & (within < (1 - IS_AGE**2) * total)).to_numpy()
 
 
 def _correlations(values: np.ndarray, other: np.ndarray) -> np.ndarray:

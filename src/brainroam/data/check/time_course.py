@@ -19,11 +19,12 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from brainroam.data.check.labels import contrast, p_text
+from brainroam.data.check.labels import association, p_text
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of
 from brainroam.data.measurements import EMPTY
+from brainroam.data.target import Target
 from brainroam.errors import listed
 
 WEAK = 0.05  # spread of a region over time, against the person's median region
@@ -115,23 +116,25 @@ def empty_volumes(cohort: Cohort) -> Iterator[Finding]:
     if EMPTY not in table or not table[EMPTY].any():
         return
     share = table[EMPTY] / (table[EMPTY] + table["n_timepoints"])
-    means = {name: share[table["label"] == y].mean() for y, name in ((1, "cases"), (0, "controls"))}
+    means = {name: share[table["label"] == code].mean() for code, name in _named(cohort.target).items()}
     by_class = ", ".join(f"{mean:.1%} in {name}" for name, mean in means.items() if np.isfinite(mean))
     by_site = share.groupby(table["site"]).mean().sort_values(ascending=False, kind="stable")
     sites = listed(f"{site} ({mean:.1%})" for site, mean in by_site[by_site > 0].items())
     who = tuple(table.loc[table[EMPTY] > 0, "subject"])
     message = (
         f"{share.mean():.1%} of the volumes have no signal (equal in all regions, or copies) and were dropped: "
-        f"{by_class}; by site: {sites}"
+        f"{f'{by_class}; ' * bool(by_class)}by site: {sites}"
     )
     remedy = "padding or scrubbing: give scans without it; a person who lost half of the volumes is left out"
     yield Finding("warning", "empty-volumes", message, remedy, subjects=who)
     people = people_of(table.assign(share=share))
     within = people["share"] - people.groupby("site")["share"].transform("mean")
-    d, p = contrast(within[people["label"] == 1], within[people["label"] == 0])
+    d, p, size = association(within.to_numpy(), people["label"].to_numpy(dtype=float), cohort.target)
     if p < MAX_P:
         which = "more" if d > 0 else "fewer"
         message = f"{which} volumes of cases than of controls have no signal: {by_class}, {p_text(p)}"
+        if not cohort.target.is_two_classes:
+            message = f"volumes without signal go with {cohort.target.name}: {size}, {p_text(p)}"
         remedy = "what is left differs in length and motion: cut all scans alike (--crop), use motion as a covariate"
         yield Finding("warning", "label-by-empty", message, remedy)
 
@@ -172,7 +175,7 @@ def transients(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
 
 
 def spectra(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
-    """Frequencies whose power tells cases from controls, and sites that were filtered otherwise than all others."""
+    """Frequencies whose power goes with the target, and sites that were filtered otherwise than all others."""
     table = people_of(pd.concat([cohort.table, course[POWERS]], axis=1))
     power = table[POWERS].to_numpy()
     label, site = table["label"].to_numpy(dtype=float), table["site"].to_numpy()
@@ -186,12 +189,14 @@ def spectra(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     limit = MAX_P / (len(BANDS) * (len(sites) + 1))
     parts = [(None, np.isin(site, sites), MIN_D_COHORT), *((name, site == name, MIN_D_SITE) for name in sites)]
     for name, here, least in parts:
-        found = [contrast(values[here & (label == 1)], values[here & (label == 0)]) for values in within.T]
-        k = int(np.argmax([abs(d) if p < limit else 0 for d, p in found]))
-        d, p = found[k]
+        found = [association(values[here], label[here], cohort.target) for values in within.T]
+        k = int(np.argmax([abs(d) if p < limit else 0 for d, p, _ in found]))
+        d, p, size = found[k]
         if p < limit and abs(d) >= least:
             which = "more" if d > 0 else "less"
-            message = f"series of cases have {which} power {_band(k)} than those of controls: d = {d:.2f}, {p_text(p)}"
+            message = f"series of cases have {which} power {_band(k)} than those of controls: {size}, {p_text(p)}"
+            if not cohort.target.is_two_classes:
+                message = f"the power of series {_band(k)} goes with {cohort.target.name}: {size}, {p_text(p)}"
             yield Finding("warning", "label-by-spectrum", message, remedy, name)
     top = means[:, -1]
     for k, name in enumerate(sites if len(sites) > 2 else []):
@@ -212,8 +217,16 @@ def _share(mask: pd.Series) -> str:
 
 
 def _classes(cohort: Cohort, mask: pd.Series) -> str:
-    """How many of them are cases, and at which sites they are."""
+    """How many of them are of each class, and at which sites they are."""
     part = cohort.table[mask.to_numpy()]
     sites = part["site"].value_counts()
     where = listed(f"{site} ({n})" for site, n in sites.items())
-    return f"; {int((part['label'] == 1).sum())} cases and {int((part['label'] == 0).sum())} controls, at {where}"
+    counts = [f"{int((part['label'] == code).sum())} {name}" for code, name in _named(cohort.target).items()]
+    return f"; {' and '.join(counts)}, at {where}" if counts else f"; at {where}"
+
+
+def _named(target: Target) -> dict[int, str]:
+    """Words for the classes by their codes, the cases of two classes first; none for a number."""
+    if target.is_two_classes:
+        return {1: "cases", 0: "controls"}
+    return {} if target.is_number else dict(enumerate(target.classes))
