@@ -138,7 +138,9 @@ def _sites(sites: "pd.DataFrame") -> Table:
 
 
 def _mean(mean: float, std: float) -> str:
-    return "-" if math.isnan(mean) else f"{mean:.1f} ± {std:.1f}"
+    if math.isnan(mean):
+        return "-"
+    return f"{mean:.1f}" if math.isnan(std) else f"{mean:.1f} ± {std:.1f}"
 
 
 def _exclusions(excluded: "pd.DataFrame") -> Table:

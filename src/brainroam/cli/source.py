@@ -83,20 +83,19 @@ class DataSource:
     def as_in_training(self, model: Path) -> "DataSource":
         """The same data, read as those were on which this model was trained: columns of tables, kind of the target.
 
-        A few new people show neither: one person has one value of a number, which might be a code as well.
+        A few new people show neither: one person has one value of a number, which might be a code as well. Where no
+        target was named, it is that of the model.
         """
         from brainroam.data.readers.tables import is_table
         from brainroam.data.target import Target, TargetRequest
         from brainroam.utils.model_files import load_model
 
-        if not self.plan.blocks and not self.plan.target and not is_table(Path(self.data)):
-            return self
-
-        header = load_model(model)[0]
-        plan = self.plan.reading_columns(header.get("columns", {}))
+        header, plan = load_model(model)[0], self.plan
+        if plan.blocks or is_table(Path(self.data)):
+            plan = plan.reading_columns(header.get("columns", {}))
         trained = Target.of_description(header.get("target"))
-        asked = None if plan.target is None else TargetRequest.of(plan.target)
-        if asked is not None and not asked.kind and not trained.is_two_classes and asked.column == trained.name:
+        asked = TargetRequest(trained.name) if plan.target is None else TargetRequest.of(plan.target)
+        if not asked.kind and not trained.is_two_classes and asked.column == trained.name:
             told = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
             plan = plan.model_copy(update={"target": told})
         return replace(self, plan=plan)

@@ -25,6 +25,7 @@ MOST_Z = 6.0  # atanh(0.99999): no correlation of two scanned regions has a larg
 EMPTY = "empty_volumes"  # the column that counts volumes without signal, where somebody had any
 NOT_SYMMETRIC = "matrices are not symmetric"
 DROPPED = "volumes without signal were dropped"
+READ_AS = "were read as measures"  # columns of a table, whose name is told
 
 
 def checked_arrays(

@@ -10,7 +10,7 @@ import pandas as pd
 
 from brainroam.data.atlas import anonymous_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import DROPPED
+from brainroam.data.measurements import DROPPED, READ_AS
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
 from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible
 from brainroam.methods.base import MEASURED
@@ -103,7 +103,9 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     elif crop != here:
         trained = f"to {crop}" if crop else "not at all"
         warnings.warn(f"scans are cut to {here} here, in training {trained}", stacklevel=2)
-    other = [step for step in steps if step not in cohort.prepared and not step.startswith((CUT, DROPPED))]
+    # Which columns were read is the model's own business, whatever the files are called.
+    steps = [step for step in steps if not step.startswith((CUT, DROPPED)) and READ_AS not in step]
+    other = [step for step in steps if step not in cohort.prepared]
     if other:
         warnings.warn(f"the series of the training were prepared otherwise: {'; '.join(other)}", stacklevel=2)
     return cohort

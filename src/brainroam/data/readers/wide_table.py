@@ -17,6 +17,7 @@ import pandas as pd
 
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import READ_AS
 from brainroam.data.readers.measures import measures_of
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
@@ -84,9 +85,7 @@ def read(
     rows = values.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
     table, excluded = roster.table.drop(columns=["unlabelled", "row"]), roster.excluded
     left = [str(name) for name in free if name not in values]
-    step = f"{len(values.columns)} columns of {path.name} were read as measures" + (
-        f", not {listed(left)}" if left else ""
-    )
+    step = f"{len(values.columns)} columns of {path.name} {READ_AS}" + (f", not {listed(left)}" if left else "")
     return Cohort(
         list(rows[:, None]),
         table,
