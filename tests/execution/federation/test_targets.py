@@ -115,7 +115,7 @@ def test_whoever_is_extreme_in_a_number_is_drawn_in_or_nothing_is_written(people
     assert found.arrays["target"][0] == pytest.approx(severity.clip(low, high).mean())
     severity = np.where(np.arange(len(own)) < 4, severity, 0.0)
     with pytest.raises(SummaryError, match="differ"):
-        answer(with_target(own.with_columns(pd.DataFrame({"severity": severity})), "severity"))
+        answer(with_target(own.with_columns(pd.DataFrame({"severity": severity})), "severity:number"))
 
 
 def test_few_people_are_refused_and_small_classes_left_out(people):
