@@ -98,15 +98,22 @@ def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd
 
 
 def told_number(t: np.ndarray, k: int) -> np.ndarray | None:
-    """A number whose extreme values are drawn in until nobody has too much leverage; None where that is not enough.
+    """A number whose extreme values are drawn in until nobody has too much leverage; None where nobody differs then.
+
+    Of few different values each is that of k people.
 
     >>> told_number(np.r_[np.arange(30.0), 1000.0], 5).max()
     np.float64(29.0)
+    >>> told_number(np.r_[np.zeros(30), 1.0, 1.0], 5) is None
+    True
     """
     ordered = np.sort(t)
     for reach in range(1, k + 1):
         drawn = np.clip(t, ordered[reach - 1], ordered[-reach])
-        if np.ptp(drawn) > 0 and _leverage(np.column_stack([np.ones(len(t)), drawn])).max() <= IN_DESIGN / k:
+        shared = np.unique(drawn, return_counts=True)[1]
+        few = len(shared) <= MOST_LEVELS and shared.min() < k
+        fair = _leverage(np.column_stack([np.ones(len(t)), drawn])).max() <= IN_DESIGN / k
+        if np.ptp(drawn) > 0 and fair and not few:
             return drawn
     return None
 
