@@ -46,6 +46,11 @@ def test_what_is_needed_is_just_enough():
     assert known.power(sites, 40, 0.03) >= 0.8 > known.power(sites - 1, 40, 0.03)
 
 
+def test_a_difference_of_many_standard_errors_is_always_found():
+    known = Contrast("a", "b", 21, 0.0, tau2=0.0, c=1e-6)
+    assert known.power(21, 49, 0.02) == 1.0 and known.people_needed(0.02) == 4
+
+
 def test_sites_that_differ_too_much_cannot_be_made_up_for_by_people():
     assert Contrast("a", "b", 6, 0.0, tau2=0.05**2, c=0.02).people_needed(0.02) is None
 

@@ -147,7 +147,7 @@ def test_a_number_is_calibrated_by_least_squares_whatever_the_units(seed, unit, 
 
 
 def test_sites_of_too_few_people_for_a_correlation_are_not_said_to_have_one_value():
-    columns = ("level", "scale", "mae", "mae_constant", "r2", "r2_constant", "sd", "error_sd")
+    columns = ("level", "scale", "mae", "mae_constant", "gain_se", "r2", "r2_constant", "sd", "error_sd")
     sites = pd.DataFrame({name: [1.0, 2.0, 3.0] for name in columns}).assign(n=2, r=np.nan)
     assert "same for everybody" not in numbers.verdict(sites).reason
 

@@ -57,7 +57,8 @@ class Contrast:
         if error == 0:
             return 1.0
         critical, centre = t.ppf(1 - ALPHA / 2, n_sites - 1), difference / error
-        return float(nct.sf(critical, n_sites - 1, centre) + nct.cdf(-critical, n_sites - 1, centre))
+        found = float(nct.sf(critical, n_sites - 1, centre) + nct.cdf(-critical, n_sites - 1, centre))
+        return 1.0 if np.isnan(found) else found  # scipy gives up on differences of many standard errors
 
     def people_needed(self, difference: float, n_sites: int | None = None) -> int | None:
         """People per site for a power of 80 %; None where no number up to 2,000 is enough."""
