@@ -261,6 +261,6 @@ def draw_forest(
     ax.scatter(value, place, s=8 + 2 * np.minimum(people, 20), color=BLUE, zorder=3)
     ax.axvline(chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.set_yticks(place, [shortened(str(name), 18) for name in sites], fontsize=8)
-    low = min(chance - 0.5, float(np.nanmin(ends[0], initial=chance)))
+    low = min(chance, float(np.nanmin(ends[0], initial=chance))) - 0.05
     ax.set(xlim=(max(low, 2 * chance - 1), 1), xlabel=label)
     return figure
