@@ -196,7 +196,8 @@ def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> No
         console.print()
     _print_summary(console, comparison.table, explain=False)
     if len(comparison.confounding):
-        what = "Motion, age, sex and head size" if _knows_head_size(comparison.confounding) else "Motion, age and sex"
+        head = comparison.confounding["r_head_size"].notna().any()
+        what = "Motion, age, sex and head size" if head else "Motion, age and sex"
         console.print(f"\n[bold]{what}[/bold], in points of 100")
         console.print(_confounding_table(comparison.confounding))
     for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
@@ -292,24 +293,27 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     return table
 
 
-def _knows_head_size(rows: "pd.DataFrame") -> bool:
-    return bool(rows["r_head_size"].notna().any())
-
-
 def _confounding_table(rows: "pd.DataFrame") -> Table:
-    head = ("without head size", "r(score, head size)") if _knows_head_size(rows) else ()
-    table = _table("method", "AUC", "without motion", "without motion, age, sex", "r(score, motion)", *head)
+    """What is left without motion, age, sex and head size, as far as they are known."""
+    shown = {
+        "without motion": ("auc_without_motion", _points),
+        "without age, sex": ("auc_without_age_sex", _points),
+        "without motion, age, sex": ("auc_without_all", _points),
+        "r(score, motion)": ("r_motion", _signed),
+        "without head size": ("auc_without_head_size", _points),
+        "r(score, head size)": ("r_head_size", _signed),
+    }
+    if rows["auc_without_all"].notna().any():
+        del shown["without age, sex"]
+    shown = {title: column for title, column in shown.items() if rows[column[0]].notna().any()}
+    table = _table("method", "AUC", *shown)
     for row in rows.itertuples():
-        shown = [_points(row.auc_without_motion), _points(row.auc_without_all), _signed(row.r_motion)]
-        if head:
-            shown += [_points(row.auc_without_head_size), _signed(row.r_head_size)]
-        table.add_row(Text(visible(row.method)), _points(row.auc), *shown)
-    alone = rows.iloc[0]
-    table.caption, table.caption_justify = (
-        f"alone at held-out sites: motion {_points(alone['motion_alone'])}, age and sex "
-        f"{_points(alone['age_sex_alone'])}; taken out and correlated within site and class",
-        "right",
-    )
+        cells = [form(getattr(row, name)) for name, form in shown.values()]
+        table.add_row(Text(visible(row.method)), _points(row.auc), *cells)
+    alone = {"motion": rows["motion_alone"].iloc[0], "age and sex": rows["age_sex_alone"].iloc[0]}
+    known = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
+    told = f"alone at held-out sites: {known}; " if known else ""
+    table.caption, table.caption_justify = f"{told}taken out and correlated within site and class", "right"
     return table
 
 
