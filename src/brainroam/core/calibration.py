@@ -15,13 +15,14 @@ Intercept and slope are a logistic regression with weights that give the cases t
 one spread below the threshold and a control one above, keep the slope finite. Few people at few sites tell little about
 the slope at the next one, so it is shrunk by what they show within sites (after van Houwelingen and le Cessie 1990):
 
-    slope <- slope max(0, 1 - 3 f / t^2),      t = U / sqrt(max(V, W)),      f = 2 (k - 1) / (k - 2), at most 4
+    slope <- slope max(0, 1 - max(3 f V, 2 W) / U^2),      f = 2 (k - 1) / (k - 2), at most 4
 
 U is the sum over k sites of U_s, the products of centred labels and scores; V is its variance if the labels of a site
 are permuted, W that by the scatter of U_s between sites. f is by how much sites that were trained on one another add to
-it (`evaluation.stats.paired.left_out_t`). The 3 was chosen in simulation: where labels mean nothing, the Brier score at
-a new site is then that of pi0 to four digits (docs/reliability.md). The intercept is found again, such that the mean
-probability is pi0. Without evidence everybody gets pi0, up to a slope that keeps the order of people.
+V where there is nothing (`evaluation.stats.paired.left_out_t`). The 3 was chosen in simulation: where labels mean
+nothing, the Brier score at a new site is then that of pi0 to four digits (docs/reliability.md). The intercept is found
+again, such that the mean probability is pi0. Without evidence everybody gets pi0, up to a slope that keeps the order of
+people.
 
 Several classes. With s_k the score of class k, one number per class,
 
@@ -54,7 +55,7 @@ from brainroam.core.targets import is_constant
 from brainroam.errors import DataError, UsageError, listed
 
 LEAST_SLOPE = 1e-3  # per spread of the scores
-DOUBT = 3  # variances of the evidence that are taken off a slope
+OF_CHANCE, OF_SITES = 3, 2  # variances of the evidence that are taken off a slope
 FAR = 50.0  # log odds beyond this are held there
 
 
@@ -217,7 +218,7 @@ def _shrunken_slope(
 
 
 def _believed(x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray) -> float:
-    """The share of a slope that these people show within their sites: max(0, 1 - 3 f / t^2).
+    """The share of a slope that these people show within their sites: max(0, 1 - max(3 f V, 2 W) / U^2).
 
     >>> y, site = np.tile([0, 1], 40), np.repeat(np.arange(8), 10)
     >>> round(_believed(y + 0.1 * np.arange(80), y, site, np.ones(80)), 2), _believed(-y, y, site, np.ones(80))
@@ -232,12 +233,11 @@ def _believed(x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray)
             sums.append(float(c @ (score * label)))
             permuted += float(c @ score**2) * float(c @ label**2) / (n - 1)
     k, total = len(sums), sum(sums)
-    between = k * float(np.var(sums, ddof=1)) if k > 1 else 0.0
-    variance = max(permuted, between)
-    if total <= 0 or variance == 0:
+    if total <= 0:
         return 0.0
+    between = k * float(np.var(sums, ddof=1)) if k > 1 else 0.0
     shared = min(2 * (k - 1) / (k - 2), 4.0) if k > 2 else 4.0
-    return float(max(0.0, 1 - DOUBT * shared * variance / total**2))
+    return float(max(0.0, 1 - max(OF_CHANCE * shared * permuted, OF_SITES * between) / total**2))
 
 
 def fit_logistic(design: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
