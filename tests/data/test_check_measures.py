@@ -127,3 +127,13 @@ def test_scanners_that_differ_are_no_other_units_and_many_sites_in_other_units_a
     of_units = [finding for finding in check_cohort(cohort).findings if finding.code == "other-units"]
     assert len(of_units) == 1
     assert "4 sites" in of_units[0].message
+
+
+def test_whom_to_leave_out_of_people_with_the_same_measures_is_said():
+    from brainroam.cli.show import without_twins
+
+    values = VALUES.copy()
+    values[[5, 9]] = values[2]
+    people = without_twins(check_cohort(table(values)).findings)
+    assert set(people) <= set(TABLE["subject"].iloc[[2, 5, 9]])
+    assert len(people) >= 2

@@ -277,12 +277,15 @@ def zeros(cohort: Cohort) -> Iterator[Finding]:
 
 
 def copied_rows(cohort: Cohort) -> Iterator[Finding]:
-    """People with the very same measures."""
+    """People with the very same measures, each with the first of them."""
     digests = np.array(cohort.series_digests)
     present = ~cohort.missing_rois.all(axis=1)
-    subjects = cohort.table["subject"].to_numpy()
+    remedy = "one person on both sides of a split leaks the label"
     for digest in np.unique(digests[present]):
-        people = subjects[present & (digests == digest)]
-        if len(people) > 1:
-            message = f"{listed(people)} have identical measures"
-            yield Finding("error", "identical-people", message, "one person on both sides of a split leaks the label")
+        people = cohort.table[present & (digests == digest)]
+        first = people.iloc[0]
+        for _, other in people.iloc[1:].iterrows():
+            pair = first["subject"], other["subject"]
+            message = f"{listed(pair)} have identical measures"
+            message += ", and opposite labels" if first["label"] != other["label"] else ""
+            yield Finding("error", "identical-people", message, remedy, subjects=pair)
