@@ -497,3 +497,10 @@ def test_a_column_of_a_table_that_is_the_target_is_an_error():
     cohort = Cohort(list(values[:, None, :]), table.assign(label=0, score=score), atlas, measure="table")
     report = check_cohort(with_target(cohort, "score"))
     assert [f.message for f in report.findings if f.code == "no-measure"] == ["d seems to be the target, score"]
+
+
+def test_many_small_sites_are_one_warning():
+    cohort = make_cohort(n_sites=14, n_per_site=6, n_rois=8, seed=0)
+    found = [finding for finding in check_cohort(cohort).findings if finding.code == "small-site"]
+    assert len(found) == 1
+    assert "sites: S01" in found[0].message

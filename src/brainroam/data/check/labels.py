@@ -14,6 +14,7 @@ from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
+MANY_SITES = 10  # with one finding, beyond which they are one together
 MIN_MINORITY = 0.3
 MIN_SITES_OF_CLASS = 3  # with so many people of it: one to be held out, two to learn what they have in common
 COVARIATES = ("age", "sex", "mean_fd")
@@ -84,9 +85,10 @@ def listed_twice(excluded: pd.DataFrame) -> Iterator[Finding]:
 
 
 def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
-    """Sites that are small or lopsided; where all have one class, that was said of the cohort."""
+    """Sites that are small or lopsided, many as one finding; where all have one class, that was said of the cohort."""
     if not _with_both_classes(table):
         return
+    found: dict[str, list[Finding]] = {}
     for site, label in table.groupby("site")["label"]:
         cases, controls = int((label == 1).sum()), int((label == 0).sum())
         fewer, message = min(cases, controls), f"{cases} cases and {controls} controls"
@@ -101,7 +103,13 @@ def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
             code, remedy = "imbalance", "judge this site by AUC or balanced accuracy, not by accuracy"
         else:
             continue
-        yield Finding("warning", code, message, remedy, str(site))
+        found.setdefault(code, []).append(Finding("warning", code, message, remedy, str(site)))
+    for code, findings in found.items():
+        if len(findings) <= MANY_SITES:
+            yield from findings
+            continue
+        each = listed(f"{finding.site} ({finding.message})" for finding in findings)
+        yield Finding("warning", code, f"{len(findings)} sites: {each}", findings[0].remedy)
 
 
 def rare_classes(table: pd.DataFrame, classes: Sequence[str]) -> Iterator[Finding]:
