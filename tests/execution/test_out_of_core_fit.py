@@ -64,7 +64,8 @@ def test_the_model_of_the_fit_in_memory(store, tmp_path, small_parts, name):
     assert one.keys() == other.keys()
     for key, value in one.items():
         if value.dtype.kind == "f":
-            np.testing.assert_allclose(other[key], value, rtol=1e-6, atol=1e-6, err_msg=key)
+            rtol = 1e-4 if key == "calibration" else 1e-6  # evidence of few sites: scores' last digits count tenfold
+            np.testing.assert_allclose(other[key], value, rtol=rtol, atol=1e-6, err_msg=key)
         else:  # edges, notes, levels of covariates
             np.testing.assert_array_equal(other[key], value, err_msg=key)
     np.testing.assert_allclose(found.inner_scores_, expected.inner_scores_, atol=1e-6)

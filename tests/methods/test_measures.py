@@ -260,3 +260,19 @@ def test_the_penalty_of_a_table_is_weaker_where_a_large_factor_hides_the_effect(
     assert one.penalties != (1.0, 3.0, 10.0)
     score, strong = one.score(held_out), EdgeRidge(covariates=("mean_fd",)).fit(training).score(held_out)
     assert np.corrcoef(score, held_out.labels)[0, 1] > np.corrcoef(strong, held_out.labels)[0, 1] + 0.1
+
+
+def test_core_reads_a_table_of_many_tiny_sites():
+    """Where sites have four people signs hardly agree: a threshold of agreement leaves a few columns, or none."""
+    cohort = table_cohort(n_sites=50, n_per_site=4, n_columns=100, missing=0, seed=1)
+    rng = np.random.default_rng(0)
+    effect = rng.choice([-0.4, 0.4], 60)
+    values = rng.normal(size=(len(cohort), 100))
+    values[:, :60] += cohort.labels[:, None] * effect
+    cohort = Cohort(list(values[:, None]), cohort.table, cohort.atlas, measure="table")
+    train, new = cohort.select(cohort.sites[:40]), cohort.select(cohort.sites[40:])
+    site, case = new.table["site"].to_numpy(), new.labels == 1
+    pairs = np.equal.outer(site, site) & case[:, None] & ~case
+    scores = {name: TunedMethod(method_info(name), "default").fit(train).score(new) for name in ("core", "fc-ridge")}
+    order = {name: (x[:, None] > x)[pairs].mean() for name, x in scores.items()}
+    assert order["core"] > order["fc-ridge"] - 0.05

@@ -153,11 +153,18 @@ class Recipe:
         """What of it can be done with people who have no series.
 
         Matrices have no time course, so no temporal profiles. Columns of a table share no regions, so there is no line
-        graph for the network either: the linear reading of the scaffold stands alone.
+        graph for the network either: the linear reading of the scaffold stands alone. And they are hundreds, not
+        thousands: where the thresholds are ours, held-out sites choose whether all columns are read or the fifth with
+        the largest consensus, and whether signs must agree. At sites of a few people, as tables often have, they
+        hardly agree whatever is true.
         """
         if measure == "series":
             return self
-        return replace(self, profiles=False) if measure == "matrices" else replace(self, profiles=False, epochs=0)
+        if measure == "matrices":
+            return replace(self, profiles=False)
+        ours = (self.tau_percentile, self.eta, self.zeta) == (OURS.tau_percentile, OURS.eta, OURS.zeta)
+        thresholds: dict[str, Any] = {"tau_percentile": (0, 80), "eta": (0, 0.75), "zeta": 0.0} if ours else {}
+        return replace(self, profiles=False, epochs=0, **thresholds)
 
     def changes(self) -> dict[str, Any]:
         """The settings that differ from ours.

@@ -42,7 +42,8 @@ from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
 
 SKIPS = ("ridge", "sum", "none")
-RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
+# In units of the mean squared length of the people: of edges, many more than people, and of columns of a table, fewer.
+RIDGE_PENALTIES, TABLE_PENALTIES = (3.0, 10.0, 30.0), (0.3, 1.0, 3.0)
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
 # neighbours; contrasts and regressions of a site and edge.
 STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
@@ -243,6 +244,11 @@ class SiteStatistics:
         return np.where(unit > 0, unit, 1.0)
 
     @property
+    def penalties(self) -> tuple[float, ...]:
+        """Penalties of the linear reading."""
+        return TABLE_PENALTIES if self.spread else RIDGE_PENALTIES
+
+    @property
     def n_people(self) -> dict[str, int]:
         """How many people each site has."""
         return {name: int((self.site == name).sum()) for name in _names(self.site)}
@@ -310,7 +316,7 @@ class SiteStatistics:
 
         static, spread = _all_read(read, self.features.batches(np.flatnonzero(here)), len(scaffold))
         static /= spread
-        weights = _skip_weights(zero_where_missing(static), self.y[here], skip)
+        weights = _skip_weights(zero_where_missing(static), self.y[here], skip, self.penalties)
         # r_site is centred site by site; a mean over people would only add noise
         centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
         if profiles is not None:
@@ -415,11 +421,11 @@ def _all_read(
     return values, Moments.combine(moments).scale
 
 
-def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str) -> np.ndarray:
+def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str, penalties: Sequence[float] = RIDGE_PENALTIES) -> np.ndarray:
     """Weights (N,), or (N, K), of the linear reading, scaled so that it has unit spread over the training people."""
     if skip == "none":
         return np.zeros((x.shape[1], *y.shape[1:]))
     if skip == "sum" and y.ndim == 2:
         raise UsageError('skip="sum" adds up what points to one condition; use skip="ridge" for several classes')
-    weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, signed(y), *RIDGE_PENALTIES)
+    weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, signed(y), *penalties)
     return weights / max(float(np.std(x @ weights)), EPS)

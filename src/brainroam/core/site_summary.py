@@ -39,7 +39,7 @@ from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit, huber_mean
-from brainroam.core.site_statistics import RIDGE_PENALTIES, SiteStatistics, spread_of
+from brainroam.core.site_statistics import SiteStatistics, spread_of
 from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
 from brainroam.errors import DataError, EmptyScaffoldError, listed
@@ -368,7 +368,7 @@ class SummaryEvidence(SiteStatistics):
         unit = signs / scale
         gram, total = gram * np.outer(unit, unit), total * unit
         wanted = self._wanted(sums, total, counts, unit)
-        weights = ridge_of_products(gram, wanted, n_people, *RIDGE_PENALTIES)
+        weights = ridge_of_products(gram, wanted, n_people, *self.penalties)
         if self._several:  # unit spread over all people and classes together
             columns = n_people * weights.shape[1]
             square = np.trace(weights.T @ gram @ weights) / columns - ((total @ weights).sum() / columns) ** 2

@@ -117,9 +117,9 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
     if header.get("kind") != KIND:
         raise ModelFileError(f"{path} holds a {header.get('kind')!r}, not a model of brainroam")
     try:
+        method = TunedMethod(method_info(header["method"]), header["tuning"], **header["fixed"])
         if cohort is not None:
             require_regions(header, cohort)
-        method = TunedMethod(method_info(header["method"]), header["tuning"], **header["fixed"])
         method.configuration_, method.notes_ = header["configuration"], header["notes"]
         method.load_state(arrays)
         method.inner_sites_ = pd.DataFrame(header["inner_sites"], columns=_columns(method))

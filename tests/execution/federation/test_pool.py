@@ -86,7 +86,7 @@ def test_a_pool_of_tables_is_one_fit_in_one_place(tables, tmp_path):
         pool = Pool(tmp_path / "pool")
         pool.receive(round_of(tables, tmp_path, number, tmp_path / "pool"))
         progress = pool.advance()
-    central = TunedMethod(method_info("core"), "default", epochs=0).fit(tables)
+    central = TunedMethod(method_info("core"), "default", tau_percentile=(80,)).fit(tables)
     pooled = model_of(tmp_path, tables)
     one, other = central.model_.core_, pooled.model_.core_
     np.testing.assert_array_equal(one.scaffold_.edges, other.scaffold_.edges)
