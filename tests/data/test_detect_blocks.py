@@ -110,3 +110,12 @@ def test_several_runs_of_matrices_are_averaged(tmp_path):
     with pytest.warns(UserWarning, match="runs"):
         cohort = studied(tmp_path)
     np.testing.assert_allclose(cohort.series[0], (MATRICES[0] + MATRICES[-1]) / 2)
+
+
+def test_marks_of_quality_in_a_phenotype_are_no_block_beside_freesurfer_tables(tmp_path):
+    quality = {f"anat_quality_{k}": RNG.normal(size=N) for k in range(12)}
+    questions = {f"question_{k}": RNG.integers(0, 3, N) for k in range(30)}
+    write_people(tmp_path, **quality, **questions)
+    write_thickness(tmp_path / "fs" / "lh.aparc.tsv", IDS)
+    cohort = studied(tmp_path)
+    assert not cohort.blocks and cohort.n_features == len(COLUMNS)

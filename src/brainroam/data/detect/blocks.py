@@ -239,7 +239,8 @@ def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> 
     guess.reader, guess.data = "table", Path(tables[0])
     roles = {str(value) for name, value in guess.options.items() if name.endswith("_col")}
     found = measures_of(people[[name for name in people if str(name) not in roles]])
-    wide = len(found.columns) >= (MANY if has_others else FEW)
+    # Beside other tables a phenotype with a dozen numbers among its questionnaires and marks of quality is no block.
+    wide = len(found.columns) >= (max(MANY, people.shape[1] / 2) if has_others else FEW)
     if not wide:
         guess.options["measures"] = NO_COLUMN
         guess.remarks["measures"] = "this table tells of people only; what was measured stands in blocks"
