@@ -8,6 +8,7 @@ from brainroam.audit.spoiling import corrupted
 from brainroam.core.connectivity import cohort_edges
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.bare_arrays import anonymous_cohort
+from brainroam.data.check import find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import DataError, UsageError
@@ -276,3 +277,12 @@ def test_core_reads_a_table_of_many_tiny_sites():
     scores = {name: TunedMethod(method_info(name), "default").fit(train).score(new) for name in ("core", "fc-ridge")}
     order = {name: (x[:, None] > x)[pairs].mean() for name, x in scores.items()}
     assert order["core"] > order["fc-ridge"] - 0.05
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_row_that_stands_twice_in_a_table_is_found(table):
+    series = table.series
+    assert find_duplicates(table) == []
+    series[3] = series[50]
+    twins = find_duplicates(Cohort(series, table.table, table.atlas, measure="table"))
+    assert [(twin.first, twin.second, twin.kind) for twin in twins] == [("p3", "p50", "identical")]

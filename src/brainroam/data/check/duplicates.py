@@ -48,7 +48,7 @@ class Duplicate:
 
 
 def find_duplicates(cohort: Cohort, edges: np.ndarray | None = None) -> list[Duplicate]:
-    """Pairs of people with identical series or nearly identical connectivity; ``edges`` are used up where given.
+    """Pairs of people with identical measurements or nearly identical connectivity; ``edges`` are used up where given.
 
     >>> from brainroam.data.synthetic import make_cohort
     >>> from brainroam.data.cohort import Cohort
@@ -64,6 +64,8 @@ def find_duplicates(cohort: Cohort, edges: np.ndarray | None = None) -> list[Dup
     with_signal = np.flatnonzero(~cohort.missing_rois.all(axis=1))  # empty scans are all alike, but no copies
     pairs = _groups_to_pairs([digests[i] for i in with_signal])
     found = [Duplicate(subjects[with_signal[i]], subjects[with_signal[j]], "identical", 1.0) for i, j in pairs]
+    if cohort.measure == "table":  # people of one site are alike in their columns: only the same row is a copy
+        return found
     for i, j, similarity in _alike(correlations(cohort) if edges is None else edges):
         if digests[i] != digests[j]:
             found.append(Duplicate(subjects[i], subjects[j], "alike", similarity))
