@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from docs_world import abide
 from typer.testing import CliRunner
 
 import brainroam
@@ -350,3 +351,16 @@ def test_names_of_sites_are_never_broken(tmp_path, monkeypatch):
     table = made.table.assign(site=made.table["site"].replace({made.sites[0]: name}))
     Cohort(made.series, table, made.atlas).save(tmp_path / "cohort.npz")
     assert name in run("check", str(tmp_path / "cohort.npz")).output
+
+
+def test_freesurfer_tables_beside_abide_are_a_block(tmp_path):
+    abide(tmp_path)
+    names = [file.name.partition("_rois_")[0] for file in sorted(tmp_path.rglob("*.1D"))]
+    thickness = pd.DataFrame(2.5 + 0.1 * np.random.default_rng(0).normal(size=(24, 12))).add_prefix("lh_region")
+    thickness.insert(0, "lh.aparc.thickness", names)
+    (tmp_path / "freesurfer").mkdir()
+    thickness.to_csv(tmp_path / "freesurfer" / "lh.aparc.tsv", sep="\t", index=False)
+    done = run("init", tmp_path, "--out", tmp_path / "study.yaml")
+    assert done.exit_code == 0, done.stderr
+    cohort = read_study(tmp_path / "study.yaml").load()
+    assert {name: block.measure for name, block in cohort.blocks.items()} == {"series": "series", "anatomy": "table"}

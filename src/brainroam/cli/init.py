@@ -16,6 +16,7 @@ from brainroam.errors import UsageError, listed, visible
 from brainroam.methods.naming import STANDARD_METHODS, STANDARD_TUNING, split_names
 
 if TYPE_CHECKING:
+    from brainroam.data.cohort import Cohort
     from brainroam.data.detect import Guess, Question
 
 PANEL = "What cannot always be seen"
@@ -93,6 +94,7 @@ def init(
     """
     if out.exists() and not force:
         raise UsageError(f"{out} exists already; edit it, or replace it with --force")
+    from brainroam.data.detect import WITH_COLUMNS, look_at_anatomy
     from brainroam.data.study_file import read_study
 
     given = {
@@ -121,12 +123,18 @@ def init(
     from brainroam.utils.files import write_text
 
     chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
-    text = study_text(guess, out.parent, chosen, None, jobs)
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
-    try:
-        cohort = read_study(write_text(draft, text)).load()
-    finally:
-        draft.unlink(missing_ok=True)
+
+    def read_draft() -> "Cohort":
+        try:
+            return read_study(write_text(draft, study_text(guess, out.parent, chosen, None, jobs))).load()
+        finally:
+            draft.unlink(missing_ok=True)
+
+    cohort = read_draft()
+    if guess.reader not in WITH_COLUMNS and Path(folder).is_dir():
+        look_at_anatomy(Path(folder), cohort.table["subject"].tolist(), guess)
+        cohort = read_draft() if guess.blocks else cohort
     from brainroam.data.atlas import anonymous_atlas
     from brainroam.data.check.groups import one_institution
     from brainroam.evaluation.shared_edges import is_small

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from brainroam.data.detect.blocks import look_at_blocks, site_is_in_ids
+from brainroam.data.detect.blocks import look_at_anatomy, look_at_blocks, site_is_in_ids
 from brainroam.data.detect.files import look_at_series, series_files
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
@@ -19,7 +19,7 @@ from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError
 from brainroam.utils.files import expanded
 
-__all__ = ["Guess", "Question", "look"]
+__all__ = ["WITH_COLUMNS", "Guess", "Question", "look", "look_at_anatomy"]
 
 WITH_COLUMNS = ("folder", "bids", "table")
 

@@ -18,7 +18,7 @@ import pandas as pd
 from brainroam.data.detect.files import around_id, series_files
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.measurements import is_matrix
-from brainroam.data.readers.locate import unpadded
+from brainroam.data.readers.locate import files_below, unpadded
 from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
 from brainroam.data.readers.repeats import starred
@@ -142,11 +142,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
         kind = "matrices" if len(shape) == 3 else "table"
         guess.blocks[name] = {kind: path.as_posix(), "ids": tables_of_people[0]}
         guess.remarks[name] = f"an array of {' x '.join(map(str, shape))}: its rows are taken to be those of this table"
-    anatomy = [path for path in tables if tables[path][2]]
-    if anatomy:
-        name = _name("anatomy", guess)
-        guess.blocks[name] = {"table": [path.as_posix() for path in anatomy]}
-        guess.remarks[name] = _told(tables, anatomy, len(ids))
+    anatomy = _take_anatomy(tables, len(ids), guess)
     for path in tables:
         if path not in anatomy:
             name = _name(path.name.split(".")[0], guess)
@@ -155,6 +151,23 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     if left:
         guess.remarks["blocks"] = f"not taken: {'; '.join(left)}"
     _name_the_data(own, folder, guess)
+
+
+def look_at_anatomy(folder: Path, subjects: Sequence[str], guess: Guess) -> None:
+    """Add FreeSurfer tables that stand beside the data of a layout that has its own table of people."""
+    files = [file for file in files_below(folder) if is_table(file) and FREESURFER.search(file.name)]
+    tables, _, _ = _of_everybody(files, pd.DataFrame({"subject": list(subjects)}), len(subjects))
+    _take_anatomy(tables, len(subjects), guess)
+
+
+def _take_anatomy(tables: dict[Path, tuple[int, int, bool]], n_people: int, guess: Guess) -> list[Path]:
+    """Put all FreeSurfer tables into one block."""
+    anatomy = [path for path in tables if tables[path][2]]
+    if anatomy:
+        name = _name("anatomy", guess)
+        guess.blocks[name] = {"table": [path.as_posix() for path in anatomy]}
+        guess.remarks[name] = _told(tables, anatomy, n_people)
+    return anatomy
 
 
 def _told(tables: dict[Path, tuple[int, int, bool]], paths: Sequence[Path], n: int) -> str:
