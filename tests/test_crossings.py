@@ -128,21 +128,12 @@ def test_categories_are_removed_alike_on_disk_and_in_memory(store, tmp_path, met
     pd.testing.assert_frame_equal(other, one, atol=1e-8, rtol=0)
 
 
-def test_a_number_is_the_same_on_disk(store, tmp_path):
+@pytest.mark.parametrize("target", ["iq", "dx"])
+def test_a_number_and_three_classes_are_the_same_on_disk(store, tmp_path, target):
     for name, limit in (("memory", []), ("disk", ["--memory", "1GB"])):
-        run("loso", store, "--methods", "fc-ridge", "--target", "iq", "--out", tmp_path / name, *limit)
-        run("fit", store, "--method", "fc-ridge", "--target", "iq", "--out", tmp_path / name / "m", *limit)
-        run("predict", tmp_path / name / "m", store, "--target", "iq", "--out", tmp_path / name / "p.csv", *limit)
-    for table in ("predictions.csv", "p.csv"):
-        one, other = (pd.read_csv(tmp_path / name / table) for name in ("memory", "disk"))
-        pd.testing.assert_frame_equal(other, one, atol=1e-6, rtol=0)
-
-
-def test_three_classes_are_the_same_on_disk(store, tmp_path):
-    for name, limit in (("memory", []), ("disk", ["--memory", "1GB"])):
-        run("loso", store, "--methods", "fc-ridge", "--target", "dx", "--out", tmp_path / name, *limit)
-        run("fit", store, "--method", "fc-ridge", "--target", "dx", "--out", tmp_path / name / "m", *limit)
-        run("predict", tmp_path / name / "m", store, "--target", "dx", "--out", tmp_path / name / "p.csv", *limit)
+        run("loso", store, "--methods", "fc-ridge", "--target", target, "--out", tmp_path / name, *limit)
+        run("fit", store, "--method", "fc-ridge", "--target", target, "--out", tmp_path / name / "m", *limit)
+        run("predict", tmp_path / name / "m", store, "--target", target, "--out", tmp_path / name / "p.csv", *limit)
     for table in ("predictions.csv", "p.csv"):
         one, other = (pd.read_csv(tmp_path / name / table) for name in ("memory", "disk"))
         pd.testing.assert_frame_equal(other, one, atol=1e-6, rtol=0)
@@ -293,7 +284,8 @@ def test_one_new_person_whose_value_is_known_is_read_as_the_model_was(people, tm
         tables[name] = pd.read_csv(tmp_path / "p.csv", index_col="subject")
     who = tables["one"].index[0]
     assert tables["one"].loc[who, "label"] == tables["all"].loc[who, "label"]
-    assert tables["one"].loc[who, "predicted"] == tables["all"].loc[who, "predicted"]
+    alone, in_company = (tables[name].loc[who, "predicted"] for name in ("one", "all"))
+    assert alone == (pytest.approx(in_company, rel=1e-12) if target == "iq" else in_company)  # sums of BLAS round apart
 
 
 def test_several_scans_are_pooled_as_one_person_and_reported(people, tmp_path):

@@ -7,10 +7,9 @@ has them all and gets them as one object.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -262,7 +261,6 @@ _LEVEL = ContextVar("verbosity", default=0)  # of the command that runs, and of 
 def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command ``--quiet`` and ``--verbose``; it asks for them with `quiet` and `verbose`."""
 
-    @wraps(command)
     def wrapper(quiet: bool, verbose: bool, **own: Any) -> None:
         _LEVEL.set(int(verbose) - int(quiet))
         command(**own)
@@ -272,7 +270,15 @@ def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
         for name, annotation in (("quiet", Quiet), ("verbose", Verbose))
     ]
-    keywords = [*(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own), *common]
+    return with_signature(wrapper, command, (*own, *common))
+
+
+def with_signature(
+    wrapper: Callable[..., None], command: Callable, parameters: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """Make a wrapper look like the command, with these parameters: typer reads signature and annotations."""
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
     wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return wrapper

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.models import ArgumentInfo
 
-from brainroam.cli.options import Data, ReadingOptions
+from brainroam.cli.options import Data, ReadingOptions, with_signature
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
 from brainroam.errors import UsageError
 from brainroam.methods.naming import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
@@ -140,7 +140,7 @@ def takes_data(
     arguments = [parameter for parameter in own if _is_argument(parameter)]
     options = [parameter for parameter in own if not _is_argument(parameter)]
     # Arguments in the order of: predict MODEL DATA
-    return _with_signature(wrapper, command, (*arguments, data, *options, *_parameters(ReadingOptions)))
+    return with_signature(wrapper, command, (*arguments, data, *options, *_parameters(ReadingOptions)))
 
 
 def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -156,7 +156,7 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
 
         first, *own = inspect.signature(command).parameters.values()
         shared = [parameter for group in groups for parameter in _parameters(group)]
-        return _with_signature(wrapper, command, (first, *own[len(groups) :], *shared))
+        return with_signature(wrapper, command, (first, *own[len(groups) :], *shared))
 
     return decorate
 
@@ -177,17 +177,6 @@ def _parameters(group: type) -> list[inspect.Parameter]:
 
 def _is_argument(parameter: inspect.Parameter) -> bool:
     return any(isinstance(item, ArgumentInfo) for item in getattr(parameter.annotation, "__metadata__", ()))
-
-
-def _with_signature(
-    wrapper: Callable[..., None], command: Callable, parameters: Iterable[inspect.Parameter]
-) -> Callable[..., None]:
-    """Make a wrapper look like the command, with these parameters: typer reads signature and annotations."""
-    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
-    return wrapper
 
 
 def _as_study_keys(typed: ReadingOptions) -> dict[str, Any]:

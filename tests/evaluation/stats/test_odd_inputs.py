@@ -144,6 +144,10 @@ def test_a_number_is_calibrated_by_least_squares_whatever_the_units(seed, unit, 
     level = 1e9 * unit  # both far from 0
     far = numbers.site_metrics(unit * t + level, 3 * unit * score + level, 0.0, Target("t", "number", ()))
     assert far["scale"] == pytest.approx(sites["scale"], rel=1e-5)
+    hardly = numbers.site_metrics(unit * t + level, 1e-3 * unit * score + level, 0.0, Target("t", "number", ()))
+    assert np.isnan(
+        hardly["scale"]
+    )  # predictions that hardly differ: a slope of 3,000 with an error above 1 says nothing
 
 
 def test_sites_of_too_few_people_for_a_correlation_are_not_said_to_have_one_value():
