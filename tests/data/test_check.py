@@ -9,6 +9,7 @@ import pytest
 import brainroam
 from brainroam.data.atlas import Atlas
 from brainroam.data.check import check_cohort, find_duplicates
+from brainroam.data.check.labels import contrast
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import within_sites
 from brainroam.data.loading import load_cohort
@@ -504,3 +505,25 @@ def test_many_small_sites_are_one_warning():
     found = [finding for finding in check_cohort(cohort).findings if finding.code == "small-site"]
     assert len(found) == 1
     assert "sites: S01" in found[0].message
+
+
+def test_one_kind_of_note_about_many_sites_is_one_note():
+    cohort = make_cohort(n_sites=6, n_per_site=12, n_rois=8, seed=0, all_male_sites=5)
+    found = [finding for finding in check_cohort(cohort).findings if finding.code == "constant-sex"]
+    assert [finding.site for finding in found] == [None]
+    assert found[0].message == "everybody is male, at 5 sites: S01, S02, S03, S04, S05"
+
+
+@pytest.mark.parametrize("draw", [lambda rng, n: rng.random(n) < 0.7, lambda rng, n: rng.normal(size=n)])
+def test_three_cases_that_are_alike_by_chance_are_no_confound(draw):
+    """Nothing differs: the share of p below .01 must be about .01 and not that of Welch's test, .05 and more."""
+    rng = np.random.default_rng(0)
+    p = [contrast(draw(rng, 3).astype(float), draw(rng, 27).astype(float))[1] for _ in range(2000)]
+    assert np.mean(np.array(p) < 0.01) < 0.016
+
+
+def test_implausible_ages_are_named_with_their_site():
+    cohort = make_cohort(n_sites=3, n_per_site=10, n_rois=8, seed=0)
+    months = cohort.table["age"].where(cohort.table["site"] != "S02", 12 * cohort.table["age"])
+    found = check_cohort(cohort.with_columns(pd.DataFrame({"age": months}))).findings
+    assert ["S02 (10 of 10)" in finding.message for finding in found if finding.code == "implausible-age"] == [True]

@@ -169,7 +169,10 @@ def init(
         typer.echo(f"{finding.message}; {finding.remedy}")
     if {"case", "control"} & set(guess.options):
         column = f" (column {guess.options['label_col']!r})" if "label_col" in guess.options else ""
-        typer.echo(f"condition: {_codes(guess, 'case')}, controls: {_codes(guess, 'control')}{column}")
+        by_layout = guess.reader not in WITH_COLUMNS
+        controls = "as the layout says" if by_layout else _codes(guess, "control")
+        told = f" ({guess.remarks['case']})" if by_layout and "case" in guess.remarks else column
+        typer.echo(f"condition: {_codes(guess, 'case')}, controls: {controls}{told}")
     columns = {name: guess.options.get(f"{name}_col") for name in known}
     used = [name if column in (None, name) else f"{name} (column {column!r})" for name, column in columns.items()]
     typer.echo(f"covariates: {', '.join(used) or 'none'}")

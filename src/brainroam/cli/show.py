@@ -154,7 +154,7 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")  # else the end of a line with wide letters is cut off
     for finding in findings:
         severity = Text(finding.severity, style=STYLES[finding.severity])
         text = Text.assemble(visible(finding.message), "\n", (f"→ {visible(finding.remedy)}", "dim"))

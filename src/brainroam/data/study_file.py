@@ -180,6 +180,7 @@ class Study(BaseModel):
             spool=spool,
             workers=workers,
             target=None if self.target is None else TargetRequest.of(self.target).column,
+            covariates=self.covariates or (),
             **{"require_label": require_label, **self.options},
         )
 

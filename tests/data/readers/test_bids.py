@@ -1,11 +1,13 @@
 """BIDS derivatives: XCP-D's and giga_connectome's names, runs and their concatenation, n/a parcels, sidecars."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from brainroam import load_cohort
+from brainroam.data.detect import look
 from brainroam.errors import ReaderError, UsageError
 
 PEOPLE = """participant_id\tcenter\tgroup\tage\tgender
@@ -71,6 +73,24 @@ def test_sessions_as_rows_of_their_own_stay_together(xcp, signal):
     assert table["subject"].tolist() == ["sub-01", "sub-02_ses-1", "sub-02_ses-2", "sub-03"]
     assert table["person"].tolist() == ["sub-01", "sub-02", "sub-02", "sub-03"]
     assert table["group"].fillna("alone").tolist() == ["alone", "sub-02", "sub-02", "alone"]
+
+
+def test_an_empty_cell_of_person_leaves_the_sessions_of_somebody_together(xcp, tmp_path, write):
+    lines = PEOPLE.splitlines()
+    named = [lines[0] + "\tperson", *(f"{line}\t{'twin' if line.startswith('sub-03') else ''}" for line in lines[1:])]
+    write(tmp_path / "participants.tsv", "\n".join(named) + "\n")
+    assert load_cohort(xcp, case="SCZ", sessions="all").table["person"].tolist() == [
+        "sub-01",
+        "sub-02",
+        "sub-02",
+        "twin",
+    ]
+
+
+def test_init_finds_the_table_in_the_raw_folder_beside_derivatives(xcp, tmp_path):
+    (tmp_path / "derivatives" / "bids").mkdir()
+    table = (tmp_path / "participants.tsv").rename(tmp_path / "derivatives" / "bids" / "participants.tsv")
+    assert Path(look(xcp).options["participants"]).resolve() == table.resolve()
 
 
 def test_averaged_sessions_average_their_correlations(xcp, signal):

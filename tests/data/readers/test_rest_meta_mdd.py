@@ -109,3 +109,15 @@ def test_a_wrong_table(tree):
     path.write_bytes(b"PK not an archive")
     with pytest.raises(ReaderError, match="xlsx"):
         load_cohort(tree)
+
+
+def test_a_score_of_the_patients_can_be_the_target_and_a_column_a_covariate(tree):
+    table = tree.parent / "REST-meta-MDD-PhenotypicData_WithHAMDSubItem_V4.xlsx"
+    sheets = pd.read_excel(table, sheet_name=None)
+    sheets["MDD"]["HAMD"] = [21, 17.5]
+    with pd.ExcelWriter(table) as book:
+        for name, sheet in sheets.items():
+            sheet.to_excel(book, sheet_name=name, index=False)
+    cohort = load_cohort(tree, target="HAMD:number", covariates=["Education (years)"])
+    assert cohort.table["label"].tolist() == [21, 17.5]
+    assert cohort.covariates()["Education (years)"].tolist() == [12, 12]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from brainroam import load_cohort
+from brainroam.data.detect import look
 from brainroam.errors import ReaderError, UsageError
 
 PEOPLE = """participant_id\tsite\tprotocol\tdiag\tage\tsex\thand
@@ -68,3 +69,28 @@ def test_the_preset_warns(tree):
 def test_without_series_the_template_is_asked_for(tree):
     with pytest.raises(ReaderError, match=r"template"):
         load_cohort(tree)
+
+
+def test_a_person_who_travelled_is_one(tree, write):
+    """The column stands in a table whose columns are otherwise those of the release."""
+    lines = PEOPLE.splitlines()
+    people = [lines[0] + "\tperson", *(f"{line}\t{'T1' if line[7] in '24' else ''}" for line in lines[1:])]
+    write(tree / "participants.tsv", "\n".join(people) + "\n")
+    cohort = load_cohort(tree, template=TEMPLATE)
+    assert cohort.n_people == 3 and len(cohort) == 4
+    assert cohort.table["group"].fillna("alone").tolist() == ["alone", "T1", "T1", "alone"]
+
+
+def test_a_further_column_can_be_a_covariate(tree):
+    assert load_cohort(tree, template=TEMPLATE, covariates=["age", "hand"]).covariates()["hand"].tolist() == [
+        1,
+        1,
+        2,
+        2,
+    ]
+
+
+def test_init_finds_series_that_users_made_and_says_which_disorder(tree):
+    guess = look(tree)
+    assert guess.options["template"] == "**/{participant_id}_aal.csv"
+    assert guess.options["case"] == "mdd" and "schizophrenia (1)" in guess.remarks["case"]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from brainroam.data.check import groups, labels, measures, numbers, series, shifted, site_pattern, time_course
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
-from brainroam.data.check.report import SEVERITIES, CheckReport, Finding
+from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, together
 from brainroam.data.cohort import Cohort
 from brainroam.data.groups import people_of
 from brainroam.data.prepare import kind_of
@@ -77,7 +77,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.implausible_values(table),
         () if course is None else series.weak_regions(cohort, course["weak"].to_numpy()),
     )
-    ordered = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    ordered = sorted(together(findings), key=lambda finding: SEVERITIES.index(finding.severity))
     return CheckReport(_totals(cohort), _site_table(cohort), cohort.excluded, tuple(ordered))
 
 

@@ -1,7 +1,6 @@
 """Rules about labels and covariates: can they be learned from, and what else tells the classes apart?"""
 
 from collections.abc import Callable, Iterator, Sequence
-from math import comb
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
-MANY_SITES = 10  # with one finding, beyond which they are one together
 MIN_MINORITY = 0.3
 MIN_SITES_OF_CLASS = 3  # with so many people of it: one to be held out, two to learn what they have in common
 COVARIATES = ("age", "sex", "mean_fd")
@@ -85,31 +83,26 @@ def listed_twice(excluded: pd.DataFrame) -> Iterator[Finding]:
 
 
 def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
-    """Sites that are small or lopsided, many as one finding; where all have one class, that was said of the cohort."""
+    """Sites that are small or lopsided; where all have one class, that was said of the cohort."""
     if not _with_both_classes(table):
         return
-    found: dict[str, list[Finding]] = {}
     for site, label in table.groupby("site")["label"]:
         cases, controls = int((label == 1).sum()), int((label == 0).sum())
-        fewer, message = min(cases, controls), f"{cases} cases and {controls} controls"
+        fewer = min(cases, controls)
         if fewer == 0:
-            code, remedy = "one-class-site", "it serves deconfounding only: it has no contrast, and no AUC as test site"
+            code, remedy = "one-class-site", "serves deconfounding only: no contrast, and no AUC as test site"
         elif fewer < MIN_PER_CLASS or len(label) < MIN_PEOPLE:
             code, remedy = (
                 "small-site",
-                "too few to train on or to test on: merge it with a similar site or leave it out",
+                "the AUC of such a site says little, and weighs little in the mean: read the mean over sites; sites "
+                "that were scanned alike may be given one name",
             )
         elif fewer < MIN_MINORITY * (cases + controls):
-            code, remedy = "imbalance", "judge this site by AUC or balanced accuracy, not by accuracy"
+            code, remedy = "imbalance", "judge by AUC or balanced accuracy there, not by accuracy"
         else:
             continue
-        found.setdefault(code, []).append(Finding("warning", code, message, remedy, str(site)))
-    for code, findings in found.items():
-        if len(findings) <= MANY_SITES:
-            yield from findings
-            continue
-        each = listed(f"{finding.site} ({finding.message})" for finding in findings)
-        yield Finding("warning", code, f"{len(findings)} sites: {each}", findings[0].remedy)
+        message = f"{counted(cases, 'case', 'cases')} and {counted(controls, 'control', 'controls')}"
+        yield Finding("warning", code, message, remedy, str(site))
 
 
 def rare_classes(table: pd.DataFrame, classes: Sequence[str]) -> Iterator[Finding]:
@@ -185,6 +178,9 @@ def p_text(p: float) -> str:
 def contrast(cases: np.ndarray | pd.Series, controls: np.ndarray | pd.Series) -> tuple[float, float]:
     """Cohen's d of cases against controls, and the p value of their difference; 0 and 1 where there is none to test.
 
+    Two values (sex) are compared by Fisher's exact test, others by the t test, the larger p of Student's and Welch's:
+    with three cases of nearly one age Welch's takes their spread for known, with many of them Student's is as wrong.
+
     >>> d, p = contrast(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0]))
     >>> round(d, 2), round(p, 2)
     (-1.22, 0.29)
@@ -193,10 +189,15 @@ def contrast(cases: np.ndarray | pd.Series, controls: np.ndarray | pd.Series) ->
     if min(len(a), len(b)) < 2 or np.ptp(np.concatenate([a, b])) == 0:
         return 0.0, 1.0
     gap, spread = a.mean() - b.mean(), np.sqrt((a.var() + b.var()) / 2)
-    if spread > 0:
-        return float(gap / spread), _welch(a, b)
-    # One value per class: the permutation test, two of whose arrangements are as extreme.
-    return float(np.copysign(np.inf, gap)), 2 / comb(len(a) + len(b), len(a))
+    d = gap / spread if spread > 0 else np.copysign(np.inf, gap)
+    first, *others = np.unique(np.concatenate([a, b]))
+    if len(others) == 1:
+        counts = [[int((x == first).sum()), int((x != first).sum())] for x in (a, b)]
+        return float(d), float(stats.fisher_exact(counts).pvalue)
+    # From summaries, as one of the groups may be constant.
+    summaries = [number for x in (a, b) for number in (x.mean(), x.std(ddof=1), len(x))]
+    tests = [stats.ttest_ind_from_stats(*summaries, equal_var=equal).pvalue for equal in (True, False)]
+    return float(d), float(max(tests))
 
 
 def association(values: np.ndarray, label: np.ndarray, target: Target) -> tuple[float, float, str]:
@@ -230,12 +231,6 @@ def association(values: np.ndarray, label: np.ndarray, target: Target) -> tuple[
         words = f"eta = {size:.2f}"
     size = float(np.clip(size, -0.9999, 0.9999))
     return 2 * size / np.sqrt(1 - size**2), float(p), words
-
-
-def _welch(a: np.ndarray, b: np.ndarray) -> float:
-    """P value of Welch's t test; from summaries, as one of the groups may be constant."""
-    first, second = ((x.mean(), x.std(ddof=1), len(x)) for x in (a, b))
-    return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
 def unusable_covariates(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Finding]:
@@ -301,5 +296,7 @@ def implausible_values(table: pd.DataFrame) -> Iterator[Finding]:
         if wrong.any():
             people = tuple(table.loc[wrong, "subject"])
             seen = listed(f"{subject} ({value:g})" for subject, value in zip(people, values[wrong], strict=True))
-            message = f"{name} is implausible for {len(people)}: {seen}"
+            sites = table.loc[wrong, "site"].value_counts()
+            where = listed(f"{site} ({n} of {(table['site'] == site).sum()})" for site, n in sites.items())
+            message = f"{name} is implausible for {len(people)}, at {where}: {seen}"
             yield Finding("warning", f"implausible-{name}", message, remedy, subjects=people)

@@ -1,14 +1,17 @@
 """What a check found, for people and for machines."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
 
+from brainroam.errors import listed
 from brainroam.utils.html import html_summary
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+MANY_SITES = 3  # with one kind of finding, beyond which they are told together
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,30 @@ class Finding:
     remedy: str
     site: str | None = None
     subjects: tuple[str, ...] = ()
+
+
+def together(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings of one kind about many sites as one, in the place of the first; confounds of sites keep their figures.
+
+    >>> found = [Finding("note", "constant-sex", "everybody is male", "none", site) for site in "ABCD"]
+    >>> [finding.message for finding in together(found)]
+    ['everybody is male, at 4 sites: A, B, C, D']
+    """
+    kinds: dict[tuple[str, ...], list[Finding]] = {}
+    for k, one in enumerate(findings):
+        alone = one.site is None or one.code.startswith("label-by-")
+        kinds.setdefault((str(k),) if alone else (one.severity, one.code, one.remedy), []).append(one)
+    return [told for kind in kinds.values() for told in ([_of_sites(kind)] if len(kind) > MANY_SITES else kind)]
+
+
+def _of_sites(findings: list[Finding]) -> Finding:
+    first, said = findings[0], {finding.message for finding in findings}
+    if len(said) == 1:
+        message = f"{first.message}, at {len(findings)} sites: {listed(str(finding.site) for finding in findings)}"
+    else:
+        message = f"{len(findings)} sites: {listed(f'{finding.site} ({finding.message})' for finding in findings)}"
+    people = tuple(person for finding in findings for person in finding.subjects)
+    return replace(first, message=message, site=None, subjects=people)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Nothing is decided here that only the people who made the data can know: what ca
 comes back as a `Question`. Ask, put the answer into ``given``, and look again.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
 from brainroam.data.readers import detect
 from brainroam.data.readers.locate import files_below, refuse_volumes
-from brainroam.data.readers.tables import is_table
+from brainroam.data.readers.srpbs import DISORDERS
+from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
-from brainroam.errors import ReaderError
+from brainroam.errors import ReaderError, listed
 from brainroam.utils.files import expanded
 
 __all__ = ["WITH_COLUMNS", "Guess", "Question", "look", "look_at_anatomy"]
@@ -60,7 +62,23 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
         folder = data.parent
     if reader in WITH_COLUMNS:
         _look_inside(folder if reader == "table" else data, guess)
+    if reader == "srpbs":
+        _look_at_srpbs(guess)
     return guess
+
+
+def _look_at_srpbs(guess: Guess) -> None:
+    """Which disorder is the condition, and where users put their series: the release itself has images only."""
+    people = read_table(Path(guess.options.get("participants", guess.data / "participants.tsv")))
+    diagnoses = Counter(codes(people["diag"]))
+    counts = {name: diagnoses[code] for name, code in DISORDERS.items() if diagnoses[code]}
+    if guess.target is None and "case" not in guess.options and counts:
+        chosen = "mdd" if "mdd" in counts else max(counts, key=lambda name: counts[name])
+        others = listed(f"{name} ({n})" for name, n in counts.items() if name != chosen)
+        guess.options["case"] = chosen
+        guess.remarks["case"] = f"diag also has {others}: left out" if others else "the only disorder in diag"
+    if "template" not in guess.options:
+        look_at_series(guess.data, codes(people["participant_id"]).tolist(), [], guess)
 
 
 def _look_inside(folder: Path, guess: Guess) -> None:

@@ -33,7 +33,7 @@ def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess)
     """Add ``template``, ``transpose`` and the atlas to a guess; ``sites`` are of the ids, where a column tells them."""
     guessed = "template" not in guess.options
     if guessed:
-        given = guess.options["participants"]
+        given = guess.options.get("participants", [])
         tables = {Path(table).resolve() for table in ([given] if isinstance(given, str) else given)}
         candidates = guess.files if guess.files is not None else series_files(folder)
         others = [file for file in candidates if file.resolve() not in tables]

@@ -46,6 +46,7 @@ HOUSE = {
 }
 MIN_IDS = 0.5
 UNIQUE = 0.9  # of a column of ids
+MOST_FOLDERS, MOST_TABLES = 100, 20  # that are looked through for a table of people; more tables are people's series
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
 
 
@@ -119,7 +120,9 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
     if given is not None:
         paths = [Path(item) for item in ([given] if isinstance(given, str) else given)]
         return [path if path.is_file() or not (folder / path).is_file() else folder / path for path in paths]
-    for place in [folder, *folder.resolve().parents[: 2 if guess.reader == "bids" else 1]]:
+    above = folder.resolve().parents[: 2 if guess.reader == "bids" else 1]
+    beside = _folders_of_tables(above[0] if guess.reader == "bids" else folder)
+    for place in [folder, *above, *beside]:
         best = max(_tables(place), key=lambda path: _ids_found(path, files)[0], default=None)
         if best is not None and (place == folder or _ids_found(best, files)[0] > MIN_IDS):
             _, sheet = _ids_found(best, files)
@@ -149,6 +152,12 @@ def _tables(folder: Path) -> list[Path]:
     files = [file for file in sorted(folder.iterdir()) if is_table(file) and file.name[0] not in ".~"]
     files = [file for file in files if file.name not in OURS]
     return [file for file in files if file.is_file() and begins_like_people(file)]
+
+
+def _folders_of_tables(folder: Path) -> list[Path]:
+    """Folders just below this one with few tables, such as ``phenotype`` or the raw BIDS folder beside derivatives."""
+    below = [item for item in sorted(folder.iterdir()) if item.is_dir() and item.name[0] != "."][:MOST_FOLDERS]
+    return [item for item in below if 0 < sum(map(is_table, item.iterdir())) <= MOST_TABLES]
 
 
 def _ids_found(path: Path, files: list[str]) -> tuple[float, str | None]:

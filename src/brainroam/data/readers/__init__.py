@@ -64,6 +64,7 @@ def read_cohort(
     spool: str | Path | None = None,
     workers: Workers | None = None,
     target: str | None = None,
+    covariates: Iterable[str] = (),
     **options: Any,
 ) -> Cohort:
     """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
@@ -76,7 +77,15 @@ def read_cohort(
     _known(name)
     chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
     kept_in = None if spool is None else Scratch(Path(spool))
-    request = Request(atlas, chosen, require_label=require_label, spool=kept_in, workers=workers, target=target)
+    request = Request(
+        atlas,
+        chosen,
+        require_label=require_label,
+        spool=kept_in,
+        workers=workers,
+        target=target,
+        covariates=tuple(map(str, covariates)),
+    )
     if preset is not None:
         published = _preset(preset, name)
         given = {**published.options, **given}

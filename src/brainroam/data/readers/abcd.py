@@ -97,7 +97,7 @@ def _roster(folder: Path, request: Request) -> Participants:
             "site": column(tracking, "site_id_l", source),
             "age": ages(column(tracking, "interview_age", source), source) / 12,
             "sex": _sex(folder).reindex(tracking.index),
-            **request.target_column(tracking),
+            **request.asked_columns(tracking),
         }
     )
     answers = pd.DataFrame({name: codes(column(interview, name, interview_source)) for name in KSADS})

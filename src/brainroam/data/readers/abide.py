@@ -136,7 +136,7 @@ def _roster(source: Path, request: Request, quality_checked: bool) -> Participan
             "fiq": numbers(column(raw, "FIQ", source), source),
             "has_file": has_file,
             "passed": [True] * len(raw),
-            **request.target_column(raw),
+            **request.asked_columns(raw),
         }
     )
     for name, verdicts in PASSED.items() if quality_checked else ():

@@ -100,7 +100,7 @@ def _roster(source: Path, chosen: Chosen, request: Request, quality_checked: boo
             "age": ages(column(raw, "Age", source), source),
             "sex": sexes(column(raw, "Gender", source), source, {"1": 1, "0": 0}, "correct the table"),
             "passed": codes(column(raw, "QC_Athena", source)) == "1" if quality_checked else True,
-            **request.target_column(raw),
+            **request.asked_columns(raw),
         }
     )
     roster = Participants(rows_of_scans(table, chosen), request, source)

@@ -29,6 +29,8 @@ from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError,
 from brainroam.utils.workers import Failure, Workers
 
 MUST_AGREE = ("site", "label", "age", "sex")
+OWN = "subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoints"
+TOGETHER = {"person": ("person",), "group": ("family_id", "rel_family_id", "family", "group")}
 MANY = 64  # people; fewer are read before a process could start
 AT_A_TIME = 8
 SEGMENT = 2**27  # values in one scratch file, 1 GB: few files even for a biobank, because each stays open
@@ -78,7 +80,8 @@ class Request:
     ``sites`` are the sites to keep (None: all); with ``all_sites`` each of them must exist, without it those that do
     not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`. With a ``spool``
     series are kept on disk as they are read. ``workers`` read files side by side. ``target`` is the column that is
-    predicted instead of the diagnosis; nobody is then left out for want of one.
+    predicted instead of the diagnosis; nobody is then left out for want of one. ``covariates`` are columns that the
+    study names.
     """
 
     atlas: str | Path | Atlas | None = None
@@ -88,11 +91,28 @@ class Request:
     spool: Scratch | None = None
     workers: Workers | None = None
     target: str | None = None
+    covariates: tuple[str, ...] = ()
 
-    def target_column(self, raw: pd.DataFrame) -> dict[str, pd.Series]:
-        """The column of the target under its own name; nothing where none is asked for or the table has no such."""
-        names = [str(name) for name in raw.columns if self.target and folded(str(name)) == folded(self.target)]
-        return {name: raw[name] for name in names[:1]}
+    def asked_columns(self, raw: pd.DataFrame) -> dict[str, pd.Series]:
+        """What a layout with columns of its own keeps besides them, of those that its table has.
+
+        The target and covariates of the study under their own names, but age and sex, which every layout reads itself;
+        ``person`` and families, so that nobody is on both sides of a split.
+
+        >>> raw = pd.DataFrame({"Age": ["9"], "IQ": ["99"], "person": ["P1"], "Handedness": ["R"]})
+        >>> list(Request(covariates=("age", "IQ")).asked_columns(raw))
+        ['IQ', 'person']
+        """
+        by_word = {folded(str(name)): str(name) for name in reversed(raw.columns)}
+        asked = [self.target] if self.target else []
+        asked += [name for name in self.covariates if folded(name) not in OWN]
+        names = dict.fromkeys(by_word[folded(name)] for name in asked if folded(name) in by_word)
+        kept = {name: raw[name] for name in names}
+        for role, usual in TOGETHER.items():
+            found = next((by_word[name] for name in usual if name in by_word), None)
+            if found is not None and role not in kept:
+                kept[role] = raw[found].where(~is_empty(raw[found]))
+        return kept
 
     @property
     def roi_set(self) -> str | None:

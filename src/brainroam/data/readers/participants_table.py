@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from brainroam.data.readers.participants import TOGETHER
 from brainroam.data.readers.tables import join_tables, nearest, read_table
 from brainroam.data.readers.values import (
     ages,
@@ -31,7 +32,7 @@ USUAL = {
     "sex": ("sex", "gender", "ptgender"),
     "mean_fd": ("mean_fd", "func_mean_fd"),
     "tr": ("tr", "repetition_time"),
-    "group": ("family_id", "rel_family_id", "family", "group"),
+    "group": TOGETHER["group"],
     "institution": ("institution", "institute"),
     "session": ("session_id", "session", "ses", "visit", "eventname"),
 }

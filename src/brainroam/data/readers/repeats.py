@@ -22,6 +22,7 @@ import pandas as pd
 from brainroam.data.measurements import is_matrix
 from brainroam.data.names import canonical
 from brainroam.data.readers.text import Series
+from brainroam.data.readers.values import is_empty
 from brainroam.errors import ReaderError, counted, listed, unknown
 
 SESSIONS = ("first", "all", "average")
@@ -175,7 +176,8 @@ def rows_of_scans(table: pd.DataFrame, chosen: Chosen) -> pd.DataFrame:
     made = pd.concat(rows)
     if len(chosen.person) > len(set(chosen.person.values())):
         person = made["subject"].map(lambda name: chosen.person.get(name, name))
-        made["person"] = made["person"].fillna(person) if "person" in made else person
+        named = made["person"].where(~is_empty(made["person"].fillna(""))) if "person" in made else person
+        made["person"] = named.fillna(person)
     return made
 
 

@@ -67,7 +67,7 @@ def read(path: Path, request: Request, *, gsr: bool = False, participants: str |
         warnings.warn(f"no {PHENOTYPES} near {folder}: ages and sexes are unknown", stacklevel=2)
         people = pd.DataFrame({"subject": [name for name in files if SUBJECT.fullmatch(name)]})
     else:
-        people = _people(source)
+        people = _people(source, request)
     roster = _roster(people, set(files), request, source or folder)
     roster.require_files(files, f"ROISignals_<ID>.mat in {folder}")
     return roster.cohort(lambda subject: _read_slice(files[subject], roi_set.lower()), roi_set.lower())
@@ -80,7 +80,7 @@ def _folder(path: Path, gsr: bool) -> Path | None:
     return next((place for place in places if any(place.glob("ROISignals_S*.mat"))), None)
 
 
-def _people(source: Path) -> pd.DataFrame:
+def _people(source: Path, request: Request) -> pd.DataFrame:
     sheets = read_workbook(source)
     absent = [name for name in ("MDD", "Controls") if name not in sheets]
     if absent:
@@ -91,6 +91,7 @@ def _people(source: Path) -> pd.DataFrame:
                 "subject": column(sheets[name], "ID", source),
                 "age": ages(column(sheets[name], "Age", source), f"{source}, sheet {name}"),
                 "sex": sexes(column(sheets[name], "Sex", source), source, SEX, "correct the table"),
+                **request.asked_columns(sheets[name]),
             }
         )
         for name in ("MDD", "Controls")

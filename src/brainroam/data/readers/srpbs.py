@@ -74,7 +74,7 @@ def read(
             "age": ages(column(raw, "age", table_path), table_path),
             "sex": sexes(column(raw, "sex", table_path), table_path, ONE_IS_MALE, "correct the table"),
             "tr": protocol.map(_repetition_times(table_path.parent)).astype(float),
-            **request.target_column(raw),
+            **request.asked_columns(raw),
         }
     )
     chosen = choose(files.find(path, set(table["subject"]), [table_path]), repeats)
