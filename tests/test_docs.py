@@ -23,7 +23,7 @@ import yaml
 from docs_world import make_world
 
 from brainroam.cli import app
-from brainroam.cli.bids_app import routed
+from brainroam.cli.bids_app import LEVELS, with_command
 from brainroam.data.study_file import Study
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -160,7 +160,8 @@ def commands(code: str) -> list[list[str]]:
 def parse(words: list[str]) -> None:
     """Let the command line's own parser read a command, without doing it."""
     group = typer.main.get_command(app)
-    words = routed(words)
+    if words[2:] and words[2] in LEVELS:
+        words = with_command(words)
     if words[0].startswith("--"):
         assert any(words[0] in parameter.opts for parameter in group.params), words
         return

@@ -13,7 +13,6 @@ from fmriprep_tree import write_tree
 from typer.testing import CliRunner
 
 from brainroam.cli import app
-from brainroam.cli.bids_app import routed
 
 ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTOR = ROOT / "container" / "boutiques.json"
@@ -32,7 +31,7 @@ def tree(tmp_path_factory):
 
 
 def called(*words):
-    return CliRunner().invoke(app, routed(list(map(str, words))))
+    return CliRunner().invoke(app, list(map(str, words)))
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
-from brainroam.cli.scale import size_in_bytes
+from brainroam.cli.source import size_in_bytes
 from brainroam.core import connectivity
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_statistics import site_statistics

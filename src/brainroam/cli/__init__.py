@@ -18,16 +18,12 @@ from typer.core import TyperGroup
 
 from brainroam import __version__
 from brainroam.cli import (
-    audit,
     bids_app,
     data,
     federation,
-    forecast,
     init,
     model,
-    plan,
     run,
-    scale,
     study,
 )
 from brainroam.cli.options import verbose, with_verbosity
@@ -49,6 +45,12 @@ INTERRUPTED = "interrupted; finished work is kept"
 
 
 class _Commands(TyperGroup):
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Take ``BIDS_DIR OUT_DIR LEVEL``, the grammar of BIDS-Apps, for the command bids-app."""
+        if args[2:] and args[2] in bids_app.LEVELS and not args[0].startswith("-") and args[0] not in self.commands:
+            args = bids_app.with_command(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         with errors_in_words():
             return super().invoke(ctx)
@@ -110,7 +112,7 @@ def _root(
 
 PANELS = {
     "Start here": (data.demo, data.extract, init.init, run.run),
-    "Look at data": (data.check, audit.audit, data.fetch, data.atlas, scale.convert, data.export, scale.scaffold),
+    "Look at data": (data.check, data.audit, data.fetch, data.atlas, data.convert, data.export, data.scaffold),
     "Judge methods at the next site": (
         study.evaluate,
         study.loso,
@@ -119,11 +121,11 @@ PANELS = {
         study.sweep,
         study.compare,
         study.report,
-        plan.plan,
+        study.plan,
         study.methods,
     ),
     "In a container or on a cluster": (bids_app.bids_app,),
-    "Keep and use one model": (model.fit, model.predict, model.explain, forecast.foretell, forecast.reveal),
+    "Keep and use one model": (model.fit, model.predict, model.explain, model.foretell, model.reveal),
     "Hospitals that cannot share": (federation.site, federation.pool),
 }
 
@@ -145,7 +147,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
-        app(args=bids_app.routed(sys.argv[1:]), prog_name="brainroam")
+        app(prog_name="brainroam")
     except KeyboardInterrupt:  # before or after a command; `errors_in_words` tells the same during one
         _interrupted()
     except Exception as error:

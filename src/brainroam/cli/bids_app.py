@@ -40,19 +40,14 @@ COPIES = 3  # of an image in double precision that an extraction holds at a time
 PANEL = "At the level group, as for brainroam init"
 
 
-def routed(words: Sequence[str]) -> list[str]:
+def with_command(words: Sequence[str]) -> list[str]:
     """The words of a command line, with the command that the grammar of BIDS-Apps leaves out.
 
-    >>> routed(["/data", "/out", "participant", "--participant-label", "01", "02", "--n-cpus", "2"])[:4]
+    >>> with_command(["/data", "/out", "participant", "--participant-label", "01", "02", "--n-cpus", "2"])[:4]
     ['bids-app', '/data', '/out', 'participant']
-    >>> routed(["/data", "/out", "group", "--participant_label", "01", "02"])[4:]
+    >>> with_command(["/data", "/out", "group", "--participant_label", "01", "02"])[4:]
     ['--participant_label', '01', '--participant_label', '02']
-    >>> routed(["report", "runs"])
-    ['report', 'runs']
     """
-    words = list(words)
-    if len(words) < 3 or words[2] not in LEVELS or words[0].startswith("-") or _is_command(words[0]):
-        return words
     command, flag = [COMMAND, *words[:3]], ""
     for before, word in pairwise(words[2:]):
         if word.startswith("-"):
@@ -61,12 +56,6 @@ def routed(words: Sequence[str]) -> list[str]:
             command.append(flag)  # several labels after one flag, as BIDS-Apps allow
         command.append(word)
     return command
-
-
-def _is_command(word: str) -> bool:
-    from brainroam.cli import app
-
-    return word in typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
 def bids_app(

@@ -1,15 +1,25 @@
-"""Commands about data alone: look at it, fetch it, make some up, extract series, tell regions, hand edges on."""
+"""Commands about data: check and audit them, fetch or make some up, extract series, convert, hand edges on."""
 
+from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import Jobs, Json, Memory, flag, quiet
-from brainroam.cli.scale import load_or_open
-from brainroam.cli.source import DataSource, possible_here, takes_data
-from brainroam.errors import unknown
+from brainroam.cli.options import EngineOptions, Jobs, Json, Memory, Seed, flag, quiet
+from brainroam.cli.source import (
+    DataSource,
+    cohort_on_disk,
+    load_or_open,
+    parse_option,
+    possible_here,
+    split_words,
+    takes_data,
+    takes_options,
+)
+from brainroam.errors import UsageError, unknown
+from brainroam.utils.files import expanded, refuse_existing, working_dir
 
 if TYPE_CHECKING:
     from brainroam.data.atlas import Atlas
@@ -51,6 +61,54 @@ def check(
     elif not quiet():
         show_check(report)
     if not report.usable:
+        raise typer.Exit(1)
+
+
+@takes_data
+def audit(
+    source: DataSource,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Names (see brainroam methods) with commas between: fc-ridge; those of a study file.", metavar="A,B"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write it as JSON, as runs/audit.json for the report.", metavar="FILE")
+    ] = None,
+    permutations: Annotated[
+        int, typer.Option(help="Of the labels, for each method; 0 for none.", min=0, metavar="N")
+    ] = 19,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Search your data and methods for leaks and shortcuts.
+
+    Holds out a site, changes its labels, series, their lengths, regions and every column, and the names of everybody,
+    each time in a fresh process and folder, and demands that nothing of the model moves; demands that people whose data
+    were spoilt no longer score as before; scores people alone and in company; permutes labels; looks for one person at
+    two sites; asks whether sites can be told apart and whether confounds alone predict. Exit code 1 when a leak is
+    found. Says what it cannot see. A procedure of your own can be audited from Python: brainroam.audit.audit.
+
+    [bold]Example:[/bold] brainroam audit ABIDE_pcp --atlas aal --methods fc-ridge --out runs/audit.json
+    """
+    cohort = source.load()
+    from brainroam.audit import DEFAULT_METHODS
+    from brainroam.audit import audit as search
+    from brainroam.cli.show import print_json, show_audit, write_json
+    from brainroam.evaluation.run_records import plain
+    from brainroam.evaluation.runs_folder import command_line
+    from brainroam.methods.naming import split_names
+
+    chosen = split_names(methods) if methods else list(source.methods if source.study else DEFAULT_METHODS)
+    found = search(cohort, chosen, permutations, seed, progress=True)
+    if out is not None:
+        write_json(out, found.to_dict())
+    if json:
+        print_json(plain({"command": command_line(), **found.to_dict()}))
+    else:
+        show_audit(found)
+    if not found.passed:
         raise typer.Exit(1)
 
 
@@ -168,9 +226,7 @@ def export(
 
     [bold]Example:[/bold] brainroam export ABIDE_pcp --atlas aal --deconfounded --held-out NYU --table --out edges
     """
-    from brainroam.errors import UsageError
-
-    sites = [name.strip() for name in (held_out or "").split(",") if name.strip()]
+    sites = split_words(held_out)
     if sites and not deconfounded:
         raise UsageError("--held-out is about --deconfounded: otherwise nothing is learned from anybody")
     cohort = source.load(require_label=False)
@@ -187,6 +243,75 @@ def export(
         typer.echo(f"{len(cohort)} matrices of {cohort.n_rois} regions: {path}")
     if residuals is not None:
         typer.echo(residuals.description)
+
+
+@takes_data
+def convert(
+    source: DataSource,
+    out: Annotated[Path, typer.Option(help="The store to write; must not exist yet.", metavar="STORE")],
+) -> None:
+    """Write your data as a chunked store, which every command reads like the original, in part, and checked.
+
+    Everybody goes into the store, also people without a label or with many regions without signal: who is left out is
+    decided by the command that reads it. People are read and written one after another.
+
+    [bold]Example:[/bold] brainroam convert ABIDE_pcp --atlas aal --out abide.zarr
+    """
+    from brainroam.cli.show import show_excluded
+    from brainroam.data.store import store_cohort
+
+    out = expanded(out)
+    refuse_existing(out)
+    with working_dir(out) as (scratch, left_behind):
+        if left_behind:
+            typer.echo("note: an earlier attempt was stopped before its end; starting again", err=True)
+        cohort = source.load(everybody=True, require_label=False, spool=scratch, apply_target=False)
+        path = store_cohort(scratch / out.name, cohort).rename(out)
+    show_excluded(cohort.excluded)
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
+    typer.echo(f"{cohort.counted} of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}")
+
+
+@takes_data
+@takes_options(EngineOptions)
+def scaffold(
+    source: DataSource,
+    place: EngineOptions,
+    out: Annotated[Path, typer.Option(help="The folder for the results.", metavar="DIR")],
+    memory: Memory = "2GB",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="kind, shrinkage, robust, huber_k, tau_percentile, eta, zeta, ...", metavar="KEY=VALUE"
+        ),
+    ] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Find the cross-site scaffold of a store that need not fit into memory.
+
+    Writes scaffold.csv (regions, contrast, consistency, stability of every selected edge) and the arrays behind it.
+    Stop it whenever you like: the same command goes on where it stopped.
+
+    [bold]Example:[/bold] brainroam scaffold cohort.zarr --out scaffold --memory 2GB --jobs 2
+    """
+    where = place.choose_engine(source.data, out)
+    from brainroam.execution.out_of_core import Settings, discard_work, find_scaffold, save_scaffold
+    from brainroam.utils.parameters import require_settings
+
+    given = dict(parse_option(text, "--set") for text in settings or ())
+    names = {item.name for item in fields(Settings)}
+    for name in given:
+        if name not in names:
+            raise unknown("setting", name, sorted(names))
+    require_settings("scaffold", Settings, given)
+    cohort = cohort_on_disk(source, out / "work", memory or "2GB")
+    evidence, selected = find_scaffold(cohort, Settings(**given), jobs or 1, where, progress=not quiet())
+    path = save_scaffold(out, cohort, evidence, selected, Settings(**given))
+    discard_work(out / "work")
+    for note in evidence.deconfounder.notes_:
+        typer.echo(f"note: {note}")
+    people = f"{cohort.counted} of {len(cohort.sites)} sites"
+    typer.echo(f"{len(selected)} of {len(selected.consensus)} edges, from {people}: {path}")
 
 
 PANEL = "What is done to the signals"
@@ -251,7 +376,6 @@ def extract(
     from brainroam.data.extract.runs import find_runs
     from brainroam.data.extract.settings import Settings
     from brainroam.execution.extraction import extract as extract_all
-    from brainroam.utils.files import expanded
 
     source = expanded(folder)
     settings = Settings(confounds, gsr, high_pass or None, low_pass or None, standardise, min_coverage)

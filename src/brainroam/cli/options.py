@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from brainroam.data.study_file import SYNTHETIC
+from brainroam.errors import UsageError
 
 
 def flag(*names: str, help: str, rich_help_panel: str | None = None) -> Any:
@@ -24,6 +25,7 @@ def flag(*names: str, help: str, rich_help_panel: str | None = None) -> Any:
 
 
 READING, RESULTS, WHERE = "Reading the data", "Output", "Where to run"
+QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
 
 Data = Annotated[
     str,
@@ -201,7 +203,7 @@ class ReadingOptions:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Which processes do the work; see `brainroam.cli.scale.engine_of`."""
+    """Which processes do the work."""
 
     engine: Annotated[
         str,
@@ -228,6 +230,28 @@ class EngineOptions:
         bool,
         flag("--dry-run", help="Print the script for the queue and stop.", rich_help_panel=WHERE),
     ] = False
+
+    def choose_engine(self, data: str, out: Path) -> "str | Callable":
+        """The engine that runs the tasks; with ``--dry-run`` the job script is printed instead and we stop."""
+        if self.scheduler and self.cluster:
+            raise UsageError("--scheduler names a running cluster, --cluster asks for a new one; give one of them")
+        if (self.cluster_config or self.dry_run) and not self.cluster:
+            raise UsageError("--cluster-config and --dry-run are about a queue: name it with --cluster")
+        if not (self.scheduler or self.cluster) and self.engine != "dask":
+            return self.engine
+        from brainroam.data.store import is_store
+        from brainroam.data.study_file import read_yaml
+        from brainroam.execution.dask_engine import Dask
+        from brainroam.utils.optional import extra
+
+        extra("dask", "distributed")
+        store = Path(data) if is_store(data) else None
+        resources = read_yaml(self.cluster_config, QUEUE_FILE)[0] if self.cluster_config else {}
+        dask = Dask(self.scheduler, self.cluster, resources, folder=out, store=store)
+        if self.dry_run:
+            typer.echo(dask.job_script().strip())
+            raise typer.Exit
+        return dask
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from brainroam.cli.options import (
     flag,
     quiet,
 )
-from brainroam.cli.scale import engine_of, load_or_open, work_beside, workers_of
-from brainroam.cli.source import DataSource, takes_data, takes_options
+from brainroam.cli.source import DataSource, load_or_open, takes_data, takes_options, work_beside, workers_of
 from brainroam.cli.study import asked_of, fitting_methods, repeats_of
 from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
@@ -85,7 +84,7 @@ def run(
     chosen = protocol_of(protocol or plan.protocol)
     check_names(wanted)  # a typo is answered before the data are read
     n_repeats, asked = repeats_of(source, chosen, repeats), asked_of(source, options)
-    engine = engine_of(place, source.data, out / "runs")
+    engine = place.choose_engine(source.data, out / "runs")
     with Stages() as stages, workers_of(source, engine, asked["jobs"], wanted) as workers:
         with stages.stage("check") as done:
             # Read once, for the check and for the study.

@@ -17,9 +17,11 @@ from brainroam.errors import listed, visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from brainroam.audit import Audit
     from brainroam.data.check import CheckReport, Finding
 
 MAX_WIDTH = 1000
+VERDICTS = {True: ("pass", "green"), None: ("note", "yellow"), False: ("FAIL", "bold red")}
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -160,3 +162,18 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
         text = Text.assemble(visible(finding.message), "\n", (f"→ {visible(finding.remedy)}", "dim"))
         table.add_row(severity, Text(finding.site or ""), text)
     return table
+
+
+def show_audit(found: "Audit") -> None:
+    """Print an audit: a row per check, and what it cannot see."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("", "check", "method", "evidence"):
+        table.add_column(heading, overflow="fold")
+    for check in found.checks:
+        word, style = VERDICTS[check.passed]
+        table.add_row(Text(word, style=style), Text(check.name), Text(check.method), Text(visible(check.evidence)))
+    console = Console(highlight=False)
+    console.print(table)
+    leaks = sum(check.passed is False for check in found.checks)
+    console.print(f"\n[bold red]{leaks} failed[/bold red]" if leaks else "\n[green]no leak found[/green]")
+    console.print("An audit cannot see: " + "; ".join(found.cannot_see) + ".", soft_wrap=True, markup=False)

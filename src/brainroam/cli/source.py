@@ -1,9 +1,12 @@
-"""What every command that reads data has in common: DATA, and how typed options become keys of a study."""
+"""What every command that reads data has in common: DATA, in memory or on disk, and options as keys of a study."""
 
 import inspect
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,7 @@ from typer.models import ArgumentInfo
 
 from brainroam.cli.options import Data, ReadingOptions, with_signature
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
-from brainroam.errors import UsageError
+from brainroam.errors import UsageError, listed
 from brainroam.methods.naming import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
 from brainroam.utils.files import expanded
 from brainroam.utils.optional import installed
@@ -20,7 +23,11 @@ from brainroam.utils.optional import installed
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.data.study_file import Study
+    from brainroam.execution.out_of_core import StoredCohort
     from brainroam.utils.workers import Workers
+
+RUNNER = "brainroam.evaluation.runner"
+EDGE_COPIES = 4  # of everybody's edges that a study in memory holds: several kinds, and residuals
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,121 @@ def source_of(data: str, typed: dict[str, Any]) -> DataSource:
     if study is not None and study.tuning not in (None, *TUNINGS):
         raise UsageError(f"{data}: 'tuning' should be {', '.join(TUNINGS)}, not {study.tuning!r}")
     return DataSource(plan_of(data, typed), study, data)
+
+
+@contextmanager
+def workers_of(
+    source: DataSource, engine: "str | Callable", jobs: int, methods: Iterable[str]
+) -> "Iterator[Workers | None]":
+    """Processes of this machine that begin to start now, for all that a command does; None where there are none."""
+    if engine != "local" or jobs == 1 or not source.exists:
+        yield None
+        return
+    from brainroam.methods.registry import late_imports
+    from brainroam.utils.workers import Workers
+
+    with Workers(jobs, preload=[RUNNER, *late_imports(methods)]) as workers:
+        workers.start()
+        import_module(RUNNER)  # here too, while they start
+        yield workers
+
+
+def load_or_open(
+    source: DataSource,
+    work: Path,
+    memory: str | None,
+    require_label: bool = True,
+    everybody: bool = False,
+    workers: "Workers | None" = None,
+) -> "Cohort":
+    """The cohort in memory; or on disk, where that is asked for or a store is larger than the memory at hand."""
+    if memory is None and not _too_large(source):
+        return source.load(everybody, require_label, workers=workers)
+    return cohort_on_disk(source, work, memory, require_label, everybody)
+
+
+def cohort_on_disk(
+    source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
+) -> "StoredCohort":
+    """The people of a store, to be read within a memory: half of what is free unless told."""
+    from brainroam.execution.out_of_core import StoredCohort
+
+    limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
+    if source.plan.blocks:
+        named = listed(source.plan.blocks)
+        raise UsageError(
+            f"--memory reads a store, and its blocks from there; put {named} into it: brainroam convert, with the "
+            "blocks, --out cohort.zarr"
+        )
+    _require_store(source)
+    sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
+    asked = source.plan.target
+    cohort = StoredCohort(source.data, work, limit, sites, require_label and asked is None, share)
+    if asked is not None:
+        from brainroam.data.target_column import with_target
+
+        cohort = with_target(cohort, asked, require_label)  # type: ignore[assignment]
+    if source.covariates is None:
+        return cohort
+    from brainroam.data.prepare import with_covariates
+
+    return with_covariates(cohort, source.covariates)  # type: ignore[return-value]
+
+
+def work_beside(out: Path) -> Path:
+    """Where a command that writes ``out`` keeps what it would go on with."""
+    return expanded(out).absolute().with_name(f"{expanded(out).name}.work")
+
+
+def _too_large(source: DataSource) -> bool:
+    """Whether series and edges of a store would take more than half of the free memory."""
+    from brainroam.data.store import CohortStore, is_store
+
+    if not is_store(source.data):
+        return False
+    store, numbers = CohortStore(source.data), 0.0
+    people = store.table["subject"].iloc[store.rows(source.sites or None)]
+    for one in (store, *store.further.values()):
+        rows = one.places(people)
+        here = rows[rows >= 0]
+        edges = 0 if one.measure == "table" else EDGE_COPIES * len(here) * one.n_rois**2 / 2
+        numbers += float(one.heights(here).sum()) * one.n_rois + edges
+    return 8 * numbers > _free_memory() / 2
+
+
+def _free_memory() -> float:
+    """Bytes that this machine could give to a process now."""
+    try:
+        with open("/proc/meminfo") as lines:
+            sizes = dict(line.split(":") for line in lines)
+        return 1024 * float(sizes["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):  # not Linux
+        return 4e9
+
+
+def _require_store(source: DataSource) -> None:
+    from brainroam.data.store import is_store
+
+    source.require_unprepared()
+    if not is_store(source.data):
+        raise UsageError(f"{source.data} is no store; make one with: brainroam convert {source.data} --out cohort.zarr")
+
+
+def size_in_bytes(text: str) -> float:
+    """A size as people write it.
+
+    >>> size_in_bytes("2GB"), size_in_bytes("1.5 MiB"), size_in_bytes("800")
+    (2000000000.0, 1572864.0, 800.0)
+    """
+    match = re.fullmatch(r"\s*([0-9.]+)\s*(?:([KMGT]?)(i?)B)?\s*", text, re.IGNORECASE)
+    try:
+        number = float(match[1]) if match else 0.0
+    except ValueError:
+        number = 0.0
+    if match is None or number <= 0:
+        raise UsageError(f"--memory {text!r} is no size; write it like 2GB or 500MB")
+    step = 1024.0 if match[3] else 1000.0
+    return number * step ** " KMGT".index((match[2] or " ").upper())
 
 
 def takes_data(
