@@ -12,7 +12,15 @@ from brainroam.core.targets import auc, macro_auc
 from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, DataError
 from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures
-from brainroam.evaluation.ledger import boldness, read_ledger, record_forecast, record_reveal, revealed
+from brainroam.evaluation.ledger import (
+    boldness,
+    changed_line,
+    end_of,
+    read_ledger,
+    record_forecast,
+    record_reveal,
+    revealed,
+)
 from brainroam.evaluation.pipelines import score_parts
 from brainroam.evaluation.stats.verdict import observed_auc, observed_next, verdict
 from brainroam.methods.registry import method_info
@@ -110,6 +118,57 @@ def test_other_people_other_series_and_another_model_are_refused(forecast, cohor
         brainroam.foretell(folder, cohort)
 
 
+def test_a_model_and_scans_refuse_a_forecast_that_was_not_made_of_them(forecast, new, folder):
+    body = json.loads(json.dumps(forecast.content))
+    body["persons"][0]["score"] += 1
+    assert brainroam.reveal(Forecast(body), new).table["observed"].notna().all()
+    with pytest.raises(ForecastError, match="scores"):
+        brainroam.reveal(Forecast(body), new, model=folder)
+    body = json.loads(json.dumps(forecast.content))
+    body["sites"][1]["expected"]["level"]["low_95"] -= 0.1
+    with pytest.raises(ForecastError, match="intervals"):
+        brainroam.reveal(Forecast(body), new, model=folder)
+    stated = brainroam.foretell(folder, new, prevalence=0.2)
+    assert brainroam.reveal(stated, new, model=folder).table["n_judged"].tolist() == [16] * 8
+
+
+def test_another_block_under_the_same_ids_is_refused(cohort):
+    def with_anatomy(shift):
+        rows = [np.array([[x.std() + shift, x[:, 0].std()]]) for x in cohort.series]
+        anatomy = brainroam.Cohort(rows, cohort.table, measure="table")
+        return cohort.with_block("anatomy", anatomy, "rest")
+
+    both = with_anatomy(0.0)
+    model = TunedMethod(method_info("fc-ridge"), "default").fit(both.select(cohort.sites[:6]))
+    forecast = brainroam.foretell(model, both.select(cohort.sites[6:]))
+    assert brainroam.reveal(forecast, both.select(cohort.sites[6:])).table["observed"].notna().all()
+    with pytest.raises(ForecastError, match="series"):
+        brainroam.reveal(forecast, with_anatomy(1.0).select(cohort.sites[6:]))
+
+
+def test_a_person_counts_with_all_scans_once_a_diagnosis_is_known_of_one(folder, new):
+    scans = pd.DataFrame({"person": [f"p{k // 2}" for k in range(len(new))], "label": np.repeat(new.labels[::2], 2)})
+    twice = new.with_columns(scans)
+    forecast = brainroam.foretell(folder, twice)
+    whole, known = brainroam.reveal(forecast, twice), dict(zip(twice.table["subject"], scans["label"], strict=True))
+    some = {who: label if k % 2 else np.nan for k, (who, label) in enumerate(known.items())}
+    pd.testing.assert_frame_equal(brainroam.reveal(forecast, some).table, whole.table)
+    some |= dict.fromkeys(twice.table["subject"][:4], np.nan)
+    found = brainroam.reveal(forecast, some)
+    assert found.table["n_judged"].tolist() == [6] * 4 + [8] * 4 and "2 of 16 people" in found.notes[0]
+
+
+def test_the_clock_and_a_site_of_the_training_are_told(folder, new, cohort, forecast, tmp_path):
+    assert "before" in brainroam.reveal(forecast, new, time="2026-11-17T00:00:00+00:00").notes[0]
+    same_name = new.with_columns(pd.DataFrame({"site": [cohort.sites[0]] * len(new)}))
+    assert any("trained on a site" in line for line in brainroam.foretell(folder, same_name).sentences())
+    assert not any("trained on a site" in line for line in forecast.sentences())
+    control = TunedMethod(method_info("majority"), "default").fit(cohort.select(cohort.sites[:6]))
+    assert "exactly 0.5" in next(brainroam.foretell(control, new).sentences())
+    with pytest.raises(BrainroamError, match="prevalence"):
+        brainroam.foretell(folder, new, prevalence={"ASD": 0.3, "TD": 0.7})
+
+
 def test_labels_come_as_a_table_a_mapping_or_a_cohort_and_unknown_ones_do_not_count(forecast, new, tmp_path):
     table = new.table
     words = table["label"].map({1: "ASD", 0: "TD"})
@@ -138,11 +197,12 @@ def test_labels_come_as_a_table_a_mapping_or_a_cohort_and_unknown_ones_do_not_co
 def test_the_ledger_counts_each_forecast_once_and_knows_what_was_never_revealed(forecast, folder, new, tmp_path):
     path = tmp_path / "ledger.csv"
     assert record_forecast(path, forecast) == []
-    again = brainroam.foretell(folder, new, time="2026-11-19T00:00:00+00:00")
+    again = brainroam.foretell(folder, new, time="2026-11-18T05:00:00+00:00")
     lines = record_forecast(path, again)
     assert any("before" in line for line in lines) and any("not been revealed" in line for line in lines)
     found = brainroam.reveal(forecast, new)
     lines = record_reveal(path, found)
+    assert not any("did not hold" in line or "clock" in line or "changed" in line for line in lines)
     assert any("1 forecast has not" in line for line in lines) and any("2 of 2" in line for line in lines)
     flipped = brainroam.reveal(forecast, with_labels(new, 1 - new.labels).table)
     assert "other labels" in record_reveal(path, flipped)[0]
@@ -152,6 +212,40 @@ def test_the_ledger_counts_each_forecast_once_and_knows_what_was_never_revealed(
     path.write_text("a,b\n1,2\n")
     with pytest.raises(BrainroamError, match="ledger"):
         read_ledger(path)
+
+
+def test_a_ledger_shows_what_was_changed_cut_off_or_tried_before(folder, fitted, cohort, new, forecast, tmp_path):
+    path = tmp_path / "ledger.csv"
+
+    def made(people, k, model=folder):
+        one = brainroam.foretell(model, people, time=f"2026-11-18T0{k}:00:00+00:00", after=end_of(path))
+        return one, record_forecast(path, one)
+
+    first, told = made(new, 1)
+    assert told == [] and first.content["after"] == ""
+    _, told = made(new.subset(range(1, len(new))), 2)
+    assert any("Other people of S07" in line for line in told)
+    another = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:5]))
+    last, told = made(new, 3, another)
+    assert any("by another model" in line for line in told)
+    assert any("clock" in line for line in made(new, 0)[1])
+    whole, found = path.read_text(), brainroam.reveal(last, new)
+    assert not any("changed" in line or "lacks" in line for line in record_reveal(path, found))
+    lines = whole.splitlines(keepends=True)
+
+    path.write_text("".join([*lines[:9], *lines[17:]]))  # without the second forecast, which was never revealed
+    assert changed_line(read_ledger(path)) == 10
+    told = record_reveal(path, found)
+    assert any("line 10" in line for line in told) and any("lacks" in line for line in told)
+
+    path.write_text("".join(lines[:9]))  # the first forecast alone hangs together, and the last one knows of more
+    assert changed_line(read_ledger(path)) is None
+    assert any("lacks" in line for line in record_reveal(path, found))
+
+    path.write_text(whole.replace("S08,16.0,,,auc,", "S08,16.0,,,auc,1", 1))
+    assert changed_line(read_ledger(path)) == 6
+    path.unlink()
+    assert "did not hold" in record_reveal(path, found)[0]
 
 
 def test_a_stated_share_of_cases_and_few_people_widen_the_interval(folder, new):
@@ -263,6 +357,39 @@ def test_a_number_is_foretold_and_judged_by_correlation_and_mean_error(numbered,
     )
 
 
+def test_a_number_that_nobody_named_as_target_is_not_read_and_another_target_is_refused(cohort, numbered, forecast):
+    aged = with_target(cohort, "age")
+    model = TunedMethod(method_info("fc-ridge"), "default").fit(aged.select(cohort.sites[:6]))
+    new = cohort.select(cohort.sites[6:])  # its ages are a covariate to whoever loaded it
+    other = new.with_columns(pd.DataFrame({"age": new.table["age"].to_numpy()[::-1]}))
+    foretold = brainroam.foretell(model, new, time=NOW)
+    assert foretold.hash == brainroam.foretell(model, other, time=NOW).hash
+    assert foretold.hash == brainroam.foretell(model, aged.select(new.sites), time=NOW).hash
+    for labels in (new, numbered.select(new.sites)):
+        with pytest.raises(BrainroamError):
+            brainroam.reveal(foretold, labels)
+    with pytest.raises(DataError, match="classes"):
+        brainroam.reveal(forecast, aged.select(new.sites))
+    values = dict(zip(new.table["subject"], new.table["age"], strict=True))
+    with pytest.raises(DataError, match="number"):
+        brainroam.reveal(foretold, {**values, new.table["subject"][0]: "old"})
+    same = brainroam.reveal(foretold, dict.fromkeys(values, 30.0))
+    assert same.table.query("measure == 'r'")["observed"].isna().all() and "one value" in next(same.sentences())
+
+
+def test_steps_of_an_order_are_known_by_their_names(cohort, tmp_path):
+    step = 1 + cohort.labels + (np.random.default_rng(0).random(len(cohort)) < 0.5)  # 1, 2, 3: codes 0, 1, 2
+    ordered = with_target(cohort.with_columns(pd.DataFrame({"stage": step})), "stage:ordered")
+    model = TunedMethod(method_info("fc-ridge"), "default").fit(ordered.select(cohort.sites[:6]))
+    new = ordered.select(cohort.sites[6:])
+    forecast = brainroam.foretell(model, new)
+    names = pd.DataFrame({"subject": new.table["subject"], "stage": step[-len(new) :]})
+    names.to_csv(tmp_path / "stages.csv", index=False)
+    mapping = dict(zip(names["subject"], names["stage"].astype(float), strict=True))
+    for labels in (tmp_path / "stages.csv", mapping):
+        pd.testing.assert_frame_equal(brainroam.reveal(forecast, labels).table, brainroam.reveal(forecast, new).table)
+
+
 def test_several_classes_are_foretold_and_judged_by_names(tmp_path):
     made = brainroam.make_cohort(n_sites=8, n_per_site=45, n_rois=10, seed=3)
     rng = np.random.default_rng(0)
@@ -288,3 +415,4 @@ def test_several_classes_are_foretold_and_judged_by_names(tmp_path):
     assert wide["low_95"][0] < forecast.table["low_95"][0]
     with pytest.raises(DataError, match="BD"):
         brainroam.reveal(forecast, {**names, next(iter(names)): "BD"})
+    assert "one person" in next(brainroam.foretell(model, new.subset([0])).sentences())

@@ -5,7 +5,7 @@ import math
 import warnings
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -275,7 +275,11 @@ def foretell(
     model: Model,
     out: Annotated[Path, typer.Option(help="The forecast to write.", metavar="JSON")] = Path("forecast.json"),
     prevalence: Annotated[
-        float | None, typer.Option(help="Share of cases to expect there, by default as in training.", metavar="SHARE")
+        str | None,
+        typer.Option(
+            help="Share of cases to expect there, of several classes HC=0.8,MDD=0.1,SCZ=0.1. Default: as in training.",
+            metavar="SHARE",
+        ),
     ] = None,
     other: Annotated[
         str | None,
@@ -295,8 +299,10 @@ def foretell(
     """
     from brainroam.cli.show import show_excluded
     from brainroam.evaluation.forecast import foretell as make_forecast
-    from brainroam.evaluation.ledger import record_forecast
+    from brainroam.evaluation.ledger import end_of, record_forecast
+    from brainroam.utils.files import refuse_existing
 
+    refuse_existing(out)  # a forecast whose hash was registered is not to be lost
     source = source.as_in_training(model)
     cohort = source.load(require_label=False)
     labels = int(cohort.table["label"].notna().sum())
@@ -304,12 +310,16 @@ def foretell(
     if other is not None:
         as_first = {} if is_study(other) else source.plan.model_dump(include=READING)
         version = source_of(other, as_first).load(require_label=False)
-    forecast = make_forecast(model, cohort, prevalence=prevalence, other=version)
+    share: Any = None
+    if prevalence is not None:
+        share = _shares(prevalence) if "=" in prevalence else as_number(prevalence, "--prevalence")
+    book = ledger or out.with_name(LEDGER)
+    forecast = make_forecast(model, cohort, prevalence=share, other=version, after=end_of(book))
     forecast.save(out)
     show_excluded(cohort.excluded)
     if labels:
         typer.echo(f"{counted(labels, 'label', 'labels')} in {source.data} ignored")
-    for line in (*forecast.sentences(), *record_forecast(ledger or out.with_name(LEDGER), forecast)):
+    for line in (*forecast.sentences(), *record_forecast(book, forecast)):
         typer.echo(line)
     typer.echo(f"{out}: SHA-256 {forecast.hash}")
     typer.echo(f"Commit or send this hash before labels are opened; then: brainroam reveal {out} LABELS")

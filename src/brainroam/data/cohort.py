@@ -233,14 +233,19 @@ class Cohort(People):
         """SHA-256 of each person's series: shape, then float64 bytes."""
         return self.per_person("digest", lambda series: np.array([series_digest(x) for x in series])).tolist()
 
-    @cached_property
-    def manifest_hash(self) -> str:
-        """SHA-256 over subject ids, labels, sites and series; the order of people does not matter."""
+    @property
+    def block_digests(self) -> list[str]:
+        """SHA-256 of all that was measured of each person: `series_digests`, and of several blocks those of each."""
         digests = self.series_digests
         for block in self.blocks.values():
             pairs = zip(digests, block.series_digests, strict=True)
             digests = [hashlib.sha256(f"{one} {other}".encode()).hexdigest() for one, other in pairs]
-        return manifest_hash(self._table, digests)
+        return digests
+
+    @cached_property
+    def manifest_hash(self) -> str:
+        """SHA-256 over subject ids, labels, sites and measurements; the order of people does not matter."""
+        return manifest_hash(self._table, self.block_digests)
 
     @property
     def missing_rois(self) -> np.ndarray:

@@ -45,7 +45,7 @@ from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
-from brainroam.evaluation.stats.verdict import observed_auc, observed_next
+from brainroam.evaluation.stats.verdict import MIN_SITES_NEXT, observed_auc, observed_next, verdict
 from brainroam.methods.familiarity import known_share
 from brainroam.methods.predictions import class_predictions, number_predictions, predictions
 from brainroam.methods.saving import load_method, prepared_as_in_training
@@ -61,6 +61,7 @@ NAMES = {
     **{"r": "correlation", "mean_error": "mean error"},
 }
 RANGE = {"auc": (0.0, 1.0), "balanced_acc": (0.0, 1.0), "level": (-0.5, 0.5), "brier": (0.0, 1.0)}
+ONE_PERSON = "one person has no AUC"
 LEAST_FOR_R = 5  # people of a site below which nothing is foretold of a correlation
 LOOKS = ("seconds", "volumes", "mean_fd", "age", "distance", "resemblance")
 UNLIKE = 0.5  # share of flagged people from which on a site is not like those the forecast was learned on
@@ -178,6 +179,11 @@ class Forecast:
             ]
             if others:
                 yield f"{row['site']}: {'; '.join(others)}, 95 % intervals"
+            if row["trained_on"]:
+                yield (
+                    f"{row['site']}: the model was trained on a site of that name; the forecast is for a site that it "
+                    "has not seen"
+                )
             if row["looks"]["flagged"] >= UNLIKE * row["n"]:
                 yield (
                     f"{row['site']}: {row['looks']['flagged']} of {row['n']} people are unlike those trained on; the "
@@ -193,6 +199,7 @@ def foretell(
     *,
     prevalence: Any = None,
     other: Cohort | None = None,
+    after: str = "",
     time: str | None = None,
 ) -> Forecast:
     """Foretell what a model will be worth at the sites of new people, whose labels are not read.
@@ -208,6 +215,8 @@ def foretell(
     other : Cohort, optional
         The same people by another pipeline (`brainroam.evaluation.pipelines`): intervals are widened by how much the
         scores differ.
+    after : str, optional
+        What the ledger ended with (`brainroam.evaluation.ledger.end_of`), to be hashed with the rest.
     time : str, optional
         By default now, in UTC.
 
@@ -221,12 +230,16 @@ def foretell(
     S07, 20 people: AUC 0... expected, observed within 0... to ... (80 %), 0... to ... (95 %) if ...% are cases, ...
     """
     cohort = cohort.without_labels(telling=False)
-    digests = cohort.series_digests  # as they came, before they are prepared as in training
+    digests = cohort.block_digests  # as they came, before they are prepared as in training
     method, header = fitted_model(model, cohort)
     target = method.target_
+    if target.name in cohort.table:  # where nobody said that this column is the target
+        cohort = cohort.with_columns(pd.DataFrame({target.name: np.full(len(cohort), np.nan)}))
     number, classes = target.is_number, target.is_classes
     if number and prevalence is not None:
         raise UsageError(f"a share of cases belongs to forecasts of classes; {target.name} is a number")
+    if target.is_two_classes and isinstance(prevalence, Mapping):
+        raise UsageError("a forecast of two classes takes one prevalence: the share of cases, such as 0.3")
     if other is not None and not target.is_two_classes:
         raise UsageError(f"another pipeline belongs to forecasts of two classes; {target.name} is: {target.kind}")
     cohort = prepared_as_in_training(header, cohort) if header else cohort
@@ -266,6 +279,7 @@ def foretell(
             "site": str(name),
             "n": int(here["person"].nunique()),
             **expectation(int(here["person"].nunique())),
+            "trained_on": str(name) in map(str, measured["site"]),
             "looks": {**looks.loc[here.index, list(LOOKS)].mean(), "flagged": int((here["flags"] != "").sum())},
         }
         for name, here in rows.groupby("site", sort=True)
@@ -284,6 +298,7 @@ def foretell(
             "n_sites": len(measured["site"]),
         },
         "people": people_digest(rows["subject"], digests),
+        "after": after,
         "prevalence": None if number else {"value": expected_share, "stated": prevalence is not None},
         "pipelines": None if agreement is None else agreement.content,
         "sites": sites,
@@ -320,9 +335,15 @@ def _expected(
         found = agreement.widen(found, expected_measures(measured, cases, n - cases, agreement.kept)["auc"])
     reason = ""
     if found["auc"]["low_95"] != found["auc"]["low_95"]:
-        few = "it takes four inner held-out sites with both classes and enough people"
-        reason = "one person has no AUC" if n < 2 else few
+        reason = ONE_PERSON if n < 2 else _refusal(*(measured[name] for name in ("auc", "n_cases", "n_controls")))
     return {"expected": found, "reason": reason}
+
+
+def _refusal(*sites: Any) -> str:
+    """Why inner held-out sites allow no forecast, in the words of `verdict`."""
+    if len(sites[0]) < MIN_SITES_NEXT:
+        return f"fewer than {MIN_SITES_NEXT} inner held-out sites have both classes"
+    return verdict(*sites).reason.partition(": ")[2]
 
 
 def expected_number(measured: Mapping[str, Any], n: int) -> dict[str, Any]:
@@ -348,15 +369,17 @@ def expected_classes(measured: Mapping[str, Any], people: np.ndarray) -> dict[st
     auc, m, together, alone, called, called_var = (np.asarray(measured[name], dtype=float) for name in names)
     found = {name: dict.fromkeys(("expected", *LIMITS), np.nan) for name in ("auc", "balanced_acc")}
     here = float(counted_as(people[None])[0])
-    if len(auc) and here > 0:
+    if len(auc) and here > 0 and people.sum() >= 2:
         rho = shared_error(m, np.column_stack([together, alone]), len(people))
         counted = m / rho  # nearly `counted_as` with this share
         areas = observed_auc(auc, counted, counted, here / rho, here / rho, LEVELS)
         found["auc"] = _limited("auc", mean_over_sites(auc, site_weights(m, m)), areas)
         variance = float(np.mean(called_var * m)) / here
         found["balanced_acc"] = _limited("balanced_acc", *observed_next(called, called_var, variance, LEVELS))
-    few = "it takes four inner held-out sites with two classes and enough people"
-    return {"expected": found, "reason": "" if np.isfinite(found["auc"]["low_95"]) else few}
+    reason = ""
+    if not np.isfinite(found["auc"]["low_95"]):
+        reason = ONE_PERSON if people.sum() < 2 else _refusal(auc, m, m)
+    return {"expected": found, "reason": reason}
 
 
 def expected_measures(

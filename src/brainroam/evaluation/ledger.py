@@ -4,24 +4,29 @@
 more when it is revealed. So a forecast that is never revealed shows, as does one revealed twice, of which the first
 time counts. How often observed values lie inside is held against the level by a binomial test; sites of one forecast
 share a model, so with few forecasts the test is too sure.
+
+Rows hang together: ``chain`` is the SHA-256 of a row and of the chain of the row before it, so that a row that was
+changed, moved or taken out shows. A forecast holds the last chain of the ledger when it was made (``after``): whoever
+registers its hash registers the ledger up to there, and rows cut off its end show when the forecast is revealed.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from scipy.stats import binomtest
 
-from brainroam.errors import counted
+from brainroam.errors import counted, listed
 from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError
 from brainroam.evaluation.reveal import Reveal
-from brainroam.utils.files import write_csv
+from brainroam.utils.files import content_hash, write_csv
 
 COLUMNS = (
-    *("event", "time", "forecast", "people", "model", "method", "target", "site", "n", "n_cases", "measure"),
-    *("expected", *LIMITS, "observed", "labels"),
+    *("event", "time", "forecast", "people", "model", "method", "target", "site", "n", "n_judged", "n_cases"),
+    *("measure", "expected", *LIMITS, "observed", "labels", "chain"),
 )
-TEXT = ("event", "time", "forecast", "people", "model", "method", "target", "site", "measure", "labels")
+TEXT = ("event", "time", "forecast", "people", "model", "method", "target", "site", "measure", "labels", "chain")
 ORDER = ("auc", "r")
 LEAST = 5  # revealed forecasts of a measure below which nothing is said of bold or shy
 
@@ -46,15 +51,22 @@ def _numbers(column: pd.Series) -> pd.Series:
     return pd.to_numeric(column.where(column != "")).astype(float)
 
 
+def end_of(path: str | Path) -> str:
+    """The chain of the last row, nothing where there is none: what a forecast states as ``after``."""
+    return "".join(read_ledger(path)["chain"].tail(1))
+
+
 def record_forecast(path: str | Path, forecast: Forecast) -> list[str]:
     """Write a new forecast into the ledger; says how earlier ones did, and whether these people were in one."""
     ledger, content = read_ledger(path), forecast.content
-    lines = list(summarise(ledger))
-    same = ledger[(ledger["people"] == content["people"]) & (ledger["model"] == content["model"]["digest"])]
+    lines = [*summarise(ledger), *_clock(ledger, content["made"]["time"])]
+    sites = [row["site"] for row in content["sites"]]
+    same, there = ledger[ledger["people"] == content["people"]], ledger[ledger["site"].isin(sites)]
     if len(same):
-        lines.append(
-            f"These people were foretold before by this model ({same['time'].iloc[0]}, {same['forecast'].iloc[0][:12]})"
-        )
+        whose = "this" if content["model"]["digest"] in set(same["model"]) else "another"
+        lines.append(f"These people were foretold before by {whose} model ({_first(same)})")
+    elif len(there):
+        lines.append(f"Other people of {listed(there['site'].unique())} were foretold before ({_first(there)})")
     _append(path, ledger, _rows(forecast, "foretold", content["made"]["time"], forecast.table))
     return lines
 
@@ -63,11 +75,13 @@ def record_reveal(path: str | Path, found: Reveal) -> list[str]:
     """Write what came of a forecast into the ledger; says whether it was registered there, and revealed before."""
     ledger, forecast = read_ledger(path), found.forecast
     mine = ledger[ledger["forecast"] == forecast.hash]
-    lines = []
-    if len(ledger) and mine.empty:
-        twin = ledger[ledger["people"] == forecast.content["people"]]
+    lines = _clock(ledger, found.time)
+    if not (mine["event"] == "foretold").any():
+        twin = ledger[(ledger["people"] == forecast.content["people"]) & (ledger["forecast"] != forecast.hash)]
         twin_words = f"; it knows {twin['forecast'].iloc[0][:12]} about the same people" if len(twin) else ""
         lines.append(f"The ledger did not hold this forecast before it was revealed{twin_words}")
+    if forecast.content["after"] not in {"", *ledger["chain"]}:
+        lines.append("The ledger lacks entries that it held when this forecast was made")
     before = mine[mine["event"] == "revealed"]
     if len(before):
         other = ", then by other labels" if (before["labels"] != found.labels).any() else ""
@@ -75,6 +89,30 @@ def record_reveal(path: str | Path, found: Reveal) -> list[str]:
     table = found.table.assign(labels=found.labels)
     ledger = _append(path, ledger, _rows(forecast, "revealed", found.time, table))
     return [*lines, *summarise(ledger)]
+
+
+def _first(rows: pd.DataFrame) -> str:
+    return f"{rows['time'].iloc[0]}, {rows['forecast'].iloc[0][:12]}"
+
+
+def _clock(ledger: pd.DataFrame, time: str) -> list[str]:
+    """What is to be said where the ledger holds a later time than now."""
+    latest = ledger["time"].max() if len(ledger) else ""
+    return [f"The clock says {time}, and the ledger holds an entry of {latest}: one of them is wrong"] * (latest > time)
+
+
+def changed_line(ledger: pd.DataFrame) -> int | None:
+    """The first line of the file that does not follow from the one before it, the header being the first."""
+    before = ""
+    for line, row in enumerate(ledger.to_dict("records"), start=2):
+        if row["chain"] != _chain(before, row):
+            return line
+        before = row["chain"]
+    return None
+
+
+def _chain(before: str, row: dict[str, Any]) -> str:
+    return content_hash([before, *(None if pd.isna(row[name]) else row[name] for name in COLUMNS[:-1])])
 
 
 def revealed(ledger: pd.DataFrame) -> pd.DataFrame:
@@ -96,6 +134,8 @@ def summarise(ledger: pd.DataFrame) -> Iterator[str]:
             f"interval, {inside[80]} inside that of 80 %; mean width {width:.2f}; observed minus expected {off:+.2f}"
             f"{boldness(inside[80], n)}"
         )
+    if (line := changed_line(ledger)) is not None:
+        yield f"The ledger was changed by hand: line {line} is not what was written after the line before it"
     made = set(ledger.loc[ledger["event"] == "foretold", "forecast"])
     open_ones = made - set(ledger.loc[ledger["event"] == "revealed", "forecast"])
     if open_ones:
@@ -127,7 +167,17 @@ def _rows(forecast: Forecast, event: str, time: str, table: pd.DataFrame) -> pd.
 
 
 def _append(path: str | Path, ledger: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    parts = [part for part in (ledger, rows) if len(part)]
-    whole = pd.concat([part.astype(object) for part in parts], ignore_index=True)
+    """Write the ledger with further rows, each with its chain."""
+    before, chained = "".join(ledger["chain"].tail(1)), []
+    for row in rows.drop(columns="chain").to_dict("records"):
+        row = {name: _text(value) if name in TEXT else float(value) for name, value in row.items()}
+        before = _chain(before, row)
+        chained.append({**row, "chain": before})
+    parts = [part.astype(object) for part in (ledger, pd.DataFrame(chained)) if len(part)]
+    whole = pd.concat(parts, ignore_index=True)
     write_csv(path, whole.where(whole.notna(), None))
     return read_ledger(path)
+
+
+def _text(value: Any) -> str:
+    return "" if pd.isna(value) else str(value)

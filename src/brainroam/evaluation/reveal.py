@@ -3,7 +3,7 @@
 A forecast that was changed, other people and another model are refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import to_prevalence
-from brainroam.core.targets import correlations, macro_auc
+from brainroam.core.targets import correlations, is_constant, macro_auc
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.participants_table import USUAL, Columns, read_participants
@@ -21,7 +21,7 @@ from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import folded, is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, counted, listed
-from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, model_digest
+from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, foretell, model_digest
 from brainroam.evaluation.run_records import plain
 from brainroam.methods.site_shift import MEASURES, site_measures
 from brainroam.utils.files import content_hash
@@ -36,7 +36,8 @@ class Reveal:
     ----------
     forecast : Forecast
     table : DataFrame
-        That of the forecast with ``n_cases``, ``observed``, ``inside_80`` and ``inside_95``.
+        That of the forecast with ``n_judged`` (people with a diagnosis), ``n_cases``, ``observed``, ``inside_80`` and
+        ``inside_95``.
     labels : str
         Hash of the labels it was judged by.
     time : str
@@ -126,7 +127,7 @@ def reveal(
         a mapping of ids to labels; or the path of a table of people or of a study. Everybody of the forecast must be in
         it; a diagnosis may be unknown.
     model : optional
-        Refused where it is not the model of the forecast.
+        Refused where it is not the model of the forecast; with a cohort, also where it foretells something else of it.
     hash : str, optional
         The hash that was committed before (its first digits are enough, eight at least); refused where it is not that
         of the forecast.
@@ -136,20 +137,31 @@ def reveal(
         How a table of people is to be read: ``label_col``, ``case``, ``control`` and so on.
     """
     forecast = forecast if isinstance(forecast, Forecast) else Forecast.load(forecast)
-    if hash is not None and not (len(hash) >= 8 and forecast.hash.startswith(hash.lower())):
+    if hash is not None and not (len(hash.strip()) >= 8 and forecast.hash.startswith(hash.strip().lower())):
         raise ForecastError(f"the forecast has the hash {forecast.hash}, not {hash}: it is not the one committed")
     if model is not None:
         _require_model(forecast, model)
     people, known = forecast.people, labels_of(labels, forecast.target, **options)
     notes = _require_people(people, known)
+    if model is not None and isinstance(labels, Cohort):
+        _require_same_forecast(forecast, model, labels)
     people = people.assign(label=people["subject"].map(known.set_index("subject")["label"]))
-    unknown = int(people["label"].isna().sum())
-    if unknown:
-        notes.append(f"{unknown} of {len(people)} people have no diagnosis and are not counted")
-    if unknown == len(people):
+    same = people.groupby(["site", "person"])["label"]
+    people["label"] = people["label"].fillna(same.transform("first"))  # told of one scan, true of the others
+    judged_of = same.count().gt(0).groupby("site").agg(["sum", "size"])
+    if not judged_of["sum"].any():
         raise DataError("nobody of the forecast has a diagnosis in these labels; name the column (--option label_col=)")
+    if (unknown := int((judged_of["size"] - judged_of["sum"]).sum())) > 0:
+        notes.append(
+            f"{unknown} of {judged_of['size'].sum()} people have no diagnosis and are not counted; the intervals are "
+            "for all of them, and fewer scatter more"
+        )
+    time = time or datetime.now(UTC).isoformat(timespec="seconds")
+    if time < forecast.content["made"]["time"]:
+        notes.append("The labels were opened before the forecast was made, by the clocks of the computers")
     measured = pd.DataFrame(_measured(forecast, people.dropna(subset="label")))
     table = forecast.table.merge(measured, on=["site", "measure"], how="left")
+    table.insert(2, "n_judged", table["site"].map(judged_of["sum"]))
     for percent in (80, 95):
         inside = table["observed"].between(table[f"low_{percent}"], table[f"high_{percent}"])
         judged = table[["observed", f"low_{percent}"]].notna().all(axis=1)
@@ -158,7 +170,7 @@ def reveal(
     judged_by = content_hash(
         sorted([s, None if pd.isna(y) else kind(y)] for s, y in people[["subject", "label"]].values)
     )
-    return Reveal(forecast, table, judged_by, time or datetime.now(UTC).isoformat(timespec="seconds"), notes)
+    return Reveal(forecast, table, judged_by, time, notes)
 
 
 def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -186,7 +198,8 @@ def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str,
     for site, here in each.groupby("site"):
         true = target.forward(here["label"].to_numpy(dtype=float))
         error = target.forward(here["predicted"].to_numpy(dtype=float)) - true
-        found = {"r": float(correlations(true, here["score"].to_numpy())), "mean_error": float(error.mean())}
+        r = np.nan if is_constant(true) else float(correlations(true, here["score"].to_numpy()))
+        found = {"r": r, "mean_error": float(error.mean())}
         for name, value in found.items():
             yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
 
@@ -219,11 +232,9 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
         path = Path(labels).expanduser()
         if not (is_table(path) and path.is_file()):
             labels = load_cohort(path, require_label=False, **options)
-        elif target.is_number:
-            return _column_of(path, options.get("label_col", target.name), lambda values: numbers(values, path))
-        elif target.is_classes:
-            found = _column_of(path, options.get("label_col", target.name), one_spelling)
-            return found.assign(label=_codes(found["label"], target))
+        elif not target.is_two_classes:
+            found = _column_of(path, options.get("label_col", target.name))
+            return found.assign(label=_coded(found["label"], target))
         else:
             unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
             table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
@@ -231,39 +242,53 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
                 raise DataError(f"{path} has no diagnosis of anybody; name its column with --option label_col=NAME")
             return table[["subject", "label"]]
     if isinstance(labels, Cohort):
-        known = labels.table[["subject", "label"]].assign(digest=labels.series_digests)
-        if not target.is_classes:
-            return known
-        if not labels.target.classes or labels.target.is_two_classes:
-            raise DataError(f"these data do not say what {target.name} is; name it with --target {target.name}:classes")
-        return known.assign(label=_codes(known["label"].map(dict(enumerate(labels.target.classes))), target))
+        known = labels.table[["subject", "label"]].assign(digest=labels.block_digests)
+        _require_target(labels.target, target)
+        if not labels.target.is_two_classes and labels.target.classes:
+            names = known["label"].map(dict(enumerate(labels.target.classes)))
+            return known.assign(label=_coded(names, target))
+        return known
     if isinstance(labels, Mapping | pd.Series):
         labels = {"subject": list(labels.keys()), "label": list(labels.values())}
     table = pd.DataFrame(labels)
     if not {"subject", "label"} <= set(table):
         raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
     table = table.assign(subject=table["subject"].astype(str))
-    if target.is_classes:
-        return table.assign(label=_codes(table["label"], target))
+    if not target.is_two_classes:
+        return table.assign(label=_coded(table["label"], target))
     values = table["label"].dropna().unique()
-    if not target.is_number and not set(values) <= {0, 1}:
+    if not set(values) <= {0, 1}:
         raise DataError(f"labels are 1 for cases, 0 for controls, or empty; there are {listed(values)}: code them so")
     return table.assign(label=table["label"].astype(float))
 
 
-def _codes(names: pd.Series, target: Target) -> pd.Series:
-    """Codes of classes by their names, NaN where empty; a name that the forecast does not know is refused."""
-    text = names.astype(object).where(names.notna(), "").astype(str).str.strip()
-    empty = is_empty(text)
-    strange = sorted(set(text[~empty]) - set(target.classes))
-    if strange:
+def _require_target(here: Target, foretold: Target) -> None:
+    """Refuse a cohort whose labels are of another target."""
+    if foretold.is_two_classes and not here.is_two_classes:
+        raise DataError(f"the forecast is of two classes, and these data tell {here.name}; load them without a target")
+    named = not foretold.is_two_classes and foretold.name != "y"  # which stands for what a model of arrays predicts
+    if here.kind != foretold.kind or (named and here.name != foretold.name):
+        asked = f"{foretold.name}:{foretold.kind}"
+        raise DataError(f"these data do not say what {foretold.name} is; name it with --target {asked}")
+
+
+def _coded(values: pd.Series, target: Target) -> pd.Series:
+    """Numbers, or the codes of classes and of steps by their names; NaN where empty."""
+    text = one_spelling(values.astype(object).where(values.notna(), "").astype(str))
+    if target.classes:
+        known, found = target.classes, text.map({name: float(k) for k, name in enumerate(target.classes)})
+        strange = found.isna() & ~is_empty(text)
+    else:
+        known, found = ("numbers above 0",), numbers(text, target.name)
+        strange = (found <= 0) & (target.transform == "log")
+    if strange.any():
         raise DataError(
-            f"the forecast knows the classes {listed(target.classes)} of {target.name}, not {listed(strange)}"
+            f"the forecast knows {listed(known)} of {target.name}, not {listed(sorted(set(text[strange])))}"
         )
-    return text.map({name: float(k) for k, name in enumerate(target.classes)})
+    return found
 
 
-def _column_of(path: Path, column: str, read: Callable[[pd.Series], Any]) -> pd.DataFrame:
+def _column_of(path: Path, column: str) -> pd.DataFrame:
     """``subject`` and the values of a column of a table."""
     table = read_table(path)
     column = next((str(name) for name in table if folded(str(name)) == folded(column)), column)
@@ -272,7 +297,7 @@ def _column_of(path: Path, column: str, read: Callable[[pd.Series], Any]) -> pd.
             f"{path} has no column {column!r}; name it with --option label_col=NAME: {listed(table.columns)}"
         )
     subject = next((name for name in table if str(name).lower() in USUAL["subject"]), table.columns[0])
-    return pd.DataFrame({"subject": table[subject].astype(str), "label": read(table[column])})
+    return pd.DataFrame({"subject": table[subject].astype(str), "label": table[column]})
 
 
 def _require_people(people: pd.DataFrame, known: pd.DataFrame) -> list[str]:
@@ -306,3 +331,20 @@ def _require_model(forecast: Forecast, model: Any) -> None:
     method, _ = fitted_model(model, None)
     if model_digest(method) != forecast.content["model"]["digest"]:
         raise ForecastError("the forecast was made with another model than this one; give the one it was made with")
+
+
+def _require_same_forecast(forecast: Forecast, model: Any, cohort: Cohort) -> None:
+    """Refuse scores and intervals that the model does not give for these scans; those widened by a version are left."""
+    subjects = set(forecast.people["subject"])
+    of_forecast = cohort.subset(np.flatnonzero(cohort.table["subject"].isin(subjects)))
+    share = forecast.content["prevalence"] or {"stated": False}
+    again = foretell(model, of_forecast, prevalence=share["value"] if share["stated"] else None)
+    pairs = [(forecast.people, again.people)]
+    pairs += [(forecast.table, again.table)] if forecast.content["pipelines"] is None else []
+    for told, found in pairs:
+        values, now = (table.select_dtypes(float).to_numpy() for table in (told, found))
+        if values.shape != now.shape or not np.allclose(values, now, rtol=1e-5, atol=1e-6, equal_nan=True):
+            raise ForecastError(
+                "the model does not foretell this of these scans: scores or intervals of the forecast are other ones "
+                f"(it was made by {forecast.content['made']['code']})"
+            )
