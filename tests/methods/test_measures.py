@@ -227,15 +227,26 @@ def test_corrupting_a_block_of_the_held_out_site_leaves_the_sum_as_it_is(both):
 
 
 def test_a_block_of_noise_hardly_costs_anything():
-    from brainroam.methods.blocks import block_weights
+    from brainroam.methods.blocks import weigh
 
     rng, lost = np.random.default_rng(0), []
     y, site = np.tile([0, 1], 60), np.repeat(range(6), 20)
     for _ in range(100):
         scores = rng.normal(size=(120, 2)) + np.outer(y, [0.95, 0.0])
-        w = block_weights(scores, y, site)
+        w = weigh(scores, y, site).weights
         lost.append(1 - w[0] / np.hypot(*w))  # share of the effect size that is lost
     assert np.mean(lost) < 0.01
+
+
+@pytest.mark.parametrize(("n_per_site", "told"), [(10, True), (100, False)])
+def test_a_model_says_when_it_cannot_tell_which_block_is_noise(n_per_site, told):
+    cohort = make_cohort(n_sites=5, n_per_site=n_per_site, n_rois=8, seed=3)
+    rng, y = np.random.default_rng(0), cohort.labels
+    values = rng.normal(size=(len(y), 12)) + 0.2 * y[:, None]
+    table = Cohort(list(values[:, None]), cohort.table, measure="table")
+    noise = Cohort(list(rng.normal(size=(len(y), 1, 12))), cohort.table, measure="table")
+    notes = fitted("fc-ridge", table.with_block("noise", noise, "table")).notes_
+    assert told == any("cannot tell" in note and "fc-ridge[blocks=NAME]" in note for note in notes)
 
 
 def test_check_names_a_site_with_other_units_and_copied_rows(table):

@@ -11,11 +11,14 @@ that in the others beta is half normal with a spread of .4 standard deviations o
 little, strong evidence gives it beta itself, and nothing jumps in between. In simulation a block of noise costs 0.25
 points of AUC beside a block of 74.9 with 60 people, 0.05 with 120 and 0.01 with 300; beside a weak block of 63.8 it
 costs 0.85, 0.34 and 0.05, for 60 people can hardly tell which of the two is noise (the positive part of James and Stein
-costs 1.17, 0.39 and 0.08; equal weights 7.6 in the first case). Who lacks a block is read from the others: the block
-adds 0, the score of the mean of the training sites.
+costs 1.17, 0.39 and 0.08; equal weights 7.6 in the first case). Where no block says something with a probability of
+`CLEAR`, and none bears that share of the weight, a note tells so: in simulation cohorts with the note lose 1.4 to 2.7
+points of AUC, those without it 0.1 to 0.3 (docs/results/blocks.md). Who lacks a block is read from the others: the
+block adds 0, the score of the mean of the training sites.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +33,11 @@ from brainroam.utils.model_files import part
 
 NOTHING = 0.7  # blocks that are believed to have nothing to say, before their scores are seen
 SLAB = 0.4  # spread of the slopes of others, in standard deviations of the target
+CLEAR = 0.9  # probability of saying something, or share of the weight, that one block at least should reach
+UNCLEAR = (
+    "with {people} people, held-out sites cannot tell which block says something (probability: {told}), and a "
+    "block of noise may cost points; if you know which one to trust, name it: {method}[blocks=NAME]"
+)
 
 
 def parts_of(method: str, blocks: Sequence[str]) -> list[str]:
@@ -74,11 +82,15 @@ class BlockSum(Method):
         if cohort.target.is_classes:
             columns = [np.char.add(site.astype(str), f"/{k}") for k in range(shape[1])]
             site, y = np.stack(columns, axis=1).ravel(), indicators(cohort).ravel()
-        self.weights_ = block_weights(rows, y, site)
+        found = weigh(rows, y, site)
+        self.weights_ = found.weights
         self.inner_scores_ = np.where(np.isfinite(inner).any(axis=-1), np.nan_to_num(inner) @ self.weights_, np.nan)
         shares = self.weights_ * spread_within_sites(rows, site)
         told = ", ".join(f"{name} {share:.0%}" for name, share in zip(self.members, shares / shares.sum(), strict=True))
         self.notes_ = [f"weights of the blocks, from inner held-out sites: {told}"]
+        if max(found.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
+            method = next(iter(self.members.values())).info.name
+            self.notes_.append(UNCLEAR.format(people=cohort.n_people, told=found.told(self.members), method=method))
         for name, member in self.members.items():
             self.notes_ += [f"{name}: {note}" for note in member.notes_]
         return self
@@ -141,15 +153,27 @@ def parts_read(model: Method, cohort: Cohort) -> dict[str, tuple[Method, Cohort]
     }
 
 
-def block_weights(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> np.ndarray:
-    """Weights (k,) of the columns of out-of-site scores, see the module's formula.
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """Weights (k,) of blocks, and the probability of each to say something; see the module's formula."""
+
+    weights: np.ndarray
+    says_something: np.ndarray
+
+    def told(self, names: Iterable[str]) -> str:
+        """How likely each block says something, in words."""
+        return ", ".join(f"{name} {p:.0%}" for name, p in zip(names, self.says_something, strict=True))
+
+
+def weigh(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> Weighing:
+    """Weights of the columns (n, k) of out-of-site scores.
 
     >>> rng = np.random.default_rng(0)
     >>> y, site = np.tile([0, 1], 200), np.repeat(["A", "B"], 200)
     >>> told, noise = rng.normal(size=400) + y, rng.normal(size=400)
-    >>> w = block_weights(np.column_stack([told, noise]), y, site)
-    >>> bool(w[0] > 10 * w[1])
-    True
+    >>> found = weigh(np.column_stack([told, noise]), y, site)
+    >>> bool(found.weights[0] > 10 * found.weights[1]), (found.says_something > CLEAR).tolist()
+    (True, [True, False])
     """
     scale = spread_within_sites(scores, site)
     complete = np.isfinite(scores).all(axis=1)
@@ -157,21 +181,34 @@ def block_weights(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> np.nda
     centred = (table - table.groupby(site[complete]).transform("mean")).to_numpy()
     s, target = centred[:, :-1], centred[:, -1]
     free = len(s) - len(np.unique(site[complete])) - s.shape[1]
-    if free < 1:
-        return 1 / scale
-    inverse = np.linalg.pinv(s.T @ s, hermitian=True)
-    beta = inverse @ (s.T @ target)
-    error = np.diag(inverse) * np.square(target - s @ beta).sum() / free
-    return expected_slopes(beta, error, SLAB * float(target.std())) / scale
+    return weigh_moments(s.T @ s, s.T @ target, float(target @ target), len(s), np.full(len(scale), free), scale)
 
 
-def expected_slopes(beta: np.ndarray, error: np.ndarray, spread: float) -> np.ndarray:
+def weigh_moments(
+    products: np.ndarray, with_target: np.ndarray, square: float, n_people: int, free: np.ndarray, scale: np.ndarray
+) -> Weighing:
+    """The same from sums over people: s's (k, k) and s't (k,) of scores over their ``scale`` (k,), and t't.
+
+    ``free`` (k,) are degrees of freedom; without any, blocks weigh the same.
+    """
+    if free.min() < 1 or square <= 0:
+        return Weighing(1 / scale, np.zeros(len(scale)))
+    inverse = np.linalg.pinv(products, hermitian=True)
+    beta = inverse @ with_target
+    error = np.diag(inverse) * max(square - float(with_target @ beta), 0.0) / free
+    slopes, says_something = expected_slopes(beta, error, SLAB * np.sqrt(square / n_people))
+    return Weighing(slopes / scale, says_something)
+
+
+def expected_slopes(beta: np.ndarray, error: np.ndarray, spread: float) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of slopes that are 0 with probability `NOTHING`, else half normal with this spread.
 
-    ``error`` are the squared standard errors of the estimates ``beta``.
+    ``error`` are the squared standard errors of the estimates ``beta``. Also returns the probabilities that they are
+    not 0.
 
-    >>> expected_slopes(np.array([0.2, 0.2, -0.2]), np.array([1e-6, 0.04, 1e-6]), 0.2).round(3).tolist()
-    [0.2, 0.059, 0.0]
+    >>> slopes, probability = expected_slopes(np.array([0.2, 0.2, -0.2]), np.array([1e-6, 0.04, 1e-6]), 0.2)
+    >>> slopes.round(3).tolist(), probability.round(2).tolist()
+    ([0.2, 0.059, 0.0], [1.0, 0.37, 0.0])
     """
     error = np.maximum(error, 1e-12)
     shrunken = spread**2 / (spread**2 + error)
@@ -179,9 +216,9 @@ def expected_slopes(beta: np.ndarray, error: np.ndarray, spread: float) -> np.nd
     positive = norm.logcdf(mean / deviation)
     slab = np.log(2 * (1 - NOTHING)) + norm.logpdf(beta, scale=np.sqrt(spread**2 + error)) + positive
     spike = np.log(NOTHING) + norm.logpdf(beta, scale=np.sqrt(error))
-    expected = mean + deviation * np.exp(norm.logpdf(mean / deviation) - positive)
-    weights = np.maximum(expected, 0.0) * expit(slab - spike)
-    return weights if weights.max() > 1e-9 else np.ones(len(beta))
+    expected, probability = mean + deviation * np.exp(norm.logpdf(mean / deviation) - positive), expit(slab - spike)
+    weights = np.maximum(expected, 0.0) * probability
+    return (weights if weights.max() > 1e-9 else np.ones(len(beta))), probability
 
 
 def names_of(told: str | Sequence[str]) -> list[str]:
