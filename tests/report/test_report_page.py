@@ -228,6 +228,8 @@ def test_a_site_whose_codes_were_swapped_is_doubted(tmp_path):
     runs = pretend(tmp_path / "runs", cohort, ["fc-ridge"], shift=2.0, swapped=["S04"])
     page = brainroam.write_report(runs, tmp_path / "report.html").read_text()
     assert "Scores are reversed at S04" in page and "people with the condition and controls are swapped there" in page
+    assert concerns_of(parse(tmp_path / "report.html"))[0] == "Scores are reversed at S04."
+    assert "At S04 the interval lies below guessing (0.5)" in page
     fair = pretend(tmp_path / "fair", cohort, ["fc-ridge"], shift=2.0)
     assert "Scores are reversed" not in brainroam.write_report(fair, tmp_path / "fair.html").read_text()
 

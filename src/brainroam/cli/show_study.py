@@ -271,7 +271,7 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     table = _table("method", "AUC", "interval", *following, "pairs", "worst", "ACC", "BAC")
     for row in rows.itertuples():
         expected = [_span(row.next_low, row.next_high)] if next_site else []
-        worst = Text(f"{_points(row.worst_auc)} {visible(row.worst_site)}")
+        worst = Text(f"{_points(row.worst_auc)} {visible(row.worst_site)}".strip())
         accuracies = _points(row.acc), _points(row.balanced_acc)
         table.add_row(
             Text(visible(row.method)),

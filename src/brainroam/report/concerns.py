@@ -8,16 +8,16 @@ from itertools import chain
 import numpy as np
 
 from brainroam.data.check import labels
+from brainroam.data.check.report import together
 from brainroam.data.groups import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
-from brainroam.evaluation.stats.metrics import JUDGED, judged
+from brainroam.evaluation.stats.metrics import JUDGED, named
 from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, ReportData
 from brainroam.report.tables import span
 
 MOST = 3
 FOLLOWS_MOTION = 0.2  # correlation of score and motion within site and class
-WORKS = 0.6  # mean AUC from which a site below chance is no chance
 SAME = 0.005  # AUC that nobody would notice
 LOST_TO_MOTION = 0.02  # AUC that goes with motion
 
@@ -27,6 +27,7 @@ LOST_TO_MOTION = 0.02  # AUC that goes with motion
 ORDER = (
     "audit",
     "file-check",
+    "reversed",
     "confounds",
     "covariate-of-condition",
     "motion-unknown",
@@ -34,7 +35,6 @@ ORDER = (
     "lost-to-motion",
     "label-by-n_timepoints",
     "label-by",
-    "reversed",
     "unlike-site",
     "identical-people",
     "alike-people",
@@ -51,10 +51,12 @@ ORDER = (
     "other",
     "one-class-site",
     "small-site",
+    "imbalance",
     "short-series",
     "unlabelled",
     "missing-rois",
 )
+SIZES = ("one-class-site", "small-site", "imbalance")  # of single sites: no worse there than in the whole cohort
 WHEREVER = ("unlike-site", "identical-people", "alike-people")  # as grave at one site as in the whole cohort
 TITLES = {
     "identical-people": "One person is in the data twice",
@@ -76,6 +78,7 @@ TITLES = {
     "similar-ids": "Two people have nearly the same id",
     "one-class-site": "Only people with the condition or only controls",
     "small-site": "Very few people",
+    "imbalance": "Few people of one class",
     "short-series": "Very short scans",
     "unlabelled": "People without a label",
     "missing-rois": "Regions without signal",
@@ -117,7 +120,7 @@ def findings(data: ReportData) -> list[dict]:
     if table.empty:
         return []
     rules = (labels.class_balance, labels.label_by_site, labels.label_by_covariates, labels.covariate_gaps)
-    return [vars(finding) for rule in rules for finding in rule(table)]
+    return [vars(finding) for finding in together(chain.from_iterable(rule(table) for rule in rules))]
 
 
 def _from_audit(data: ReportData) -> Iterator[Concern]:
@@ -156,7 +159,8 @@ def _from_check(data: ReportData) -> Iterator[Concern]:
         else:
             where = places[0] if len(places) == 1 else f"{len(places)} sites ({listed(places)})"
             of = "" if len(places) == 1 else f"at {first['site']} "
-            yield Concern(f"at-sites/{code}", f"{title} at {where}", f"{of}{first.get('message')}", "check")
+            rank = code if code in SIZES else f"at-sites/{code}"
+            yield Concern(rank, f"{title} at {where}", f"{of}{first.get('message')}", "check")
 
 
 def _of_cohort(code: str) -> str:
@@ -168,22 +172,22 @@ def _from_runs(data: ReportData) -> Iterator[Concern]:
     yield from _covariates_alone(data)
     yield from _motion(data)
     sites = data.site_aucs
-    lost = sites[sites["low"] <= 0.5]
+    lost = sites[(sites["low"] <= 0.5) & (sites["high"] >= 0.5)]
     if len(lost) and len(sites) > 1:
-        large = sites[judged(sites["n_cases"], sites["n"] - sites["n_cases"])]
+        large = sites[named(sites["n_cases"], sites["n"] - sites["n_cases"])]
         title = f"At {len(lost)} of {len(sites)} {data.unit}s guessing cannot be ruled out"
-        text = f"none has {JUDGED} people of each class"
+        text = f"most have fewer than {JUDGED} people of a class: read the mean over {data.unit}s"
         if len(large):
             worst = large.iloc[-1]
             text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
         code = "guessing" if len(lost) < len(sites) / 2 else "guessing-at-most"
         yield Concern(code, title, text, "sites")
-    below = sites[sites["high"] < 0.5]
-    if len(below) and data.summary.mean >= WORKS:
+    below = data.gathered.reversed_sites(data.method)
+    if len(below):
         worst = below.iloc[-1]
         text = (
-            f"AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])}) where the mean is {data.summary.mean:.2f}: "
-            "look whether the codes of people with the condition and controls are swapped there"
+            f"AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])}) where the median of other {data.unit}s is "
+            f"{worst['others']:.2f}: look whether the codes of people with the condition and controls are swapped there"
         )
         yield Concern("reversed", f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
     if data.references and data.summary.mean < data.references[PLAIN] + SAME:

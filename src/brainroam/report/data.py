@@ -31,7 +31,6 @@ from brainroam.evaluation.stats.families import compared, subject
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
-from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.evaluation.tables import KEY
 from brainroam.methods.naming import bare_name
 from brainroam.report.words import Words, words_of
@@ -161,9 +160,7 @@ class ReportData:
     @cached_property
     def site_aucs(self) -> pd.DataFrame:
         """AUC and 95 % interval of the method of the report at each site that has both classes, best first."""
-        scores = self.gathered
-        auc = scores.auc[:, scores.methods.index(self.method)]
-        return auc_intervals(scores.sites, auc, scores.n_cases, scores.n_controls)
+        return self.gathered.intervals(self.method)
 
     @property
     def headline(self) -> dict[str, Any]:
@@ -349,15 +346,6 @@ class ReportData:
             verb = "loso" if name == "method-audits" else name
             raise RunsError(f"{file} cannot be read; write it again with brainroam {verb}") from error
         return content
-
-
-def auc_intervals(sites: Sequence[str], auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> pd.DataFrame:
-    """Sites that have an AUC, best first: ``site``, ``n_cases``, ``n``, ``auc``, ``low`` and ``high``."""
-    frame = pd.DataFrame({"site": sites, "n_cases": n_cases, "n": n_cases + n_controls, "auc": auc})
-    known = frame["auc"].notna().to_numpy()
-    low, high = site_intervals(auc[known], n_cases[known], n_controls[known])
-    frame = frame[known].assign(low=low, high=high)
-    return frame.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
 
 
 def read_data(runs: Source, method: str | None = None, people: Cohort | None = None) -> ReportData:

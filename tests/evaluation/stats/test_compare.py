@@ -389,3 +389,32 @@ def test_what_a_block_adds_is_said_with_its_interval():
     aucs = scores.pivot(index="site", columns="method", values="auc")
     gain = 100 * (aucs["ensemble"] - aucs["ensemble[blocks=rest]"]).mean()
     assert anatomy.startswith(f"anatomy adds {gain:.1f} AUC points to rest") and rest.startswith("rest adds")
+
+
+def test_a_site_whose_scores_point_the_other_way_is_named():
+    predictions = make_predictions({"one": 2.0, "two": 1.8}, seeds=1)
+    fair = compare_methods(score_runs(predictions), predictions)
+    turned = predictions.assign(score=predictions["score"].where(predictions["site"] != "site5", -predictions["score"]))
+    notes = [note for note in compare_methods(score_runs(turned), turned).notes if "reversed" in note]
+    assert len(notes) == 1 and "site5 (one, two)" in notes[0]
+    assert not any("reversed" in note for note in fair.notes)
+
+
+def test_the_worst_of_a_few_large_sites_is_not_named_where_most_are_small():
+    """One case in ten: the only site with five cases is better than the mean and would be called the worst."""
+    predictions = make_predictions({"one": 1.0}, n_sites=6, per_class=20, seeds=1)
+    number = predictions["subject"].str.split("-").str[1].astype(int)
+    kept = predictions[(predictions["label"] == 0) | (number < 3) | ((predictions["site"] == "site2") & (number < 6))]
+    table = compare_methods(score_runs(kept), kept).table
+    assert table["worst_site"].tolist() == [""] and table["worst_auc"].isna().all()
+    assert compare_methods(score_runs(predictions), predictions).table["worst_site"].iloc[0]
+
+
+def test_sites_where_two_methods_are_equal_are_counted():
+    predictions = make_predictions({"one": 1.0, "two": 1.0}, seeds=1)
+    one = predictions[predictions["method"] == "one"].set_index(["site", "subject"])["score"]
+    same = (predictions["method"] == "two") & predictions["site"].isin(["site0", "site1", "site2"])
+    keys = list(zip(predictions["site"], predictions["subject"], strict=True))
+    predictions["score"] = predictions["score"].where(~same, one.loc[keys].to_numpy())
+    (sentence,) = compare_methods(score_runs(predictions), predictions).sentences
+    assert "of 8, equal at 3;" in sentence

@@ -324,7 +324,10 @@ def _sentence(row, unit: str) -> str:
     low, high = (-row.high, -row.low) if row.difference < 0 else (row.low, row.high)
     p = p_in_words(row.p, row.p_holm)
     spread = "" if np.isnan(low) else f"95 % interval {100 * low:.1f} to {100 * high:.1f}; "
-    facts = f"on average over {row.n_sites} {unit}{'s' * (row.n_sites != 1)} ({spread}won {won} of {row.n_sites}; {p})"
+    n_ties = row.n_sites - row.won - row.lost
+    ties = f", equal at {n_ties}" if n_ties else ""
+    where = f"{row.n_sites} {unit}{'s' * (row.n_sites != 1)}"
+    facts = f"on average over {where} ({spread}won {won} of {row.n_sites}{ties}; {p})"
     points = f"{100 * abs(row.difference):.1f} AUC points"
     if row.p_holm < ALPHA:
         return f"{ahead} beats {behind} by {points} {facts}"
@@ -361,12 +364,13 @@ def _what_blocks_add(item: SiteScores) -> Iterator[str]:
 def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
     if item.one_class:
         yield f"Everybody at {listed(item.one_class)} has the same label: no AUC there, no weight in any mean."
+    yield from _reversed(item)
     few = ~judged(item.n_cases, item.n_controls)
     if few.any():
         sites = [f"{site} ({m} + {n})" for site, m, n in zip(item.sites, item.n_cases, item.n_controls, strict=True)]
         yield (
-            f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[few])}: small weight in the means, "
-            f"{int(item.weights[few].sum())} of {int(item.weights.sum())} together, and never named as worst."
+            f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[few])}: "
+            f"{item.weights[few].sum() / item.weights.sum():.0%} of the weight in the means, and never named as worst."
         )
     yield from _on_institutions(item)
     for j, method in enumerate(item.methods):
@@ -377,6 +381,18 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
         if np.any((done > 0) & (done < wanted)):
             yield f"{method} lacks repeats at some sites ({done.sum()} of {wanted.sum()} done): finish its runs first."
     yield from reasons(table[table["protocol"] == item.protocol])
+
+
+def _reversed(item: SiteScores) -> Iterator[str]:
+    """Sites where the scores of methods point the other way."""
+    found = pd.concat([item.reversed_sites(method).assign(method=method) for method in item.methods])
+    for site, rows in found.groupby("site"):
+        first = rows.iloc[0]
+        yield (
+            f"Scores are reversed at {site} ({listed(rows['method'])}): AUC {first['auc']:.2f} "
+            f"({first['low']:.2f} to {first['high']:.2f}) where the median of other {item.unit}s is "
+            f"{first['others']:.2f}. Look whether the codes of cases and controls are swapped there."
+        )
 
 
 def _on_institutions(item: SiteScores) -> Iterator[str]:

@@ -190,6 +190,18 @@ def judged(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
     return np.minimum(n_cases, n_controls) >= JUDGED
 
 
+def named(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
+    """Which sites may be called the best or the worst: those that are `judged`, where at least half of all sites are.
+
+    The worst of a few sites is not the worst: with one case in ten people it may be better than the mean.
+
+    >>> named(np.array([40, 1, 5]), np.array([30, 20, 5])).tolist(), named([5, 2, 3], [40, 40, 40]).tolist()
+    ([True, False, True], [False, False, False])
+    """
+    enough = judged(n_cases, n_controls)
+    return enough & (2 * enough.sum() >= enough.size)
+
+
 def mean_over_sites(values: ArrayLike, weights: ArrayLike) -> float:
     """Weighted mean over the sites that have a value and a weight; NaN of none.
 
@@ -216,8 +228,8 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
 
     Every metric is a `mean_over_sites`. Beside it stand the concordance within sites, in which each pair of a case and
     a control of one site counts once, the standard deviation of the AUC between sites, and the worst site by AUC among
-    those with at least 5 people of each class. Calibration is summarised by the median: near separation at one small
-    site sends its slope to infinity, and the mean with it.
+    those that may be called so (`named`). Calibration is summarised by the median: near separation at one small site
+    sends its slope to infinity, and the mean with it.
 
     Examples
     --------
@@ -230,7 +242,7 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
     cases, values = known["n_cases"].to_numpy(dtype=float), known["auc"].to_numpy(dtype=float)
     controls = known["n"].to_numpy(dtype=float) - cases
     weights, mean = site_weights(cases, controls), mean_over_sites(values, site_weights(cases, controls))
-    large = known[judged(cases, controls)]
+    large = known[named(cases, controls)]
     worst = None if large.empty else large.loc[large["auc"].idxmin()]
     result: dict[str, float | int | str] = {
         "n_sites": len(known),

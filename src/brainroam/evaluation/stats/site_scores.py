@@ -13,8 +13,10 @@ from brainroam.errors import RunsError, listed
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.metrics import aucs, site_weights
 from brainroam.evaluation.stats.paired import CorrectedT, left_out_t, nadeau_bengio
+from brainroam.evaluation.stats.verdict import site_intervals
 
 COLUMNS = ("method", "protocol", "site", "seed", "subject", "label", "score")
+WORKS = 0.6  # AUC of other sites from which one below chance is no chance
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,22 @@ class SiteScores:
     def weights(self) -> np.ndarray:
         """The weight of each site in a mean, see `metrics.site_weights`."""
         return site_weights(self.n_cases, self.n_controls) if self.together is None else self.together
+
+    def intervals(self, method: str) -> pd.DataFrame:
+        """Sites that have an AUC, best first: ``site``, ``n_cases``, ``n``, ``auc``, ``low`` and ``high``."""
+        auc, people = self.auc[:, self.methods.index(method)], self.n_cases + self.n_controls
+        known = np.isfinite(auc)
+        low, high = site_intervals(auc[known], self.n_cases[known], self.n_controls[known])
+        frame = pd.DataFrame({"site": self.sites, "n_cases": self.n_cases, "n": people, "auc": auc})[known]
+        ordered = frame.assign(low=low, high=high).sort_values("auc", ascending=False, kind="stable")
+        return ordered.reset_index(drop=True)
+
+    def reversed_sites(self, method: str) -> pd.DataFrame:
+        """Rows of `intervals` wholly below .5, with the median of the ``others``, where that is at least `WORKS`."""
+        sites = self.intervals(method)
+        below = sites["high"] < 0.5
+        others = sites.loc[~below, "auc"].median()
+        return sites[below & (others >= WORKS)].assign(others=others)
 
     def differences(self, method: str, against: str) -> np.ndarray:
         """AUC of one method minus that of another, NaN at the sites where one of them has none."""

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from brainroam.errors import counted, listed
+from brainroam.errors import counted
 from brainroam.report.concerns import findings
 from brainroam.report.data import ReportData
 from brainroam.report.page import Section, render
@@ -108,8 +108,14 @@ def check_section(data: ReportData) -> Section:
         words=data.words,
         other_data=data.check is not None and data.check.get("manifest_hash") != data.study["manifest_hash"],
     )
-    grave = [str(item.get("message")) for item in checked if item.get("severity") in ("error", "warning")]
-    gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{': ' if grave else ''}{listed(grave, 2)}."
+    grave = [
+        f"at {item['site']} {item.get('message')}" if item.get("site") else str(item.get("message"))
+        for item in checked
+        if item.get("severity") in ("error", "warning")
+    ]
+    more = f"; and {len(grave) - 2} more" if len(grave) > 2 else ""
+    told = f": {'; '.join(grave[:2])}{more}" if grave else ""
+    gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{told}."
     return Section("check", "Checks of the data", html, gist=gist if looked_at else "")
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from brainroam.evaluation.runner import Results
 from brainroam.report.concerns import MOST, concerns
-from brainroam.report.data import CONFOUNDS, PLAIN, ReportData, Source, Summary, auc_intervals, read_data
+from brainroam.report.data import CONFOUNDS, PLAIN, ReportData, Source, Summary, read_data
 from brainroam.report.figures import (
     BLUE,
     GREEN,
@@ -93,7 +93,7 @@ class SiteForestDisplay(Shown):
         ]
         scores = pd.DataFrame([*runs, *(runs[0] | {"site": s, "auc": np.nan} for s in gathered.one_class)])
         data = ReportData(Results(scores, rows, {"commands": [], "sites": []}), SUBJECT, "loso")
-        sites = auc_intervals(gathered.sites, gathered.auc[:, 0], gathered.n_cases, gathered.n_controls)
+        sites = gathered.intervals(gathered.methods[0])
         return cls(sites, data.summary)
 
     @property

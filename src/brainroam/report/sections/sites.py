@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from sklearn.metrics import roc_curve
 
 from brainroam.errors import listed
-from brainroam.evaluation.stats.metrics import JUDGED, judged
+from brainroam.evaluation.stats.metrics import JUDGED, judged, named
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import (
     BLUE,
@@ -211,22 +211,27 @@ def _spread(data: ReportData) -> str:
     sites = data.site_aucs
     if len(sites) < 2:
         return ""
-    large = sites[judged(sites["n_cases"], sites["n"] - sites["n_cases"])]
-    unsure = sites.loc[sites["low"] <= 0.5, "site"]
+    classes = sites["n_cases"], sites["n"] - sites["n_cases"]
+    large, few = sites[named(*classes)], sites.loc[~judged(*classes), "site"]
+    unsure = sites.loc[(sites["low"] <= 0.5) & (sites["high"] >= 0.5), "site"]
+    below = sites.loc[sites["high"] < 0.5, "site"]
     text = ""
     if len(large) > 1:
         best, worst = large.iloc[0], large.iloc[-1]
         text = f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). "
-    if len(large) < len(sites):
-        few = sites.loc[~sites["site"].isin(large["site"]), "site"]
+    if len(few):
         text += (
             f"Fewer than {JUDGED} people with the condition or controls, so neither best nor worst: {listed(few, 20)}. "
         )
-    text += (
-        f"At {len(unsure)} of {len(sites)} {data.unit}s the interval includes guessing (0.5): {listed(unsure, 20)}."
-        if len(unsure)
-        else f"At all {len(sites)} {data.unit}s the interval lies above guessing (0.5)."
-    )
+    if len(below):
+        text += f"At {listed(below, 20)} the interval lies below guessing (0.5). "
+    if len(unsure):
+        text += (
+            f"At {len(unsure)} of {len(sites)} {data.unit}s the interval includes guessing (0.5): {listed(unsure, 20)}."
+        )
+    else:
+        others = "all others" if len(below) else "both sites" if len(sites) == 2 else f"all {len(sites)} {data.unit}s"
+        text += f"At {others} the interval lies above guessing (0.5)."
     return text + " Small sites scatter by chance alone: look at the intervals before explaining a difference."
 
 

@@ -92,7 +92,8 @@ def _facts(data: ReportData, row: dict):
     yield "Mean AUC", number(row["auc"]), f"95 % interval {span(row['auc_low'], row['auc_high'])}" if known else ""
     if following:
         yield f"Next {data.unit}", span(row["next_low"], row["next_high"]), "95 % prediction interval of the AUC"
-    yield f"Worst {data.unit}", number(row["worst_auc"]), row["worst_site"]
+    if row["worst_site"]:
+        yield f"Worst {data.unit}", number(row["worst_auc"]), row["worst_site"]
     yield "Balanced accuracy", number(row["balanced_acc"]), "at the threshold learned elsewhere"
     scans = f"{len(data.participants)} scans, " if len(data.participants) > len(data.everybody) else ""
     yield "People", str(len(data.everybody)), f"{scans}{len(data.study['sites'])} sites"
