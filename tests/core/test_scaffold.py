@@ -23,7 +23,6 @@ from brainroam.core.scaffold import (
 )
 from brainroam.core.site_fit import huber_mean, huber_regression
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError
-from brainroam.utils.cache import Cache
 
 
 def people(n_sites=5, n=12, n_edges=40, effect=0.8, seed=0):
@@ -97,16 +96,6 @@ def test_a_site_with_one_class_has_no_contrast():
     found = extract_scaffold(residuals, y, site, tau_percentile=50)
     assert found.sites == ("S0", "S1", "S3", "S4")
     assert len(found.contrast) == 4
-
-
-def test_remembered_contrasts_are_the_same_bytes():
-    residuals, y, site = people()
-    cache, sites = Cache(), ["S0", "S3"]
-    plain = site_contrasts(residuals, y, site, sites)
-    for _ in range(2):
-        assert site_contrasts(residuals, y, site, sites, cache).tobytes() == plain.tobytes()
-    fixed = site_contrasts(residuals, y, site, sites, cache, huber_delta=0.1)
-    assert fixed.tobytes() == site_contrasts(residuals, y, site, sites, huber_delta=0.1).tobytes()
 
 
 def test_hierarchical_bootstrap_is_an_option_that_follows_its_seed():

@@ -29,10 +29,9 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder, as_table
 from brainroam.core.site_fit import HUBER_K, SiteFit, fit_site, huber_mean, shrunken_slopes
-from brainroam.data.features import is_on_disk
+from brainroam.data.features import column_blocks
 from brainroam.data.names import site_names
 from brainroam.data.target import two_classes
 from brainroam.errors import DataError, listed, unknown
@@ -321,15 +320,15 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _fit_site(self, values: np.ndarray, raw: np.ndarray, cache: Cache) -> SiteFit:
         """Robust regression of all edges of one site; a function of that site's people alone."""
         name = "site fit", self.huber_k, self.huber_delta
-        if not is_on_disk(values):
-            return cache.get(name, [values, raw], lambda: fit_site(values, raw, self.huber_k, self.huber_delta))
 
         def fit_block(columns: slice) -> dict[str, np.ndarray]:
             return fit_site(values[:, columns], raw, self.huber_k, self.huber_delta).state()
 
-        columns = edge_blocks(values.shape[1])
         return SiteFit.concatenate(
-            [cache.summary((*name, str(some)), [values, raw], partial(fit_block, some)) for some in columns]
+            [
+                cache.summary((*name, str(some)), [values, raw], partial(fit_block, some))
+                for some in column_blocks(values)
+            ]
         )
 
     def _begin(

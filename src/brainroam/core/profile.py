@@ -33,7 +33,7 @@ from brainroam.core.connectivity import edge_pairs
 from brainroam.core.ridge import EPS
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import missing_rois
-from brainroam.data.stored_cohort import Scratch, StoredFeatures
+from brainroam.data.stored_cohort import Scratch
 from brainroam.errors import DataError, ShortSeriesError, counted, listed
 
 CLIP = 1 - 1e-6
@@ -307,10 +307,11 @@ def profiles_of(
     cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
 ) -> Profiles:
     """Log profiles of the people of a cohort on some edges."""
-    if not isinstance(cohort.features, StoredFeatures):
+    folder = cohort.features.folder
+    if folder is None:
         return shared_profiles(cohort, edges, window, stride, stretch)
     series, subjects = cohort.series, cohort.table["subject"].tolist()
-    if len(cohort) <= cohort.features.at_once:  # such as are read at once
+    if len(next(cohort.batches())) == len(cohort):  # all are read at once
         return Profiles.compute(list(series), edges, window, stride, subjects, stretch)
 
     def read(people: np.ndarray) -> np.ndarray:
@@ -321,7 +322,7 @@ def profiles_of(
         ]
         return np.stack(values)
 
-    return StoredProfiles(edges, Scratch(cohort.features.folder, len(cohort), _both(edges), read), len(cohort))
+    return StoredProfiles(edges, Scratch(folder, len(cohort), _both(edges), read), len(cohort))
 
 
 @dataclass(frozen=True)

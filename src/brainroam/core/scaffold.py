@@ -34,7 +34,7 @@ E sites have 2^(E-1) flips that differ, so p cannot be smaller than 1 / 2^(E-1).
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -46,7 +46,6 @@ from brainroam.core.site_fit import huber_mean, huber_regression
 from brainroam.core.targets import is_number, sites_with_numbers, slopes
 from brainroam.data.names import site_names
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
-from brainroam.utils.cache import Cache
 from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import Percentile, require_settings
 
@@ -186,22 +185,13 @@ def site_contrasts(
     y: np.ndarray,
     site: np.ndarray,
     sites: Sequence[str],
-    cache: Cache | None = None,
     huber_delta: float | None = None,
 ) -> np.ndarray:
     """d_e of every site (E, M): difference of the robust means of cases and controls, or the slope on a number."""
-    cache = cache or Cache()
-
     if is_number(y):
-        people = [(residuals[site == name], y[site == name]) for name in sites]
-        name = "slope", huber_delta
-        return np.stack([cache.get(name, [r, t], partial(slopes, r, t, huber_delta)) for r, t in people])
-
-    def contrast(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
-        means = (huber_mean(group, delta=huber_delta) for group in (cases, controls))
-        return cache.get(("contrast", huber_delta), [cases, controls], lambda: np.subtract(*means))
-
-    return np.stack([contrast(residuals[cases], residuals[controls]) for cases, controls in _groups(y, site, sites)])
+        return np.stack([slopes(residuals[site == name], y[site == name], huber_delta) for name in sites])
+    means = [[huber_mean(residuals[who], delta=huber_delta) for who in groups] for groups in _groups(y, site, sites)]
+    return np.stack([cases - controls for cases, controls in means])
 
 
 def select_scaffold(

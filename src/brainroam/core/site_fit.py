@@ -251,9 +251,9 @@ class SiteFit:
         [0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
         """
         whole = cls(0, 0, int(blocks[0]["n_people"]))
-        whole.intercept = np.concatenate([block["intercept"] for block in blocks])
-        whole.coef = np.concatenate([block["coef"] for block in blocks], axis=1)
-        whole.variance = np.concatenate([block["variance"] for block in blocks], axis=1)
+        for name in ("intercept", "coef", "variance"):
+            parts = [block[name] for block in blocks]
+            setattr(whole, name, parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1))
         whole.centre = blocks[0]["centre"]
         start = 0
         for block in blocks:

@@ -12,6 +12,7 @@ here imports torch before a network is trained, so that a linear reading can be 
 
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -55,7 +56,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class UnreadEpisode:
-    """An episode whose people are read from disk as they are asked for, by position."""
+    """An episode whose people are read as they are asked for, by position."""
 
     labels: Any
     read: Callable[[np.ndarray], Episode]
@@ -63,6 +64,10 @@ class UnreadEpisode:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def whole(self) -> Episode:
+        """Read everybody."""
+        return self.read(np.arange(len(self)))
 
     def some(self, people: Any) -> Episode:
         """Read these people."""
@@ -187,15 +192,15 @@ class SiteFolds:
         return self._features(self.pathways(left_out), people, "agnostic")
 
     def _episode(self, left_out: LeftOut, people: np.ndarray, residual: str) -> AnyEpisode:
-        if self.evidence.features.on_disk:
-            self._for_network(left_out)  # now, not in the middle of training
-            return UnreadEpisode(self._labels(people), lambda some: self._read(left_out, people[some], residual))
-        return self._read(left_out, people, residual)
+        self._for_network(left_out)  # now, not in the middle of training
+        read = partial(self._read_some, left_out, people, residual)
+        return self.evidence.features.read_ahead(UnreadEpisode(self._labels(people), read))
 
-    def _read(self, left_out: LeftOut, people: np.ndarray, residual: str) -> Episode:
+    def _read_some(self, left_out: LeftOut, people: np.ndarray, residual: str, some: np.ndarray) -> Episode:
+        """Some of these people, by position among them."""
         pathways, graph = self._for_network(left_out)
-        features = self._features(pathways, people, residual)
-        return Episode(to_device(features, self.device), self._labels(people), graph)
+        features = self._features(pathways, people[some], residual)
+        return Episode(to_device(features, self.device), self._labels(people[some]), graph)
 
     def _features(self, pathways: Pathways, people: np.ndarray, residual: str) -> np.ndarray:
         """Node features (N, n, C), with the residuals of the frozen average deconfounder or of each site's own fit."""

@@ -36,7 +36,7 @@ from brainroam.core.scaffold import (
 )
 from brainroam.core.targets import covariate_slopes, is_number, signed, site_target
 from brainroam.data.cohort import Cohort
-from brainroam.data.features import ArrayColumns, Columns, Features, is_on_disk
+from brainroam.data.features import ArrayColumns, Columns, Features, column_blocks
 from brainroam.data.groups import group_codes
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
@@ -152,21 +152,16 @@ class SiteStatistics:
             raise empty
 
     def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
-        """d_e (1, M) of one site by its own slopes; of edges on disk a block at a time."""
-        if not is_on_disk(self.edges):
-            return site_contrasts(*self._people_of([site]), [site], cache, self.huber_delta)
-        fitted, here = self.deconfounder, self.site == site
-        if self.takes_part is not None:
-            here = here & self.takes_part
-        fitted_on = self.edges[:] if fitted.pooled else self.edges[here]
-        read = [fitted_on, fitted.encoder_.imputed(self.covariates)[here], self.y[here]]
-        name = "site contrast", self.huber_delta, fitted.huber_k, fitted.huber_delta, fitted.pooled, fitted.fit_on
+        """d_e (1, M) of one site by its own slopes, computed once for the same people and the same regression."""
+        fitted, here = self.deconfounder, self._here([site])
+        fit = fitted.site_fits[0 if fitted.pooled else fitted.sites_.index(site)]
+        read = [self.edges[here], self.raw_covariates[here], self.y[here], fit.intercept, fit.coef]
 
         def contrast_of(columns: slice) -> np.ndarray:
-            return site_contrasts(*self._people_of([site], columns), [site], None, self.huber_delta)
+            return site_contrasts(*self._people_of([site], columns), [site], self.huber_delta)
 
-        columns = edge_blocks(self.edges.shape[1])
-        parts = [cache.summary((*name, str(some)), read, partial(contrast_of, some)) for some in columns]
+        name, blocks = ("site contrast", self.huber_delta), column_blocks(self.edges)
+        parts = [cache.summary((*name, str(some)), read, partial(contrast_of, some)) for some in blocks]
         return np.concatenate(parts, axis=1)
 
     def scaffold(
@@ -257,9 +252,14 @@ class SiteStatistics:
         return self.deconfounder.restricted_with_changes(sites)
 
     @cached_property
+    def raw_covariates(self) -> np.ndarray:
+        """Covariates (n, d) of everybody in their own units."""
+        return self.deconfounder.encoder_.imputed(self.covariates)
+
+    @cached_property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
         """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
-        raw = self.deconfounder.encoder_.imputed(self.covariates)
+        raw = self.raw_covariates
         if is_number(self.y):
             return {name: covariate_slopes(raw[self.site == name], self.y[self.site == name]) for name in self.sites}
         y = self.y if self.takes_part is None else np.where(self.takes_part, self.y, -1)
@@ -359,10 +359,7 @@ class SiteStatistics:
         return self._frozen[tuple(names)]
 
     def _keep_frozen(self, deconfounder: SiteDeconfounder) -> None:
-        before = (
-            {} if self.features.on_disk else self._frozen
-        )  # they are averages; on disk even those of one fold are large
-        self._frozen = {**before, tuple(deconfounder.sites_): deconfounder}
+        self._frozen = self.features.with_fold(self._frozen, tuple(deconfounder.sites_), deconfounder)
 
 
 def site_statistics(

@@ -9,7 +9,7 @@ they lie in files that all of them read; of a cohort that is larger than memory 
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +120,14 @@ class Features:
         """Where to keep what belongs to single folds."""
         return {}
 
+    def with_fold(self, kept: Mapping, fold: Any, value: Any) -> Mapping:
+        """What is kept of other folds and can be made again, and that of one more."""
+        return {**kept, fold: value}
+
+    def read_ahead(self, episode: Any) -> Any:
+        """People that are to be read again and again (``episode.whole()``): all of them now."""
+        return episode.whole()
+
     @contextmanager
     def kept_in(self, folder: Path) -> Iterator[None]:
         """Keep measurements and features in a folder for as long as this lasts.
@@ -172,13 +180,13 @@ class ArrayColumns:
         return self.values[np.ix_(people, columns)]
 
 
-def is_on_disk(values: Any) -> bool:
-    """Whether features are too large for memory, so that they are read some columns at a time.
+def column_blocks(values: Any) -> list[slice]:
+    """The columns of a feature of some people, as many at a time as are to be read together: in memory all.
 
-    >>> is_on_disk(np.zeros((2, 3)))
-    False
+    >>> column_blocks(np.zeros((2, 3)))
+    [slice(0, 3, None)]
     """
-    return bool(getattr(values, "on_disk", False))
+    return values.column_blocks if hasattr(values, "column_blocks") else [slice(0, values.shape[1])]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ was damaged later is refused.
 import hashlib
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, overload
@@ -55,8 +55,6 @@ class StoredArray(NDArrayOperatorsMixin):
     ([[23.0, 24.0], [9.0, 10.0]], [])
     """
 
-    on_disk = True
-
     def __init__(self, path: Path) -> None:
         self.path = path
         group = extra("store", "zarr").open_group(path, mode="r+")
@@ -92,6 +90,12 @@ class StoredArray(NDArrayOperatorsMixin):
     def shape(self) -> tuple[int, int]:
         """People and columns."""
         return len(self.rows), self._values.shape[1]
+
+    @property
+    def column_blocks(self) -> list[slice]:
+        """Its columns, a chunk at a time, see `brainroam.data.features.column_blocks`."""
+        width = self.shape[1]
+        return [slice(start, min(start + COLUMNS, width)) for start in range(0, width, COLUMNS)]
 
     @property
     def fingerprint(self) -> bytes:
@@ -259,6 +263,14 @@ class StoredFeatures(Features):
     def fold_storage(self) -> dict:
         """A dictionary on disk."""
         return FoldStorage(self.folder)
+
+    def with_fold(self, kept: Mapping, fold: Any, value: Any) -> Mapping:
+        """Only that of the last fold: even those are large."""
+        return {fold: value}
+
+    def read_ahead(self, episode: Any) -> Any:
+        """People stay on disk until they are asked for."""
+        return episode
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.zarr"
