@@ -10,7 +10,7 @@ from brainroam import make_cohort
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_statistics import site_statistics
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import at_one_site, group_codes
+from brainroam.data.people import at_one_site, group_codes
 from brainroam.errors import DataError
 from brainroam.evaluation.splits import folds
 from brainroam.methods.registry import method_info

@@ -9,7 +9,7 @@ from scipy.stats import t
 from brainroam.audit.candidates import Candidate
 from brainroam.core.targets import LEAST, correlations, macro_auc
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import people_of, persons
+from brainroam.data.people import people_of, persons
 from brainroam.errors import EmptyScaffoldError
 from brainroam.evaluation.finding import Check
 from brainroam.evaluation.splits import folds

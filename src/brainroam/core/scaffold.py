@@ -131,7 +131,7 @@ def extract_scaffold(
     huber_delta : float, optional
         A fixed threshold of the robust means, in edge units; by default 1.345 robust standard deviations.
     group : ndarray of n codes, optional
-        Who belongs together (`brainroam.data.groups.group_codes`): the hierarchical bootstrap draws them as one.
+        Who belongs together (`brainroam.data.people.group_codes`): the hierarchical bootstrap draws them as one.
 
     Examples
     --------

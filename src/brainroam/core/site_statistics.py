@@ -37,7 +37,7 @@ from brainroam.core.scaffold import (
 from brainroam.core.targets import covariate_slopes, is_number, signed, site_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import ArrayColumns, Columns, Features, column_blocks
-from brainroam.data.groups import group_codes
+from brainroam.data.people import group_codes
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
 

@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, matching_atlas
-from brainroam.data.cohort_file import load_cohort, manifest_hash, save_cohort
+from brainroam.data.cohort_file import load_cohort, save_cohort
 from brainroam.data.features import Block, Features
-from brainroam.data.groups import people_by_site
 from brainroam.data.measurements import (
     MEASURES,
     MISSING,
@@ -25,7 +24,7 @@ from brainroam.data.measurements import (
     nothing_measured,
     series_digest,
 )
-from brainroam.data.people import COVARIATES, People, validated_table
+from brainroam.data.people import COVARIATES, People, manifest_hash, people_by_site, validated_table
 from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.html import html_summary

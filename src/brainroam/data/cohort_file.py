@@ -1,9 +1,7 @@
 """A cohort in one ``.npz`` file: arrays and JSON, nothing executable, found damaged by its manifest hash."""
 
-import hashlib
 import json
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,18 +88,6 @@ def load_cohort(cls: "type[Cohort]", path: str | Path) -> "Cohort":
     if cohort.manifest_hash != header["manifest_hash"]:
         raise ReaderError(f"{path} is damaged: its content does not match its manifest hash; save it again")
     return cohort
-
-
-def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:
-    """SHA-256 over subject ids, labels, sites and the digests of their series, in any order."""
-    rows = zip(table["subject"], table["label"], table["site"], digests, strict=True)
-    people = sorted([subject, _plain(label), site, d] for subject, label, site, d in rows)
-    return hashlib.sha256(json.dumps(people).encode()).hexdigest()
-
-
-def _plain(label: float) -> float | int | None:
-    """A label as JSON has it: whole numbers without a point."""
-    return None if pd.isna(label) else int(label) if float(label).is_integer() else float(label)
 
 
 def to_columns(table: pd.DataFrame) -> dict[str, list]:

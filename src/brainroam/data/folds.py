@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from brainroam.data.groups import left_out_note, without_relatives
+from brainroam.data.people import left_out_note, without_relatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def hold_out(
     left_out : sequence of str
         Sites to hold out.
     codes : ndarray of int, optional
-        Who belongs together (`brainroam.data.groups.group_codes`): whoever is related to somebody held out does not
+        Who belongs together (`brainroam.data.people.group_codes`): whoever is related to somebody held out does not
         train, and a note says how many these are.
     name : str, optional
         Of the fold; by default that of the sites.

@@ -23,7 +23,7 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas, matching_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.cohort_file import manifest_hash, to_columns
+from brainroam.data.cohort_file import to_columns
 from brainroam.data.features import Block, Features
 from brainroam.data.measurements import (
     MEASURES,
@@ -33,7 +33,7 @@ from brainroam.data.measurements import (
     series_digest,
     without_empty_volumes,
 )
-from brainroam.data.people import COVARIATES, validated_table
+from brainroam.data.people import COVARIATES, manifest_hash, validated_table
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed

@@ -24,9 +24,9 @@ import pandas as pd
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.cohort_file import manifest_hash
 from brainroam.data.features import Block, Features
 from brainroam.data.measurements import nothing_measured, series_digest
+from brainroam.data.people import manifest_hash
 from brainroam.data.store import CohortStore
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import ReaderError, UsageError

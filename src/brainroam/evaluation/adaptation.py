@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import Calibration
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.evaluation.adaptation import Record, left_out
 from brainroam.methods.prediction_sets import PredictionSets
 

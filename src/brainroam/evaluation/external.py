@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
 from brainroam.evaluation.adaptation import balanced_metrics

@@ -27,7 +27,7 @@ import pandas as pd
 from scipy.stats import chi2, pearsonr
 
 from brainroam.core.targets import mean_order
-from brainroam.data.groups import people_of, persons
+from brainroam.data.people import people_of, persons
 from brainroam.data.target import Target
 from brainroam.errors import counted, listed
 from brainroam.evaluation.finding import Check

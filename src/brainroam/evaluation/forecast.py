@@ -38,7 +38,7 @@ import pandas as pd
 from brainroam.core.calibration import as_shares
 from brainroam.core.targets import counted_as, shared_error
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import persons
+from brainroam.data.people import persons
 from brainroam.data.target import Target
 from brainroam.errors import BrainroamError, DataError, UsageError, counted
 from brainroam.evaluation.code_version import code_version

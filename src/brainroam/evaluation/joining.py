@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from brainroam.data.groups import people_of, persons
+from brainroam.data.people import people_of, persons
 from brainroam.errors import RunsError
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.metrics import site_metrics

@@ -25,8 +25,8 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import to_columns
-from brainroam.data.groups import people_of, persons
 from brainroam.data.names import refuse_aliases
+from brainroam.data.people import people_of, persons
 from brainroam.data.readers import participants_table
 from brainroam.data.readers.participants_table import Columns, code_meaning
 from brainroam.data.readers.tables import is_table, read_table, same_id

@@ -17,7 +17,7 @@ import pandas as pd
 from brainroam.core.connectivity import EdgeKind
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed, unknown
 from brainroam.evaluation.duration import Pace

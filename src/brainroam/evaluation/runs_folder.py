@@ -26,7 +26,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import to_columns
 from brainroam.data.columns import head_sizes
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.data.prepare import kind_of
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import RunsError, listed

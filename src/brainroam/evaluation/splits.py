@@ -19,8 +19,8 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
 
 from brainroam.data.folds import Fold, hold_out
-from brainroam.data.groups import group_codes
 from brainroam.data.names import institutions_by_name, refuse_aliases, shared_institutions
+from brainroam.data.people import group_codes
 from brainroam.errors import DataError, UsageError, listed, unknown
 
 UNITS = {"loso": "site", "loio": "institution", "halves": "site", "cv": "in-distribution fold"}

@@ -48,7 +48,7 @@ from brainroam.core.targets import (
 from brainroam.data.bare_arrays import refuse_one_series
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, grouped, hold_out
-from brainroam.data.groups import at_one_site, group_codes, left_out_note, people_of, persons
+from brainroam.data.people import at_one_site, group_codes, left_out_note, people_of, persons
 from brainroam.data.prepare import without_rare_edges
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown

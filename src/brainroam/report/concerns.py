@@ -9,7 +9,7 @@ import numpy as np
 
 from brainroam.data.check import labels
 from brainroam.data.check.report import together
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
 from brainroam.evaluation.stats.metrics import JUDGED, named

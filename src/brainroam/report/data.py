@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import people_of, persons
+from brainroam.data.people import people_of, persons
 from brainroam.data.study_file import is_study, read_study
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.file_checks import check_files, unknown_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from brainroam import __version__
-from brainroam.data.groups import people_and_scans
+from brainroam.data.people import people_and_scans
 from brainroam.evaluation.runner import Results, compare
 from brainroam.evaluation.stats.families import subject
 from brainroam.report.class_page import class_content

@@ -11,7 +11,7 @@ from brainroam.data.check import groups, labels, measures, numbers, series, shif
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, together
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.data.prepare import kind_of
 from brainroam.data.target import Target
 

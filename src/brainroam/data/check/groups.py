@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.check.report import Finding
-from brainroam.data.groups import group_codes, persons
 from brainroam.data.names import shared_institutions
+from brainroam.data.people import group_codes, persons
 from brainroam.errors import listed
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import REMEDY, of_the_condition
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.data.readers.values import SENTINELS
 from brainroam.errors import listed
 

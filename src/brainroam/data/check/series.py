@@ -8,7 +8,7 @@ from brainroam.data.check.duplicates import find_duplicates, similar_ids
 from brainroam.data.check.report import Finding
 from brainroam.data.check.time_course import WEAK
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import group_codes
+from brainroam.data.people import group_codes
 from brainroam.errors import listed
 
 MIN_VOLUMES = 30  # one sliding window

@@ -22,8 +22,8 @@ import pandas as pd
 from brainroam.data.check.labels import association, p_text
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import people_of
 from brainroam.data.measurements import EMPTY
+from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.folds import hold_out
-from brainroam.data.groups import group_codes, people_of, persons
+from brainroam.data.people import group_codes, people_of, persons
 from brainroam.errors import DataError
 from brainroam.evaluation.planning.measure import Measure, TwoClasses
 

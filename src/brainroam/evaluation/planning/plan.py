@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import people_of, persons
+from brainroam.data.people import people_of, persons
 from brainroam.data.target import Target
 from brainroam.errors import BrainroamError, DataError, UsageError, listed, unknown
 from brainroam.evaluation.planning.draws import Draw, draws, usable_sites

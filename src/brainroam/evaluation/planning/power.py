@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import nct, t
 
-from brainroam.data.groups import persons
+from brainroam.data.people import persons
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError
 from brainroam.evaluation.planning.measure import Measure, TwoClasses, measure_of, score_columns

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.targets import auc, class_aucs, counted_as, macro_variances, shared_error
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
 from brainroam.evaluation.splits import UNITS

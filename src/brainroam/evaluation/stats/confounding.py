@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from brainroam.core.targets import is_constant
 from brainroam.data.folds import hold_out
-from brainroam.data.groups import people_of
+from brainroam.data.people import people_of
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 
 MOTION = ("log_fd",)

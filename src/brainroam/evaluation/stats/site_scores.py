@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from brainroam.data.groups import persons
+from brainroam.data.people import persons
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.metrics import aucs, site_weights

@@ -15,7 +15,7 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
 from brainroam.core.targets import is_number
 from brainroam.data.cohort import Cohort
-from brainroam.data.groups import persons
+from brainroam.data.people import persons
 from brainroam.data.target import ORDERED, Target
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.data.groups import persons
+from brainroam.data.people import persons
 from brainroam.report.data import ReportData
 from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, table
