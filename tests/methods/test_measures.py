@@ -7,7 +7,6 @@ import pytest
 from brainroam.audit.spoiling import corrupted
 from brainroam.core.connectivity import cohort_edges
 from brainroam.data.atlas import columns_of_table
-from brainroam.data.bare_arrays import anonymous_cohort
 from brainroam.data.check import find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
@@ -15,6 +14,7 @@ from brainroam.errors import DataError, UsageError
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.saving import load_method, save_method
+from brainroam.methods.site_estimator import anonymous_cohort
 from brainroam.methods.tuning import TunedMethod
 
 ON_TABLES = [

@@ -21,10 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import as_table
-from brainroam.data.atlas import Atlas, anonymous_atlas
-from brainroam.data.bare_arrays import anonymous_cohort
+from brainroam.data.atlas import Atlas, anonymous_atlas, columns_of_table
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import warn_of_the_condition, warn_of_the_site
+from brainroam.data.measurements import is_matrix
+from brainroam.data.names import site_names
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.adapter import resolve
@@ -33,6 +34,7 @@ from brainroam.methods.explanation import Explanation
 from brainroam.methods.saving import describe_method, require_regions, write_method
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import describe_atlas
+from brainroam.utils.optional import as_pandas
 
 People: TypeAlias = Any  # what `anonymous_cohort` takes, or a Cohort
 Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
@@ -243,3 +245,56 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def inner_scores_(self) -> np.ndarray:
         """Out-of-site score of each training person, NaN where their site was not held out; not of a loaded model."""
         return self.model_.inner_scores_
+
+
+def anonymous_cohort(
+    people: Any,
+    y: Sequence[int] | np.ndarray | None = None,
+    site: Sequence[str] | None = None,
+    tr: Sequence[float] | None = None,
+) -> Cohort:
+    """A cohort whose people are named by their position.
+
+    ``people`` are a series (T_i, P) each; a symmetric matrix each, or one array (n, P, P) of them; or a table, as a
+    DataFrame or an array (n, F); or a dictionary of these, several measurements of the same people.
+
+    >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
+    ['person 0']
+    >>> anonymous_cohort(pd.DataFrame({"thickness": [2.5, 2.7], "volume": [900.0, None]})).measure
+    'table'
+    """
+    if isinstance(people, Mapping):
+        parts = {str(name): anonymous_cohort(values, y, site, tr) for name, values in people.items()}
+        if not parts or len({len(one) for one in parts.values()}) > 1:
+            raise DataError("blocks need the same people in the same order; give one row or array for each of them")
+        (own, cohort), *others = parts.items()
+        for name, other in others:
+            cohort = cohort.with_block(name, other, own)
+        return cohort
+    measure, series, atlas = _arrays_of(people)
+    if len(series) == 0:
+        raise DataError("no people were given")
+    for name, values in {"label": y, "site": site, "tr": tr}.items():
+        if values is not None and len(values) != len(series):
+            raise DataError(f"there are {len(series)} people but {len(values)} values of {name}")
+    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
+    table["label"] = np.nan if y is None else np.asarray(y)
+    table["site"] = "unknown" if site is None else site_names(site, len(series))
+    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
+    return Cohort(series, table, atlas, measure=measure)
+
+
+def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
+    """What bare arrays are, one for each person, and the names of their columns where there are any."""
+    people = as_pandas(people)
+    if isinstance(people, pd.DataFrame):
+        words = [str(name) for name in people if not pd.api.types.is_numeric_dtype(people[name])]
+        if words:
+            raise DataError(f"columns of a table must be numbers, but {listed(words)} are not; leave them out")
+        return "table", list(people.to_numpy(dtype=float)[:, None]), columns_of_table(people.columns)
+    if isinstance(people, np.ndarray) and people.ndim == 2 and people.dtype != object:
+        return "table", list(people[:, None]), None
+    arrays = list(people)
+    if arrays and all(is_matrix(np.asarray(x)) for x in arrays):
+        return "matrices", arrays, None
+    return "series", arrays, None

@@ -45,7 +45,6 @@ from brainroam.core.targets import (
     mean_order,
     sites_with_numbers,
 )
-from brainroam.data.bare_arrays import refuse_one_series
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, grouped, hold_out
 from brainroam.data.people import at_one_site, group_codes, left_out_note, people_of, persons
@@ -139,7 +138,7 @@ class TunedMethod(Method):
     @one_thread()  # the same bytes on any number of cores; on small arrays threads only wait
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Choose on inner sites, then refit on everybody."""
-        refuse_one_series(cohort)
+        _refuse_one_series(cohort)
         self.info.require_target(cohort.target)
         self.target_ = cohort.target
         cohort, self.notes_ = _one_site_each(cohort)
@@ -457,3 +456,11 @@ def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
         return cohort, []
     note = left_out_note(int((~kept).sum()), "their group (family or person) has more people elsewhere")
     return cohort.subset(kept), [note]
+
+
+def _refuse_one_series(cohort: Cohort) -> None:
+    """Refuse to learn from people who all have the same series: scores would differ by rounding alone."""
+    if cohort.measure == "series" and len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
+        raise DataError(
+            f"all {len(cohort)} people have the same series; check how files are assigned to people (template)"
+        )
