@@ -1,4 +1,4 @@
-"""Is this person like anybody the model was trained on?
+"""What a model keeps of the people it was trained on: who is like them, and nothing of a single one.
 
 A model answers for anybody. What it was trained on says for whom the answer has been tested: the range of age, nearly
 everybody's motion, scan length and share of missing regions, and how far a training person's edges lie from the mean of
@@ -20,10 +20,12 @@ Such predictions look better than any new site's. A list of digests would tell w
 sketch: one bit for each training person, at a place that follows from their series, among twice as many bits as people.
 About 40 % of the bits are set, so a stranger meets a set bit two times in five, and nobody can be told from a stranger
 by one bit; many people together can.
+
+Nothing is learned of an edge that hardly anybody has (`without_rare_edges`): the model would show their values.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +37,13 @@ from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.atlas.anatomy import homologues, mirrored_edges, sidedness
 from brainroam.data.cohort import Cohort
+from brainroam.data.people import persons
 from brainroam.errors import ModelFileError
 
 RARE = 0.01  # share of training people beyond a limit
 MARGIN = 1e-9
 BITS_PER_PERSON = 2
+FEWEST = 5  # people who share whatever a model learns of an edge
 MAX_P = 1e-4  # how rarely strangers may be taken for training people
 
 
@@ -242,3 +246,78 @@ def _places(cohort: Cohort, n_bits: int) -> list[int]:
     """A bit for each person; the digest is hashed again, so that the bit says little of it."""
     hashes = (hashlib.sha256(f"sketch {digest}".encode()).hexdigest() for digest in cohort.series_digests)
     return [int(text, 16) % n_bits for text in hashes]
+
+
+def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, list[str]]:
+    """Training people without the edges that too few of them have, since a model would show those people's values.
+
+    The mean edges in a model are means over sites of means over people, so a person of a site where n people have an
+    edge that s sites have weighs 1/(n s) there; ``n s`` and the number of all people with the edge must reach
+    ``least``, unless the sites have no more people. A person with several scans counts once. Of an edge that falls
+    short, the rarer region is taken from the series of those who have it: every method then finds it missing. On disk,
+    where series stay as they are, these people are left out. Returns notes as well.
+
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> cohort = make_cohort(n_sites=3, n_per_site=6, n_rois=8)
+    >>> series = [x * (np.arange(8) > 0) if i else x for i, x in enumerate(cohort.series)]
+    >>> alone = Cohort(series, cohort.table)
+    >>> clean, notes = without_rare_edges(alone)
+    >>> bool(clean.missing_rois[:, 0].all()), len(notes)
+    (True, 1)
+    """
+    present = ~cohort.missing_rois
+    if present.all():
+        return cohort, []
+    site, kept, edges = cohort.table["site"].to_numpy(), present.copy(), set[tuple[int, int]]()
+    person = pd.factorize(persons(cohort.table))[0]
+    while len(rare := _rare(kept, site, person, least, cohort.measure == "table")):
+        edges |= {(int(u), int(v)) for _, u, v in rare}
+        for here, u, v in rare:
+            region = min((u, v), key=lambda region: kept[:, region].sum())
+            kept[np.isin(site, here) & kept[:, u] & kept[:, v], region] = False
+    taken = present & ~kept
+    if not taken.any():
+        return cohort, []
+    what = "columns" if cohort.measure == "table" else "edges"
+    note = (
+        f"{len(edges)} {what} that fewer than {least} training people have, or one of few sites, are not learned from"
+    )
+    if cohort.on_disk:
+        left = taken.any(axis=1)
+        return cohort.exclude(left, ["has edges that hardly anybody else has"] * int(left.sum())), [note]
+    people = zip(cohort.series, taken, strict=True)
+    series = [_without_features(x, gone, cohort.measure) if gone.any() else x for x, gone in people]
+    return cohort.with_series(series), [note]
+
+
+def _without_features(x: np.ndarray, gone: np.ndarray, measure: str) -> np.ndarray:
+    """One person's array without some regions, or columns of a table."""
+    if measure == "matrices":
+        return np.where(gone | gone[:, None], np.nan, x)
+    return np.where(gone, 0.0 if measure == "series" else np.nan, x)
+
+
+def _rare(
+    present: np.ndarray, site: np.ndarray, person: np.ndarray, least: int, columns: bool = False
+) -> list[tuple[list[str], int, int]]:
+    """Edges that too few people have, as (sites of those people, region, region); ``columns`` stand alone."""
+    names = sorted(set(site))
+    sizes = np.array([len(set(person[site == name])) for name in names])
+    here = [(present[site == name].astype(np.float32), person[site == name]) for name in names]
+    if columns:
+        counts = np.stack([_people_with(x, whose, lambda x: x.sum(axis=0)) for x, whose in here])
+    else:
+        counts = np.triu(np.stack([_people_with(x, whose, lambda x: x.T @ x) for x, whose in here]), 1)
+    at_sites, total = (counts > 0).sum(axis=0), counts.sum(axis=0)
+    weight = np.minimum(least, len(names) * sizes).reshape(-1, *[1] * total.ndim)
+    rare = [([names[e]], at[0], at[-1]) for e, *at in np.argwhere((counts > 0) & (counts * at_sites < weight))]
+    few = np.argwhere((total > 0) & (total < min(least, sizes.sum())))
+    return rare + [(names, at[0], at[-1]) for at in few]
+
+
+def _people_with(present: np.ndarray, person: np.ndarray, count: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """How many people have a column, or two regions in one and the same scan, by what ``count`` says of scans."""
+    codes, n_scans = np.unique(person, return_counts=True)
+    alone = present[np.isin(person, codes[n_scans == 1])]
+    several = [present[person == one] for one in codes[n_scans > 1]]
+    return np.sum([count(alone), *(np.minimum(count(x), 1) for x in several)], axis=0)

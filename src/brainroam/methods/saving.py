@@ -11,11 +11,11 @@ import pandas as pd
 from brainroam.data.atlas import anonymous_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import DROPPED, READ_AS
-from brainroam.data.prepare import CUT, crop_of, cut_where_longer, without_rare_edges
+from brainroam.data.prepare import CUT, crop_of, cut_where_longer
 from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible
 from brainroam.methods.base import MEASURED
 from brainroam.methods.blocks import BlockSum
-from brainroam.methods.familiarity import Familiarity, sketch
+from brainroam.methods.familiarity import Familiarity, sketch, without_rare_edges
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_shift import INNER_SITES
 from brainroam.methods.tuning import INNER_SITES_OF_CLASSES, INNER_SITES_OF_NUMBERS, TunedMethod

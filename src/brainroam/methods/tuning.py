@@ -48,7 +48,6 @@ from brainroam.core.targets import (
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, grouped, hold_out
 from brainroam.data.people import at_one_site, group_codes, left_out_note, people_of, persons
-from brainroam.data.prepare import without_rare_edges
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown
 from brainroam.methods.base import (
@@ -61,7 +60,7 @@ from brainroam.methods.base import (
     scores_of,
 )
 from brainroam.methods.blocks import BlockSum, names_of
-from brainroam.methods.familiarity import Familiarity
+from brainroam.methods.familiarity import Familiarity, without_rare_edges
 from brainroam.methods.naming import STANDARD_TUNING, TUNINGS
 from brainroam.methods.one_against_rest import made_for
 from brainroam.methods.prediction_sets import (
