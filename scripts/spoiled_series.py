@@ -17,7 +17,6 @@ import numpy as np
 from scipy.signal import butter, sosfiltfilt
 
 import brainroam
-from brainroam.data.atlas.anatomy import homologues
 from brainroam.data.check import check_cohort, shifted, site_pattern, time_course
 from brainroam.data.check.duplicates import correlations
 from brainroam.data.cohort import Cohort
@@ -56,7 +55,7 @@ def main() -> None:
 
 def exchanged(cohort: Cohort) -> None:
     """Left and right exchanged at one site, in some people, and at a new site in `predict`."""
-    pairs, edges, site = homologues(cohort.atlas), correlations(cohort), cohort.table["site"].to_numpy()
+    pairs, edges, site = cohort.atlas.homologues, correlations(cohort), cohort.table["site"].to_numpy()
     assert pairs is not None
     u, v = np.triu_indices(cohort.n_rois, 1)
     place = np.zeros((cohort.n_rois, cohort.n_rois), dtype=int)

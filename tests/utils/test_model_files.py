@@ -12,11 +12,12 @@ from brainroam import make_cohort
 from brainroam.core.choice import Choice
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe
+from brainroam.data.atlas import Atlas
 from brainroam.errors import BrainroamError, ModelFileError
 from brainroam.methods.registry import method_info
-from brainroam.methods.saving import load_method, save_method
+from brainroam.methods.saving import load_method, require_atlas, save_method
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
+from brainroam.utils.model_files import load_model, save_model
 
 ARRAYS = {
     "weights": np.random.default_rng(0).normal(size=(3, 4)),
@@ -198,12 +199,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_the_atlas_must_name_the_same_regions_in_the_same_order():
-    header = {"atlas": describe_atlas("aal", ["a", "b", "c"])}
-    require_atlas(header, "my copy of aal", ["a", "b", "c"])
+    header = {"atlas": Atlas("aal", ("a", "b", "c")).identity}
+    require_atlas(header, Atlas("my copy of aal", ("a", "b", "c")))
     with pytest.raises(ModelFileError, match="3 regions of 'aal'"):
-        require_atlas(header, "cc", ["a", "b"])
+        require_atlas(header, Atlas("cc", ("a", "b")))
     with pytest.raises(ModelFileError, match="order"):
-        require_atlas(header, "aal", ["b", "a", "c"])
+        require_atlas(header, Atlas("aal", ("b", "a", "c")))
 
 
 # --- what is saved ---------------------------------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def test_every_kind_of_method_round_trips(cohort, tmp_path, name):
 
 def test_a_method_this_version_does_not_know_is_named(cohort, tmp_path):
     header = {"kind": "method", "method": "core-2030", "tuning": "full", "fixed": {}, "configuration": {}}
-    header["atlas"] = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
+    header["atlas"] = cohort.atlas.identity
     save_model(tmp_path / "model", header, {})
     with pytest.raises(ModelFileError, match="'core-2030'"):
         load_method(tmp_path / "model", cohort)

@@ -42,7 +42,6 @@ from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import leading_axes
 from brainroam.methods.naming import TUNINGS, full_name
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
-from brainroam.utils.model_files import describe_atlas
 from brainroam.utils.parameters import settings_of
 
 DIGITS = 5
@@ -133,7 +132,7 @@ def table_hash(cohort: Cohort) -> str:
 
 def atlas_hash(cohort: Cohort) -> str:
     """The name of the atlas and the names of its regions, in their order."""
-    return content_hash(describe_atlas(cohort.atlas.name, cohort.atlas.labels))
+    return content_hash(cohort.atlas.identity)
 
 
 def write_run(folder: Path, spec: RunSpec, content: Mapping[str, Any]) -> None:

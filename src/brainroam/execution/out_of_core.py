@@ -27,7 +27,7 @@ from brainroam.errors import BrainroamError
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.utils.files import write_csv
-from brainroam.utils.model_files import describe_atlas, save_model
+from brainroam.utils.model_files import save_model
 from brainroam.utils.parameters import Percentile
 
 
@@ -148,7 +148,7 @@ def save_scaffold(
         "n_people": len(cohort),
         "tau": scaffold.tau,
         "notes": evidence.deconfounder.notes_,
-        "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
+        "atlas": cohort.atlas.identity,
     }
     save_model(out / "evidence", header, arrays | deconfounder)
     write_csv(out / "excluded.csv", cohort.excluded)

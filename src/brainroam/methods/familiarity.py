@@ -35,7 +35,7 @@ from scipy.stats import binom
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.site_edges import SiteEdges
-from brainroam.data.atlas.anatomy import homologues, mirrored_edges, sidedness
+from brainroam.data.atlas.anatomy import mirrored_edges, sidedness
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
 from brainroam.errors import ModelFileError
@@ -173,7 +173,7 @@ class Familiarity:
 
 
 def _mirrored(cohort: Cohort) -> tuple[np.ndarray, np.ndarray] | None:
-    pairs = None if cohort.measure == "table" else homologues(cohort.atlas)
+    pairs = None if cohort.measure == "table" else cohort.atlas.homologues
     return None if pairs is None else mirrored_edges(pairs)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from brainroam.data.atlas import anonymous_atlas
+from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import DROPPED, READ_AS
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer
@@ -19,7 +19,7 @@ from brainroam.methods.familiarity import Familiarity, sketch, without_rare_edge
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_shift import INNER_SITES
 from brainroam.methods.tuning import INNER_SITES_OF_CLASSES, INNER_SITES_OF_NUMBERS, TunedMethod
-from brainroam.utils.model_files import describe_atlas, load_model, require_atlas, save_model
+from brainroam.utils.model_files import load_model, save_model
 
 KIND = "method"
 
@@ -67,8 +67,8 @@ def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes:
             "sketch": sketch(cohort),
         },
         "measure": cohort.measure,
-        "atlas": describe_atlas(cohort.atlas.name, cohort.atlas.labels),
-        "blocks": {name: describe_atlas(one.atlas.name, one.atlas.labels) for name, one in blocks.items()},
+        "atlas": cohort.atlas.identity,
+        "blocks": {name: one.atlas.identity for name, one in blocks.items()},
         "columns": {name: list(one.atlas.labels) for name, one in tables.items() if one.measure == "table"},
         "familiarity": method.familiarity_.limits,
     }
@@ -162,8 +162,8 @@ def require_regions(header: dict[str, Any], cohort: Cohort) -> None:
         if name != cohort.block_name:
             _require_same_block(name, trained_on, header["columns"].get(name), cohort.block(name))
     n_rois = header["atlas"]["n_regions"]
-    nameless = describe_atlas("", anonymous_atlas(n_rois).labels)["labels_sha256"]
-    here = describe_atlas(cohort.atlas.name, cohort.atlas.labels)["labels_sha256"]
+    nameless = anonymous_atlas(n_rois).identity["labels_sha256"]
+    here = cohort.atlas.identity["labels_sha256"]
     if header["atlas"]["labels_sha256"] == nameless != here and n_rois == cohort.n_rois:
         warnings.warn(
             f"the model was fitted on arrays, so its {n_rois} regions are taken for those of {cohort.atlas.name!r}, in "
@@ -171,12 +171,23 @@ def require_regions(header: dict[str, Any], cohort: Cohort) -> None:
             stacklevel=3,
         )
     else:
-        require_atlas(header, cohort.atlas.name, cohort.atlas.labels)
+        require_atlas(header, cohort.atlas)
+
+
+def require_atlas(header: dict[str, Any], atlas: Atlas) -> None:
+    """An error unless the data have the regions, in the order, that the model was made for."""
+    made_for, given = header["atlas"], atlas.identity
+    if made_for["labels_sha256"] != given["labels_sha256"]:
+        raise ModelFileError(
+            f"the model was made for the {made_for['n_regions']} regions of {made_for['name']!r}, the data have the "
+            f"{given['n_regions']} of {atlas.name!r}, by other names or in another order; name the atlas, or use other "
+            "data"
+        )
 
 
 def _require_same_block(name: str, trained: dict[str, Any], columns: Sequence[str] | None, block: Cohort) -> None:
     """An error unless a further block has the regions, or columns, that the model was trained on."""
-    here = describe_atlas(block.atlas.name, block.atlas.labels)
+    here = block.atlas.identity
     if here["labels_sha256"] == trained["labels_sha256"]:
         return
     lacking = [column for column in columns or [] if column not in block.atlas.labels]

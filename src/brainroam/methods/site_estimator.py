@@ -33,7 +33,6 @@ from brainroam.methods.base import MethodInfo
 from brainroam.methods.explanation import Explanation
 from brainroam.methods.saving import describe_method, require_regions, write_method
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.model_files import describe_atlas
 from brainroam.utils.optional import as_pandas
 
 People: TypeAlias = Any  # what `anonymous_cohort` takes, or a Cohort
@@ -233,7 +232,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         check_is_fitted(self, "model_")
         header = self.header_
         if atlas is not None:
-            header = header | {"atlas": describe_atlas(atlas.name, atlas.labels)}
+            header = header | {"atlas": atlas.identity}
         return write_method(path, self.model_, header)
 
     @property

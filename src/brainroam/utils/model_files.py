@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -102,22 +102,6 @@ def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
         return header, safetensors.load(tensors)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{folder / ARRAYS} cannot be read: {error}") from error
-
-
-def describe_atlas(name: str, labels: Sequence[str]) -> dict[str, Any]:
-    """What a header says of the regions a model was made for."""
-    names = json.dumps(list(labels)).encode()
-    return {"name": name, "n_regions": len(labels), "labels_sha256": _sha256(names)}
-
-
-def require_atlas(header: dict[str, Any], name: str, labels: Sequence[str]) -> None:
-    """An error unless the data have the regions, in the order, that the model was made for."""
-    made_for, given = header["atlas"], describe_atlas(name, labels)
-    if made_for["labels_sha256"] != given["labels_sha256"]:
-        raise ModelFileError(
-            f"the model was made for the {made_for['n_regions']} regions of {made_for['name']!r}, the data have the "
-            f"{given['n_regions']} of {name!r}, by other names or in another order; name the atlas, or use other data"
-        )
 
 
 def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> list[str]:

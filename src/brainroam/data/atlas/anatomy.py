@@ -1,14 +1,12 @@
-"""Where a region lies: its lobe or network, and the same region of the other hemisphere.
+"""Where a region lies: its lobe or network, and what differs between the hemispheres.
 
 AAL numbers its regions by lobe: the first digit of the code in ``aal.csv`` tells (2 frontal, 3 insula, 4 cingulate and
 medial temporal, 5 occipital, 6 parietal, 7 deep grey matter, 8 temporal, 9 cerebellum). The insula is counted with the
 limbic regions. Regions of another atlas take the lobe of the nearest AAL centroid, which is coarse at the borders.
 An atlas that comes with networks of its own (Schaefer, Dosenbach, Seitzman) is summarised by those instead.
 
-**Homologues.** Regions are paired by their names where these tell the side (``Precentral_L``, ``Left-Amygdala``,
-``lh.cuneus``, ``LH_Vis_1``), else by their centres: each other's nearest after x -> -x, at most `FARTHEST` mm apart.
-
-Let m(e) be the edge between the homologues of the regions of edge e. What differs between the sides is
+Let m(e) be the edge between the homologues (`Atlas.homologues`) of the regions of edge e. What differs between the
+sides is
 
     a_e = x_e - x_m(e),   one of each pair e < m(e),
 
@@ -16,7 +14,6 @@ and an exchange of left and right turns its sign. Mean connectivity is nearly sy
 patterns hardly sees an exchange; that of a sees nothing else.
 """
 
-import re
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -25,25 +22,6 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas
-
-FARTHEST = 12.0  # mm; the 79 pairs of CC200 are 5 mm apart in the median and 11 at most
-MIN_SHARE = 0.5  # of regions that have to have a homologue
-SIDE = re.compile(r"(?<![a-z])(left|right|lh|rh|l|r)(?![a-z])", re.IGNORECASE)
-OTHER = {"left": "right", "right": "left", "lh": "rh", "rh": "lh", "l": "r", "r": "l"}
-
-
-def homologues(atlas: Atlas) -> np.ndarray | None:
-    """For each region the position of its homologue, or its own; None where most regions have none.
-
-    >>> homologues(Atlas("mine", ("Cuneus_L", "Cuneus_R", "lh.insula", "rh.insula", "Vermis"))).tolist()
-    [1, 0, 3, 2, 4]
-    >>> homologues(Atlas("mine", ("a", "b", "c"))) is None
-    True
-    """
-    for pairs in (_by_name(atlas), _by_place(atlas)):
-        if pairs is not None and (pairs != np.arange(len(pairs))).mean() >= MIN_SHARE:
-            return pairs
-    return None
 
 
 def mirrored_edges(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,30 +53,6 @@ def sidedness(edges: np.ndarray, centre: np.ndarray, mirrored: tuple[np.ndarray,
     a, b = np.where(known, a, 0), np.where(known, b, 0)
     with np.errstate(invalid="ignore"):
         return (a * b).sum(axis=1) / np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
-
-
-def _by_name(atlas: Atlas) -> np.ndarray:
-    place = {label.lower(): k for k, label in enumerate(atlas.labels)}
-    return np.array([place.get(_exchanged(label), k) for k, label in enumerate(atlas.labels)])
-
-
-def _exchanged(label: str) -> str:
-    """The name with the other side, in small letters.
-
-    >>> _exchanged("7Networks_LH_Vis_1"), _exchanged("ctx-rh-insula"), _exchanged("Vermis_8")
-    ('7networks_rh_vis_1', 'ctx-lh-insula', 'vermis_8')
-    """
-    return SIDE.sub(lambda side: OTHER[side[0]], label.lower())
-
-
-def _by_place(atlas: Atlas) -> np.ndarray | None:
-    if atlas.coords is None:
-        return None
-    coords = np.asarray(atlas.coords, dtype=float)
-    gap = np.linalg.norm(coords[:, None] - coords * [-1, 1, 1], axis=2)
-    gap = np.where(np.isfinite(gap), gap, np.inf)
-    nearest, own = gap.argmin(axis=1), np.arange(len(coords))
-    return np.where((nearest[nearest] == own) & (gap[own, nearest] <= FARTHEST), nearest, own)
 
 
 LOBES = ("frontal", "parietal", "temporal", "occipital", "limbic", "subcortical", "cerebellum")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from brainroam.data.atlas.anatomy import homologues, mirrored_edges, sidedness
+from brainroam.data.atlas.anatomy import mirrored_edges, sidedness
 from brainroam.data.check.duplicates import correlations
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort
@@ -55,7 +55,7 @@ def unlike_sites(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
             )
             remedy = "its regions are probably in another order, or of another atlas: compare the columns of its series"
             yield Finding("warning", "unlike-site", message, remedy, site)
-    pairs = homologues(cohort.atlas)
+    pairs = cohort.atlas.homologues
     if pairs is not None:
         yield from _exchanged(cohort, rows, people, means, mirrored_edges(pairs))
 

@@ -34,7 +34,7 @@ from brainroam.execution.federation.files import SUMMARY, Message, Settings, tar
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.protection import Protection
 from brainroam.execution.federation.scores import class_summary, number_summary, score_summary
-from brainroam.utils.model_files import describe_atlas, part
+from brainroam.utils.model_files import part
 
 MIN_PER_CLASS = 10  # of a number twice as many
 FEW_OF_CLASS = "left out: {n} people, fewer than the {least} below which a summary tells too much about each of them"
@@ -98,7 +98,7 @@ def answer(
     _require_enough(site, y, max(min_per_class, min_count))
     if target.is_number:
         y, level = _drawn_in(site, y, level, min_count, why, target.name)
-    atlas = describe_atlas(cohort.atlas.name, cohort.atlas.labels)
+    atlas = cohort.atlas.identity
     if request is not None:
         _require_asked(request, site, atlas, names, cohort.measure)
     settings = request.settings if request else settings or Settings()
