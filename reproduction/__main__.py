@@ -8,7 +8,7 @@ import typer
 from brainroam.cli import errors_in_words
 from brainroam.cli.options import Jobs, Seeds, Tuning, quiet
 from brainroam.cli.source import DataSource, takes_data
-from brainroam.methods.naming import split_names
+from brainroam.methods.registry import split_names
 
 if TYPE_CHECKING:
     from brainroam.data.study_file import Study

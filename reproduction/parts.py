@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from brainroam.errors import unknown
 from brainroam.evaluation.stats.families import SWEEPS
-from brainroam.methods.naming import full_name
+from brainroam.methods.registry import full_name
 
 EPOCHS = 10
 

@@ -27,8 +27,7 @@ from brainroam.data.folds import Fold, grouped, hold_out
 from brainroam.evaluation.splits import SiteStratifiedKFold
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.methods.deep.base import DeepMethod
-from brainroam.methods.naming import parse_name, split_names
-from brainroam.methods.registry import method_info
+from brainroam.methods.registry import method_info, parse_name, split_names
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.workers import one_thread
 

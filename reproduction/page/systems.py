@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.methods.naming import parse_name
+from brainroam.methods.registry import parse_name
 from brainroam.report.tables import NOTHING, Column, fixed, interval
 from reproduction.page.content import Block, Listing, Part
 from reproduction.page.data import PaperData

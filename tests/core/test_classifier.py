@@ -18,8 +18,7 @@ from brainroam.core.recipe import NETWORK as NETWORK_ALONE
 from brainroam.core.recipe import OURS, PAPER, Recipe
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError, ShortSeriesError, UsageError
-from brainroam.methods.naming import json_or_text
-from brainroam.methods.registry import method_info
+from brainroam.methods.registry import json_or_text, method_info
 
 Q = ["age", "sex"]
 SMALL = {"hidden": 4, "budget": 3, "tau_percentile": 60, "updates": 4}

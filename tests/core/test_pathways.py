@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import Pathways
+from brainroam.core.linegraph import Pathways, line_graph
 from brainroam.core.profile import Profiles
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.scaffold import Scaffold

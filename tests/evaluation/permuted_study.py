@@ -20,7 +20,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import verdict
-from brainroam.methods.naming import split_names
+from brainroam.methods.registry import split_names
 
 LINEAR = (
     "fc-ridge,fc-logistic,fc-svm,tangent-ridge,tangent-logistic,log-ridge,scaffold-ridge,combat-ridge,confounds,"

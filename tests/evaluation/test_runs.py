@@ -28,7 +28,7 @@ from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.tables import SCORES, frame, read_table
-from brainroam.methods.naming import full_name, parse_name, split_names
+from brainroam.methods.registry import full_name, parse_name, split_names
 from brainroam.utils.files import csv_lines
 
 SPEC = RunSpec("core", {"budget": 20, "kind": "log"}, "loso", "NYU", 0, "full", "p", "m", "t", "a", "v")

@@ -287,7 +287,7 @@ def test_a_store_packed_in_another_way_is_refused(tmp_path):
 def test_json_nested_too_deep_is_a_refusal_or_no_sidecar(tmp_path):
     from brainroam.cli.source import parse_option
     from brainroam.data.readers.bids import sidecar_tr
-    from brainroam.methods.naming import parse_name
+    from brainroam.methods.registry import parse_name
 
     deep = "[" * 100_000
     (tmp_path / "sub-1_task-rest_timeseries.json").write_text(deep)

@@ -24,9 +24,9 @@ from brainroam.data.target_column import with_target
 from brainroam.errors import MethodError, RunsError, UsageError
 from brainroam.evaluation import runner
 from brainroam.evaluation.code_version import code_version
-from brainroam.methods.adapter import EstimatorMethod, estimator_info, resolve
+from brainroam.methods.adapter import EstimatorMethod, estimator_info
 from brainroam.methods.base import Method, MethodInfo
-from brainroam.methods.registry import is_ours, method_info, register, temporarily
+from brainroam.methods.registry import is_ours, method_info, register, resolve, temporarily
 from brainroam.methods.tuning import TunedMethod
 
 

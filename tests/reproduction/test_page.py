@@ -59,8 +59,7 @@ def test_what_became_of_a_network_is_said_in_words():
 
 
 def test_parts_ask_for_configurations_that_exist():
-    from brainroam.methods.naming import parse_name
-    from brainroam.methods.registry import method_info
+    from brainroam.methods.registry import method_info, parse_name
 
     paper = Paper(gate_budget=150)
     names = {name for part in PARTS for job in paper.jobs(part) for name in job.methods}

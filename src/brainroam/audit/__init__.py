@@ -18,7 +18,7 @@ from brainroam.data.target import Target
 from brainroam.errors import UsageError
 from brainroam.evaluation.finding import Audit, Check
 from brainroam.execution.progress import show_progress
-from brainroam.methods.adapter import Judged
+from brainroam.methods.registry import Judged
 from brainroam.utils.workers import one_thread
 
 __all__ = ["CANNOT_SEE", "Audit", "Check", "Procedure", "audit"]

@@ -8,10 +8,9 @@ import numpy as np
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.methods.adapter import Judged, resolve
 from brainroam.methods.base import MethodInfo, score_shape
-from brainroam.methods.naming import full_name
 from brainroam.methods.one_against_rest import made_for
+from brainroam.methods.registry import Judged, full_name, resolve
 from brainroam.methods.tuning import TunedMethod
 
 Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarray]

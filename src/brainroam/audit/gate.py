@@ -26,8 +26,7 @@ from brainroam.evaluation import runner
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.file_checks import check_scores
 from brainroam.evaluation.runner import COMPANY
-from brainroam.methods.adapter import resolve
-from brainroam.methods.registry import is_ours
+from brainroam.methods.registry import is_ours, resolve
 from brainroam.utils.files import write_text
 from brainroam.utils.workers import one_thread
 

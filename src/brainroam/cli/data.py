@@ -98,7 +98,7 @@ def audit(
     from brainroam.cli.show import print_json, show_audit, write_json
     from brainroam.evaluation.run_records import plain
     from brainroam.evaluation.runs_folder import command_line
-    from brainroam.methods.naming import split_names
+    from brainroam.methods.registry import split_names
 
     chosen = split_names(methods) if methods else list(source.methods if source.study else DEFAULT_METHODS)
     found = search(cohort, chosen, permutations, seed, progress=True)

@@ -13,7 +13,7 @@ import typer
 from brainroam.cli.options import flag
 from brainroam.cli.source import parse_option, possible_here
 from brainroam.errors import UsageError, listed, visible
-from brainroam.methods.naming import STANDARD_METHODS, STANDARD_TUNING, split_names
+from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, split_names
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort

@@ -14,7 +14,7 @@ from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning, quiet
 from brainroam.cli.source import DataSource, load_or_open, parse_option, source_of, takes_data, work_beside
 from brainroam.data.study_file import is_study
 from brainroam.errors import BrainroamError, UsageError, counted, visible
-from brainroam.methods.naming import as_typed, parse_name
+from brainroam.methods.registry import as_typed, parse_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from brainroam.cli.source import DataSource, load_or_open, takes_data, takes_opt
 from brainroam.cli.study import asked_of, fitting_methods, repeats_of
 from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
-from brainroam.methods.naming import split_names
+from brainroam.methods.registry import split_names
 
 if TYPE_CHECKING:
     from brainroam.data.check import CheckReport

@@ -25,7 +25,7 @@ from brainroam.evaluation.stats.metrics import JUDGED, RULE
 from brainroam.evaluation.stats.numbers import two_digits
 from brainroam.evaluation.stats.target_comparison import TargetComparison
 from brainroam.methods.base import MethodInfo
-from brainroam.methods.naming import as_typed, full_name
+from brainroam.methods.registry import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
 
 if TYPE_CHECKING:

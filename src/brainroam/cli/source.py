@@ -16,7 +16,7 @@ from typer.models import ArgumentInfo
 from brainroam.cli.options import Data, ReadingOptions, with_signature
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
 from brainroam.errors import UsageError, listed
-from brainroam.methods.naming import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
+from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
 from brainroam.utils.files import expanded
 from brainroam.utils.optional import installed
 

@@ -37,7 +37,7 @@ from brainroam.cli.source import (
     workers_of,
 )
 from brainroam.errors import UsageError, unknown
-from brainroam.methods.naming import STANDARD_METHODS, split_names
+from brainroam.methods.registry import STANDARD_METHODS, split_names
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort

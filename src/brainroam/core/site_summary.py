@@ -33,8 +33,7 @@ import pandas as pd
 from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import line_graph
-from brainroam.core.pathways import Pathways
+from brainroam.core.linegraph import Pathways, line_graph
 from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts

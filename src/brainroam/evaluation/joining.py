@@ -14,7 +14,7 @@ from brainroam.data.people import people_of, persons
 from brainroam.errors import RunsError
 from brainroam.evaluation.runner import Results
 from brainroam.evaluation.stats.metrics import site_metrics
-from brainroam.methods.naming import SEPARATOR
+from brainroam.methods.registry import SEPARATOR
 
 PERSON = ["protocol", "site", "subject", "label"]
 RUN = ["method", "protocol", "site", "seed"]

@@ -37,10 +37,9 @@ from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.splits import UNITS
-from brainroam.methods.adapter import resolve
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import leading_axes
-from brainroam.methods.naming import TUNINGS, full_name
+from brainroam.methods.registry import TUNINGS, full_name, resolve
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
 from brainroam.utils.parameters import settings_of
 

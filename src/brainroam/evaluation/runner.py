@@ -42,9 +42,7 @@ from brainroam.evaluation.stats.numbers import site_metrics as number_metrics
 from brainroam.evaluation.tables import columns_of, frame, metrics_by_site, prediction_rows, score_rows
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import Advance, View, show_progress
-from brainroam.methods.adapter import Judged
-from brainroam.methods.naming import STANDARD_TUNING
-from brainroam.methods.registry import is_ours
+from brainroam.methods.registry import STANDARD_TUNING, Judged, is_ours
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
 from brainroam.utils.optional import versions

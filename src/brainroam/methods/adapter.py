@@ -14,14 +14,13 @@ every method (`brainroam.methods.tuning`).
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, get_args
 
 import cloudpickle
 import numpy as np
@@ -38,11 +37,9 @@ from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO
 from brainroam.errors import MethodError, UsageError, unknown
 from brainroam.methods.base import ANYTHING, Method, MethodInfo
 from brainroam.methods.features import EdgeFeatures
-from brainroam.methods.naming import SEPARATOR, parse_name
-from brainroam.methods.registry import is_taken, method_info
+from brainroam.methods.registry import Judged, renamed, resolve
 
 Input = Literal["edges", "series", "matrices", "table"]
-Judged: TypeAlias = Any  # a name, file.py:name, a MethodInfo, a Method class, an EstimatorMethod or an estimator
 SCORING = ("decision_function", "predict_proba")
 READS: dict[str, tuple[str, ...]] = {
     "edges": ("series", "matrices", "table"),
@@ -50,7 +47,6 @@ READS: dict[str, tuple[str, ...]] = {
     "series": ("series",),
     "table": (ANYTHING,),
 }
-IN_A_FILE = ".py:"
 
 
 class EstimatorMethod(Method):
@@ -163,24 +159,6 @@ class EstimatorMethod(Method):
         return covariates | ({"tr": table["tr"].to_numpy(dtype=float)} if table["tr"].notna().all() else {})
 
 
-def resolve(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> list[tuple[MethodInfo, dict[str, Any]]]:
-    """Everything that `evaluate` takes for methods, as what the registry knows of each and its fixed parameters.
-
-    Registered names, ``file.py:name``, `MethodInfo`, `Method` classes, `EstimatorMethod` and bare estimators; one of
-    them, several, or several under names of one's own.
-
-    >>> from sklearn.linear_model import RidgeClassifier
-    >>> [(info.name, fixed) for info, fixed in resolve(["core[budget=20]", RidgeClassifier()])]
-    [('core', {'budget': 20}), ('RidgeClassifier', {})]
-    >>> [info.name for info, _ in resolve({"mine": RidgeClassifier(), "core": "core"})]
-    ['mine', 'core']
-    """
-    if isinstance(methods, Mapping):
-        return [_renamed(str(name), *_resolve_one(method)) for name, method in methods.items()]
-    several = isinstance(methods, Sequence) and not isinstance(methods, str)
-    return [_resolve_one(method) for method in (methods if several else [methods])]
-
-
 def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
     """What the registry would know of an estimator, by its class where it has no ``name``.
 
@@ -205,12 +183,10 @@ def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
     )
 
 
-def _resolve_one(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
-    if isinstance(method, str) and IN_A_FILE in method:
-        return _in_file(method)
+def resolve_own(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
+    """As `brainroam.methods.registry.resolve`, of one method of the user's: no registered name."""
     if isinstance(method, str):
-        name, fixed = parse_name(method)
-        return method_info(name), fixed
+        return _in_file(method)
     if isinstance(method, MethodInfo):
         return method, {}
     if hasattr(method, "method_and_settings"):  # a SiteEstimator is a method with its settings, not one more estimator
@@ -220,16 +196,7 @@ def _resolve_one(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
     if isinstance(method, Method) and not isinstance(method, EstimatorMethod):
         raise UsageError(f"give the class {type(method).__name__}, or a MethodInfo, not an instance: every fold is new")
     info = estimator_info(method)
-    return _renamed(info.name, info, {})
-
-
-def _renamed(name: str, info: MethodInfo, fixed: dict[str, Any]) -> tuple[MethodInfo, dict[str, Any]]:
-    """A method under a name of the user's, which must not be that of another one."""
-    if "[" in name or SEPARATOR in name or not name.strip():
-        raise UsageError(f"{name!r} cannot name a method: leave out brackets and {SEPARATOR!r}")
-    if is_taken(name) and (info.estimator is not None or name != info.name):
-        raise UsageError(f"{name!r} names a registered method; give yours another name: {{'my-{name}': ...}}")
-    return replace(info, name=name), fixed
+    return renamed(info.name, info, {})
 
 
 def _in_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
@@ -243,8 +210,8 @@ def _in_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
         raise unknown(f"name in {path}", name, [name for name in vars(module) if not name.startswith("_")])
     content = getattr(module, name)
     if isinstance(content, MethodInfo | str) or (isinstance(content, type) and issubclass(content, Method)):
-        return _resolve_one(content)
-    return _renamed(name, estimator_info(content() if isinstance(content, type) else content), {})
+        return resolve(content)[0]
+    return renamed(name, estimator_info(content() if isinstance(content, type) else content), {})
 
 
 @cache

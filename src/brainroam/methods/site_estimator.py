@@ -28,9 +28,9 @@ from brainroam.data.measurements import is_matrix
 from brainroam.data.names import site_names
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed
-from brainroam.methods.adapter import resolve
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.explanation import Explanation
+from brainroam.methods.registry import resolve
 from brainroam.methods.saving import describe_method, require_regions, write_method
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.optional import as_pandas

@@ -61,7 +61,6 @@ from brainroam.methods.base import (
 )
 from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity, without_rare_edges
-from brainroam.methods.naming import STANDARD_TUNING, TUNINGS
 from brainroam.methods.one_against_rest import made_for
 from brainroam.methods.prediction_sets import (
     LEVELS,
@@ -72,6 +71,7 @@ from brainroam.methods.prediction_sets import (
     calibrate_intervals,
     calibrate_sets,
 )
+from brainroam.methods.registry import STANDARD_TUNING, TUNINGS
 from brainroam.methods.site_shift import (
     LABELLED,
     SCALE,

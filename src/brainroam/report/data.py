@@ -32,7 +32,7 @@ from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.tables import KEY
-from brainroam.methods.naming import bare_name
+from brainroam.methods.registry import bare_name
 from brainroam.report.words import Words, words_of
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")

@@ -11,8 +11,7 @@ from brainroam.errors import BrainroamError, counted
 from brainroam.evaluation.predictions_file import TUNING as FROM_FILE
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.controls import confounds_of
-from brainroam.methods.naming import bare_name, parse_name
-from brainroam.methods.registry import method_info
+from brainroam.methods.registry import bare_name, method_info, parse_name
 from brainroam.report.data import ReportData
 from brainroam.utils.parameters import settings_of
 

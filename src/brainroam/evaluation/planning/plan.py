@@ -19,8 +19,7 @@ from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.evaluation.stats.metrics import mean_over_sites
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
-from brainroam.methods.naming import STANDARD_TUNING, parse_name
-from brainroam.methods.registry import method_info
+from brainroam.methods.registry import STANDARD_TUNING, method_info, parse_name
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.html import html_summary
 

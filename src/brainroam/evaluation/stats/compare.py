@@ -29,7 +29,7 @@ from brainroam.evaluation.stats.paired import holm, nadeau_bengio, order_pair, p
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
 from brainroam.methods.blocks import names_of
-from brainroam.methods.naming import full_name, parse_name
+from brainroam.methods.registry import full_name, parse_name
 from brainroam.utils.html import html_summary
 
 ALPHA = 0.05

@@ -14,7 +14,7 @@ from itertools import combinations, product
 from typing import Any, NamedTuple
 
 from brainroam.errors import UsageError, unknown
-from brainroam.methods.naming import bare_name, full_name, parse_name, study_of
+from brainroam.methods.registry import bare_name, full_name, parse_name, study_of
 
 #: CORE and the paper's four ablations: without site-wise deconfounding, with temporal profiles (which it goes without
 #: by default), without prior guidance, without gating.

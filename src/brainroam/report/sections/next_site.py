@@ -14,7 +14,7 @@ from brainroam.errors import DataError
 from brainroam.evaluation.planning.draws import MIN_SITES
 from brainroam.evaluation.planning.measure import AUC, ORDER
 from brainroam.evaluation.planning.plan import Plan
-from brainroam.methods.naming import bare_name
+from brainroam.methods.registry import bare_name
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, ORANGE, SKY, VERMILION, Shown, axes_for, drawing, inline
 from brainroam.report.page import Drawing, Section, missing, render
