@@ -9,7 +9,6 @@ import numpy as np
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import MethodInfo, score_shape
-from brainroam.methods.one_against_rest import made_for
 from brainroam.methods.registry import Judged, full_name, resolve
 from brainroam.methods.tuning import TunedMethod
 
@@ -57,7 +56,7 @@ class MethodCandidate:
 
     def quick_scores(self, cohort: Cohort, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
         """Fit by default settings and score."""
-        method = made_for(cohort.target, self.info, **self.fixed).fit(cohort.subset(train), seed)
+        method = self.info.make_for(cohort.target, **self.fixed).fit(cohort.subset(train), seed)
         return method.score(cohort.subset(test).without_labels())
 
 

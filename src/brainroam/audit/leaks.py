@@ -49,7 +49,6 @@ from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.finding import Check
 from brainroam.methods.base import Method
-from brainroam.methods.one_against_rest import made_for
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision
 N_ALONE = 3
@@ -322,7 +321,7 @@ def inner_scores(candidate: Candidate, cohort: Cohort, fold: Fold, seed: int) ->
     settings = candidate.info.settings(candidate.fixed)
     if type(candidate.info.make(**settings)).out_of_fold is Method.out_of_fold:
         return None
-    return made_for(cohort.target, candidate.info, **settings).out_of_fold(cohort, [fold], seed)[0][-1]
+    return candidate.info.make_for(cohort.target, **settings).out_of_fold(cohort, [fold], seed)[0][-1]
 
 
 def held_out(cohort: Cohort, seed: int) -> Fold:

@@ -20,8 +20,8 @@ import pandas as pd
 
 from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of, zero_where_missing
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Pathways, line_graph
-from brainroam.core.profile import Moments, Profiles
+from brainroam.core.linegraph import Moments, Pathways, line_graph
+from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, LARGE, ridge_weights
 from brainroam.core.scaffold import (
     Scaffold,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -217,6 +218,14 @@ class MethodInfo:
     released: dict[str, Any] = field(default_factory=dict)
     number_grid: dict[str, tuple] = field(default_factory=dict)
     estimator: Any = field(default=None, repr=False, compare=False)
+
+    def make_for(self, target: Target, **settings: Any) -> Method:
+        """A fresh method, once for each of several classes where it does not read them together."""
+        if not (target.is_classes and self.one_against_rest):
+            return self.make(**settings)
+        from brainroam.methods.one_against_rest import OneAgainstRest  # is itself a `Method`
+
+        return OneAgainstRest(partial(self.make, **settings), target.classes)
 
     def require_measure(self, measure: str) -> None:
         """Refuse people of whom something was measured that the method does not read."""

@@ -8,16 +8,14 @@ training people has, or that shows nothing reproducible to a method that asks fo
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import Target
 from brainroam.errors import EmptyScaffoldError
-from brainroam.methods.base import Folds, Method, MethodInfo, fit_method
+from brainroam.methods.base import Folds, Method, fit_method
 from brainroam.utils.model_files import part
 
 
@@ -113,13 +111,6 @@ class OneAgainstRest(Method):
         codes = sorted({int(name.partition(".")[0]) for name in state})
         self.members_ = {k: self.make().load_state(part(state, str(k))) for k in codes}
         return self
-
-
-def made_for(target: Target, info: MethodInfo, **settings: Any) -> Method:
-    """A fresh method, once for each of several classes where it does not read them together."""
-    if target.is_classes and info.one_against_rest:
-        return OneAgainstRest(partial(info.make, **settings), target.classes)
-    return info.make(**settings)
 
 
 def present(cohort: Cohort) -> list[int]:

@@ -61,7 +61,6 @@ from brainroam.methods.base import (
 )
 from brainroam.methods.blocks import BlockSum, names_of
 from brainroam.methods.familiarity import Familiarity, without_rare_edges
-from brainroam.methods.one_against_rest import made_for
 from brainroam.methods.prediction_sets import (
     LEVELS,
     ClassSets,
@@ -322,12 +321,12 @@ class TunedMethod(Method):
                 self.model_.members[name].target_ = self.target_
             self.model_.load_state(part(state, "model"))
         else:
-            self.model_ = made_for(self.target_, self.info, **self.configuration_).load_state(part(state, "model"))
+            self.model_ = self.info.make_for(self.target_, **self.configuration_).load_state(part(state, "model"))
         return self
 
     def _refit(self, cohort: Cohort, seed: int) -> None:
         with naming_errors(self.info.name):
-            self.model_ = fit_method(made_for(cohort.target, self.info, **self.configuration_), cohort, seed)
+            self.model_ = fit_method(self.info.make_for(cohort.target, **self.configuration_), cohort, seed)
 
     def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
         configurations = list(self._configurations(cohort.target))
@@ -344,7 +343,7 @@ class TunedMethod(Method):
             return aucs(y[held_out], path)
 
         for configuration in configurations:
-            paths = made_for(cohort.target, self.info, **configuration).out_of_fold(cohort, folds, seed)
+            paths = self.info.make_for(cohort.target, **configuration).out_of_fold(cohort, folds, seed)
             held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
             merit = np.mean([order(held_out, path) for held_out, path in held_out_paths], axis=0)
             epoch = int(np.argmax(merit))
