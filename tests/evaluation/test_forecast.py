@@ -26,6 +26,7 @@ from brainroam.evaluation.stats.verdict import observed_auc, observed_next, verd
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import save_method
 from brainroam.methods.tuning import TunedMethod
+from brainroam.report.ledger_page import write_ledger_page
 from brainroam.utils.files import content_hash
 
 NOW = "2026-11-18T04:00:00+00:00"
@@ -224,7 +225,7 @@ def test_a_ledger_shows_what_was_changed_cut_off_or_tried_before(folder, fitted,
     first, told = made(new, 1)
     assert told == [] and first.content["after"] == ""
     _, told = made(new.subset(range(1, len(new))), 2)
-    assert any("Other people of S07" in line for line in told)
+    assert any("Other people of S07" in line for line in told) and any("people of S08" in line for line in told)
     another = TunedMethod(method_info("fc-ridge"), "default").fit(cohort.select(cohort.sites[:5]))
     last, told = made(new, 3, another)
     assert any("by another model" in line for line in told)
@@ -388,6 +389,19 @@ def test_steps_of_an_order_are_known_by_their_names(cohort, tmp_path):
     mapping = dict(zip(names["subject"], names["stage"].astype(float), strict=True))
     for labels in (tmp_path / "stages.csv", mapping):
         pd.testing.assert_frame_equal(brainroam.reveal(forecast, labels).table, brainroam.reveal(forecast, new).table)
+
+
+def test_the_page_keeps_targets_apart_and_shows_what_was_not_revealed(numbered, forecast, new, tmp_path):
+    path = tmp_path / "ledger.csv"
+    model = TunedMethod(method_info("fc-ridge"), "default").fit(numbered.select(numbered.sites[:6]))
+    of_number = brainroam.foretell(model, numbered.select(numbered.sites[6:]))
+    record_reveal(path, brainroam.reveal(forecast, new))
+    record_forecast(path, of_number)
+    page = write_ledger_page(path).read_text()
+    assert page.count("<figure") == 1 and of_number.hash[:12] in page and "not revealed" in page
+    record_reveal(path, brainroam.reveal(of_number, numbered.select(numbered.sites[6:])))
+    page = write_ledger_page(path).read_text()
+    assert page.count("<figure") == 2 and "Correlation, severity" in page and "Forecasts that were not" not in page
 
 
 def test_several_classes_are_foretold_and_judged_by_names(tmp_path):

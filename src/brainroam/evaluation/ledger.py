@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from brainroam.errors import counted, listed
-from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError
+from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError, people_digest
 from brainroam.evaluation.reveal import Reveal
 from brainroam.utils.files import content_hash, write_csv
 
@@ -60,13 +60,16 @@ def record_forecast(path: str | Path, forecast: Forecast) -> list[str]:
     """Write a new forecast into the ledger; says how earlier ones did, and whether these people were in one."""
     ledger, content = read_ledger(path), forecast.content
     lines = [*summarise(ledger), *_clock(ledger, content["made"]["time"])]
-    sites = [row["site"] for row in content["sites"]]
-    same, there = ledger[ledger["people"] == content["people"]], ledger[ledger["site"].isin(sites)]
-    if len(same):
-        whose = "this" if content["model"]["digest"] in set(same["model"]) else "another"
-        lines.append(f"These people were foretold before by {whose} model ({_first(same)})")
-    elif len(there):
-        lines.append(f"Other people of {listed(there['site'].unique())} were foretold before ({_first(there)})")
+    people, mine = _people(forecast), ledger["model"] == content["model"]["digest"]
+    same = ledger["people"].isin(people.values())
+    for rows, who in (
+        (ledger[same & mine], "These people of {} were foretold before by this model"),
+        (ledger[same & ~mine], "These people of {} were foretold before by another model"),
+        (ledger[~same & ledger["site"].isin(people)], "Other people of {} were foretold before"),
+    ):
+        if len(rows):
+            first = f"{rows['time'].iloc[0]}, {rows['forecast'].iloc[0][:12]}"
+            lines.append(f"{who.format(listed(rows['site'].unique()))} ({first})")
     _append(path, ledger, _rows(forecast, "foretold", content["made"]["time"], forecast.table))
     return lines
 
@@ -77,7 +80,7 @@ def record_reveal(path: str | Path, found: Reveal) -> list[str]:
     mine = ledger[ledger["forecast"] == forecast.hash]
     lines = _clock(ledger, found.time)
     if not (mine["event"] == "foretold").any():
-        twin = ledger[(ledger["people"] == forecast.content["people"]) & (ledger["forecast"] != forecast.hash)]
+        twin = ledger[ledger["people"].isin(_people(forecast).values()) & (ledger["forecast"] != forecast.hash)]
         twin_words = f"; it knows {twin['forecast'].iloc[0][:12]} about the same people" if len(twin) else ""
         lines.append(f"The ledger did not hold this forecast before it was revealed{twin_words}")
     if forecast.content["after"] not in {"", *ledger["chain"]}:
@@ -89,10 +92,6 @@ def record_reveal(path: str | Path, found: Reveal) -> list[str]:
     table = found.table.assign(labels=found.labels)
     ledger = _append(path, ledger, _rows(forecast, "revealed", found.time, table))
     return [*lines, *summarise(ledger)]
-
-
-def _first(rows: pd.DataFrame) -> str:
-    return f"{rows['time'].iloc[0]}, {rows['forecast'].iloc[0][:12]}"
 
 
 def _clock(ledger: pd.DataFrame, time: str) -> list[str]:
@@ -131,8 +130,8 @@ def summarise(ledger: pd.DataFrame) -> Iterator[str]:
         width, off = (here["high_95"] - here["low_95"]).mean(), (here["observed"] - here["expected"]).mean()
         yield (
             f"Forecasts of the {NAMES.get(measure, measure)} ({target}) so far: {inside[95]} of {n} inside the 95 % "
-            f"interval, {inside[80]} inside that of 80 %; mean width {width:.2f}; observed minus expected {off:+.2f}"
-            f"{boldness(inside[80], n)}"
+            f"interval, {inside[80]} inside that of 80 %; mean width {width:.2f}; observed minus expected "
+            f"{round(off, 2) + 0:+.2f}{boldness(inside[80], n)}"
         )
     if (line := changed_line(ledger)) is not None:
         yield f"The ledger was changed by hand: line {line} is not what was written after the line before it"
@@ -146,24 +145,26 @@ def boldness(inside: int, n: int) -> str:
     """Whether intervals of 80 % are too narrow or too wide, by a two-sided binomial test at 5 %.
 
     >>> boldness(8, 10), boldness(3, 10), boldness(40, 40)
-    ('; as promised', '; too bold: intervals are too narrow', '; too shy: intervals are wider than they need be')
+    ('; as promised, within chance', '; too bold: intervals are too narrow', '; too shy: intervals are too wide')
     """
     if n < LEAST:
         return ""
     if binomtest(inside, n, 0.8).pvalue >= 0.05:
-        return "; as promised"
-    return (
-        "; too bold: intervals are too narrow"
-        if inside < 0.8 * n
-        else "; too shy: intervals are wider than they need be"
-    )
+        return "; as promised, within chance"
+    return "; too bold: intervals are too narrow" if inside < 0.8 * n else "; too shy: intervals are too wide"
 
 
 def _rows(forecast: Forecast, event: str, time: str, table: pd.DataFrame) -> pd.DataFrame:
     content = forecast.content
-    facts = {"event": event, "time": time, "forecast": forecast.hash, "people": content["people"]}
+    facts = {"event": event, "time": time, "forecast": forecast.hash}
     facts |= {"model": content["model"]["digest"], "method": content["model"]["method"], "target": content["target"]}
-    return table.assign(**facts).reindex(columns=list(COLUMNS))
+    return table.assign(**facts, people=table["site"].map(_people(forecast))).reindex(columns=list(COLUMNS))
+
+
+def _people(forecast: Forecast) -> dict[str, str]:
+    """The digest of each site's people."""
+    by_site = forecast.people.groupby("site")
+    return {str(site): people_digest(here["subject"], here["digest"]) for site, here in by_site}
 
 
 def _append(path: str | Path, ledger: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

@@ -89,9 +89,11 @@ class Reveal:
 
 def _judged(row: Any) -> str:
     name = NAMES[row.measure]
+    if not row.n_judged:
+        return "nobody has a diagnosis"
     if not np.isfinite(row.observed):
         same = "of one class" if row.measure in ("auc", "balanced_acc") else "with one value"
-        return f"{counted(row.n, 'person', 'people')} {same}, so there is no {name} to judge by"
+        return f"{counted(row.n_judged, 'person', 'people')} {same}, so there is no {name} to judge by"
     if not np.isfinite(row.low_95):
         return f"{name} {row.observed:.2f}; no {name} had been foretold"
     told = f"{name} {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"

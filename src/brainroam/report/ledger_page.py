@@ -1,4 +1,4 @@
-"""The page of a ledger of forecasts: how often inside, how wide, and every forecast that was revealed.
+"""The page of a ledger of forecasts: how often inside, how wide, every forecast that was revealed, and those not.
 
 `ForecastDisplay` shows foretold and found: the interval of every site, and what was observed there.
 """
@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from brainroam import __version__
+from brainroam.errors import counted, listed
 from brainroam.evaluation.forecast import NAMES
 from brainroam.evaluation.ledger import ORDER, boldness, read_ledger, revealed, summarise
 from brainroam.report import figures
 from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, Shown, axes_for, drawing, say_rows, shortened
 from brainroam.report.page import render
+from brainroam.report.tables import Column, fixed, interval, table
 from brainroam.utils.files import write_text
 
 if TYPE_CHECKING:
@@ -24,8 +27,26 @@ if TYPE_CHECKING:
     from brainroam.evaluation.reveal import Reveal
 
 
-LABELS = {"auc": "AUC (0.5 is guessing, 1 is perfect)", "r": "correlation (0 is guessing, 1 is perfect)"}
-CAPTION = "Every forecast that was revealed: intervals of 80 and 95 % for the AUC to be observed, and the AUC found."
+LABELS = {"auc": "AUC (0.5 is guessing, 1 is perfect)", "r": "Correlation (0 is guessing, 1 is perfect)"}
+COLUMNS = (
+    *(Column("target", "target"), Column("measure", "measure"), Column("inside_95", "inside 95 %")),
+    *(Column("inside_80", "inside 80 %"), Column("width", "width of 95 %", fixed(2))),
+    *(Column("off", "observed minus expected", "{:+.2f}".format), Column("verdict", "80 % intervals")),
+)
+REVEALED = (
+    *(Column("day", "revealed"), Column("hash", "forecast"), Column("method", "method"), Column("target", "target")),
+    *(Column("site", "site"), Column("n", "people", fixed(0)), Column("n_judged", "judged", fixed(0))),
+    *(
+        Column("name", "measure"),
+        Column("expected", "expected", fixed(2)),
+        Column("low_95", "95 % interval", interval("low_95", "high_95"), True),
+    ),
+    *(Column("observed", "observed", fixed(2)), Column("held", "")),
+)
+OPEN = (
+    *(Column("day", "foretold"), Column("hash", "forecast"), Column("method", "method"), Column("target", "target")),
+    *(Column("sites", "sites"), Column("n", "people", fixed(0))),
+)
 
 
 @dataclass
@@ -72,7 +93,7 @@ class ForecastDisplay(Shown):
         ax.axvline(0 if measure == "r" else 0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         ax.hlines(at, rows["low_95"], rows["high_95"], color=GREY, linewidth=1.5, label="95 % interval")
         ax.hlines(at, rows["low_80"], rows["high_80"], color=GREY, linewidth=5, alpha=0.5, label="80 % interval")
-        ax.scatter(rows["expected"], at, marker="|", s=60, color=INK, label="expected")
+        ax.scatter(rows["expected"], at, marker="|", s=60, color=INK, zorder=2.5, label="expected")
         inside = rows["observed"].between(rows["low_95"], rows["high_95"]).to_numpy()
         known = rows["observed"].notna().to_numpy()
         for which, colour, name in (
@@ -99,28 +120,60 @@ def _tip(row: dict[str, Any]) -> str:
 
 def write_ledger_page(ledger: Path) -> Path:
     """Write ``ledger.html`` beside a ledger."""
-    table = read_ledger(ledger)
-    rows = revealed(table)
-    order = rows[rows["measure"].isin(ORDER)]
-    picture = drawing("forecasts", CAPTION, ForecastDisplay(order)) if len(order) else None
+    book = read_ledger(ledger).assign(
+        day=lambda rows: rows["time"].str[:10], hash=lambda rows: rows["forecast"].str[:12]
+    )
+    rows = revealed(book)
+    order, waiting = rows[rows["measure"].isin(ORDER)], _waiting(book)
+    by_kind = order.groupby(["target", "measure"], sort=False)
+    drawings = [
+        drawing(f"forecasts-{k}", _caption(str(target), str(measure)), ForecastDisplay(here), narrow=3.4)
+        for k, ((target, measure), here) in enumerate(by_kind)
+    ]
+    by_measure = rows.groupby(["target", "measure"], sort=False)
+    parts = [{"target": target, **_measured(str(name), here)} for (target, name), here in by_measure]
+    tables = (
+        [table(pd.DataFrame(parts), COLUMNS, "measures", "How often the observed value lay inside")] if parts else []
+    )
+    tables += [table(_shown(order), REVEALED, "revealed", "Every forecast that was revealed")] if parts else []
+    tables += [table(waiting, OPEN, "waiting", "Forecasts that were not revealed")] if len(waiting) else []
     page = render(
         "ledger.html",
-        lines=list(summarise(table)),
-        measures=[_measure(str(name), here) for name, here in rows.groupby("measure", sort=False)],
-        rows=order.round(3).to_dict("records"),
-        figure=figures.inline(picture) if picture else "",
+        lines=list(summarise(book)),
+        revealed=counted(len(order), "forecast of a site", "forecasts of a site"),
+        figure=Markup("").join(figures.inline(one) for one in drawings),
+        tables=tables,
         version=__version__,
     )
     return write_text(ledger.with_suffix(".html"), page + "\n")
 
 
-def _measure(name: str, rows: pd.DataFrame) -> dict[str, str]:
+def _caption(target: str, measure: str) -> str:
+    name = LABELS[measure].partition(" (")[0]
+    return f"{name}, {target}: foretold of each site and observed there. Beside a site, the number of its people."
+
+
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the ledger as the page shows them."""
+    held = np.where(rows["inside_80"], "inside 80 %", np.where(rows["inside_95"], "inside 95 %", "outside"))
+    return rows.assign(held=held, name=rows["measure"].map(NAMES))
+
+
+def _waiting(book: pd.DataFrame) -> pd.DataFrame:
+    """Forecasts that were made and not revealed, one row each."""
+    done = book.loc[book["event"] == "revealed", "forecast"]
+    rows = book[~book["forecast"].isin(done) & book["measure"].isin(ORDER)]
+    facts = {name: (name, "first") for name in ("day", "hash", "method", "target")}
+    return rows.groupby("forecast", sort=False).agg(**facts, sites=("site", listed), n=("n", "sum")).reset_index()
+
+
+def _measured(name: str, rows: pd.DataFrame) -> dict[str, Any]:
     inside = {p: int(rows[f"inside_{p}"].sum()) for p in (80, 95)}
     return {
-        "name": NAMES.get(name, name),
+        "measure": NAMES.get(name, name),
         "inside_95": f"{inside[95]} of {len(rows)}",
         "inside_80": f"{inside[80]} of {len(rows)}",
-        "width": f"{(rows['high_95'] - rows['low_95']).mean():.2f}",
-        "off": f"{(rows['observed'] - rows['expected']).mean():+.2f}",
+        "width": (rows["high_95"] - rows["low_95"]).mean(),
+        "off": round(float((rows["observed"] - rows["expected"]).mean()), 2) + 0,  # no -0.00
         "verdict": boldness(inside[80], len(rows)).removeprefix("; ") or "too few to tell",
     }
