@@ -458,7 +458,10 @@ def number_codes(values, **columns):
 def test_a_number_at_its_ceiling_is_noted():
     iq = np.random.default_rng(0).normal(100, 12, 100).round(1)
     assert "target-ceiling" not in number_codes(iq)
-    assert "largest iq, 105" in number_codes(np.minimum(iq, 105))["target-ceiling"].message
+    low = np.minimum(iq, 105)
+    assert "largest iq of their site, mostly 105" in number_codes(low)["target-ceiling"].message
+    low[:20] *= 3.3  # one site has another scale
+    assert "mostly 105" in number_codes(low)["target-ceiling"].message
 
 
 def test_a_number_that_lies_between_sites_is_told_with_its_share():

@@ -47,6 +47,9 @@ def test_hiding_labels_hides_the_target_and_what_is_nearly_the_target(cohort):
 def test_few_numbers_have_to_be_named_and_words_are_classes(cohort):
     with pytest.raises(UsageError, match="stage"):
         with_target(cohort, "stage")
+    coded = cohort.table["stage"].astype(str).where(np.arange(len(cohort)) > 3, "-9999")
+    with pytest.raises(UsageError, match="4 different numbers"):
+        with_target(cohort.with_columns(pd.DataFrame({"stage": coded})), "stage")
     assert with_target(cohort, "stage:ordered").target.classes == ("0", "1", "2", "3")
     assert with_target(cohort, "group_name").target == Target("group_name", "classes", ("HC", "MDD", "SCZ"))
     assert guess_kind(pd.Series(["0", "1", "1"])) == "two classes"

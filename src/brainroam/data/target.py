@@ -191,7 +191,7 @@ class Target:
         if self.is_two_classes:
             return f"{int((label == 1).sum())} with the condition"
         if self.classes:
-            return f"{self.name} of {len(self.classes)} classes"
+            return f"{self.name} of {len(self.classes)} {'classes' if self.is_classes else 'steps'}"
         return f"{self.name} {label.min():.4g} to {label.max():.4g}"
 
     @classmethod

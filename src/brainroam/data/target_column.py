@@ -77,10 +77,10 @@ def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, 
     text = _as_text(table[column])
     kind = request.kind or guess_kind(text)
     if not kind:
-        distinct = sorted(set(one_spelling(text)[~is_empty(text)]))
+        distinct = sorted(set(one_spelling(text)[~is_empty(text)]) - set(map(str, SENTINELS)), key=float)
         raise UsageError(
-            f"the target {column!r} holds {len(distinct)} different numbers ({listed(distinct, FEW)}): say whether it "
-            f"is a number, ordered or classes, as in --target {column}:number"
+            f"the target {column!r} holds {len(distinct)} different numbers ({listed(distinct, FEW)}): say what they "
+            f"are, diagnoses (--target {column}:classes), steps of a scale (:ordered) or amounts (:number)"
         )
     target, label, reason = _read(Target(column, kind, (), request.transform), text, table, request.case, require_label)
     if target.is_classes and require_label:

@@ -57,7 +57,8 @@ from brainroam.utils.html import html_summary
 LEVELS = (0.8, 0.95)
 LIMITS = tuple(f"{side}_{100 * level:.0f}" for level in LEVELS for side in ("low", "high"))
 NAMES = {
-    **{"auc": "AUC", "balanced_acc": "balanced accuracy", "level": "level", "brier": "Brier score"},
+    **{"auc": "AUC", "balanced_acc": "balanced accuracy", "level": "balanced level"},
+    "brier": "balanced Brier score",  # cases and controls count alike; that of `predict` is at the share of cases
     **{"r": "correlation", "mean_error": "mean error"},
 }
 RANGE = {"auc": (0.0, 1.0), "balanced_acc": (0.0, 1.0), "level": (-0.5, 0.5), "brier": (0.0, 1.0)}
@@ -173,7 +174,7 @@ class Forecast:
                     f"{', '.join(spans)}{of_cases}"
                 )
             others = [
-                f"{NAMES[name]} {x['expected']:.2f} ({x['low_95']:.2f} to {x['high_95']:.2f})"
+                f"{NAMES[name]} {round(x['expected'], 2) + 0.0:.2f} ({x['low_95']:.2f} to {x['high_95']:.2f})"
                 for name, x in expected.items()
                 if name != self.order and x["low_95"] is not None
             ]

@@ -90,3 +90,16 @@ def test_level_errors_of_opposite_sign_do_not_cancel_at_two_sites():
     truth = np.arange(20.0)
     at = [site_metrics(truth, truth + off, 10.0, Target("x", "number", ())) for off in (-4, 4)]
     assert verdict(pd.DataFrame(at)).off == pytest.approx(4)
+
+
+def test_a_gain_nobody_can_see_is_none_however_sure_it_is():
+    """Predictions a thousandth nearer to the truth than a constant, at every person of eight sites."""
+    rng = np.random.default_rng(0)
+    at = []
+    for _ in range(8):
+        truth = rng.normal(50, 10, 30)
+        nearly = 50 + 0.001 * np.sign(truth - 50)
+        at.append(site_metrics(truth, nearly, 50.0, Target("x", "number", ())))
+    found = verdict(pd.DataFrame(at))
+    assert found.gain_low > 0 and (found.better, found.worse) == (0, 0)
+    assert "no better than a constant" in found.sentence(Target("x", "number", ()))

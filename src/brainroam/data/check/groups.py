@@ -8,7 +8,7 @@ import pandas as pd
 from brainroam.data.check.report import Finding
 from brainroam.data.names import shared_institutions
 from brainroam.data.people import group_codes, persons
-from brainroam.errors import listed
+from brainroam.errors import counted, listed
 
 
 def one_institution(table: pd.DataFrame) -> Iterator[Finding]:
@@ -52,6 +52,8 @@ def kept_together(table: pd.DataFrame) -> Iterator[Finding]:
     sites = table["site"].groupby(codes).transform("nunique").to_numpy()
     if (sites > 1).any():
         across = tuple(table.loc[sites > 1, "subject"])
-        message = f"{len(across)} people are of a group that is at several sites: {listed(across)}"
+        n_groups, rows = len(np.unique(codes[sites > 1])), "scans" if repeated.any() else "people"
+        named = counted(n_groups, "person or family is", "people or families are")
+        message = f"{named} at several sites, {len(across)} {rows} together: {listed(across)}"
         remedy = "who is related to somebody at the held-out site is left out of training"
         yield Finding("warning", "group-across-sites", message, remedy, subjects=across)

@@ -38,7 +38,7 @@ def of_a_number(cohort: Cohort) -> Iterator[Finding]:
     yield from _definition(name, values, site)
     yield from _between(name, values, site)
     yield from _outliers(name, values, site, table)
-    yield from _ends(name, table["label"])
+    yield from _ends(name, table["label"], site)
     yield from _codes(name, table)
     for reason in of_the_condition(table, cohort.covariate_names, cohort.target).values():
         yield Finding("error", "covariate-is-target", f"covariate {reason}", REMEDY)
@@ -80,13 +80,16 @@ def _outliers(name: str, values: pd.Series, site: pd.Series, table: pd.DataFrame
         yield Finding("warning", "target-outlier", message, "see whether these are errors of typing or of units")
 
 
-def _ends(name: str, label: pd.Series) -> Iterator[Finding]:
+def _ends(name: str, label: pd.Series, site: pd.Series) -> Iterator[Finding]:
+    """Many people at the end of the scale of their own site, for a site with another scale hides the end of others."""
+    label = label[site.map(site.value_counts()) >= LEAST]
     if label.nunique() <= FEW:
         return
-    for word, end in (("largest", label.max()), ("smallest", label.min())):
-        share = float((label == end).mean())
+    of_site = label.groupby(site[label.index])
+    for word, ends in (("largest", of_site.transform("max")), ("smallest", of_site.transform("min"))):
+        share = float((label == ends).mean())
         if share >= PILED:
-            message = f"{share:.0%} of people have the {word} {name}, {end:g}"
+            message = f"{share:.0%} of people have the {word} {name} of their site, mostly {ends.mode()[0]:g}"
             yield Finding("note", "target-ceiling", message, "people beyond the end of a scale cannot be ordered by it")
 
 

@@ -275,7 +275,7 @@ def _look_at_sex(table: pd.DataFrame, path: Path, guess: Guess) -> None:
     except ReaderError:
         counts = Counter(codes(values)[~is_empty(values)])
         held = ", ".join(f"{code} ({counted(n, 'person', 'people')})" for code, n in sorted(counts.items()))
-        pair = sorted(counts)
+        pair = sorted(code for code in counts if code.isdecimal() or not any(map(str.isdecimal, counts)))
         choices = (f"{pair[0]}=male,{pair[1]}=female", f"{pair[0]}=female,{pair[1]}=male") if len(pair) == 2 else ()
         text = f"What do the codes of {values.name!r} mean? It holds {held}; write it like 1=male,2=female,3=missing"
         guess.questions.append(Question("sex_codes", text, choices))

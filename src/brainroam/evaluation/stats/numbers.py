@@ -9,7 +9,7 @@ on (the logarithm where that is its transform), and both in the target's own uni
                     because the predictions at the site hardly differ
     error   mae     mean |p - t|, in units, beside that of a constant: the mean of the training people
             gain_se standard error of their difference; a site is clearly better than a constant, or worse, where the
-                    difference is more than its quantile of 97.5 % (t)
+                    difference is more than its quantile of 97.5 % (t) and 1 % of the constant's error
             r2      1 - sum (t - p)^2 / sum (t - mean t)^2        within the site: its own mean is known to nobody
             r2_constant                                           the same with the mean of the training people
 
@@ -56,6 +56,7 @@ METRICS = (
 )
 RULE = f"mean over sites, each weighted by its people, {2 * FULL} at most"
 SMALL = 0.25  # of the spread within sites: a level error below this is called small
+VISIBLE = 0.01  # share of a constant's error below which a gain is none, however sure it is
 UNSURE = 1.0  # standard error of a slope beyond which it is not told
 EDGE = 0.9999  # correlations are held this far from 1 before Fisher's z is taken
 
@@ -170,8 +171,8 @@ better than a constant (mean error 3 against 5; clearly in 14 of 20 sites, clear
         level += f": expect to be off by {size}"
         sure = self.gain_low > 0 if np.isfinite(self.gain_low) else self.better > self.n_sites / 2
         better = "better than a constant" if sure else "not surely better than a constant"
-        if self.mae >= self.mae_constant:
-            better = "no better than a constant"
+        if self.mae > (1 - VISIBLE) * self.mae_constant:
+            sure, better = False, "no better than a constant"
         errors = f"mean error {self.mae:.3g} against {self.mae_constant:.3g}"
         sites = (
             f"clearly {'better ' * (not sure)}in {self.better} of {self.n_sites} sites, clearly worse in {self.worse}"
@@ -243,7 +244,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         off = np.sqrt(mean_over_sites(np.square(sites["level"].to_numpy(dtype=float)), weight))
     constant, error = (sites[name].to_numpy(dtype=float) for name in ("mae_constant", "mae"))
     gain, gain_se = constant - error, sites["gain_se"].to_numpy(dtype=float)
-    surely = t_law.ppf(0.975, np.maximum(n - 1, 1)) * gain_se
+    surely = np.maximum(t_law.ppf(0.975, np.maximum(n - 1, 1)) * gain_se, VISIBLE * constant)
     one_value = bool(judged.any() and np.all(r[judged] == 0))
     nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
     ends = [np.nan] * 4 if one_value else np.tanh([found.low, found.high, found.next_low, found.next_high]).tolist()
