@@ -7,7 +7,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -68,33 +68,13 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     __metadata_request__predict_proba: ClassVar = READ
     __metadata_request__decision_function: ClassVar = READ
 
-    def fit(
-        self,
-        X: People,
-        y: Sequence | None = None,
-        *,
-        site: Sequence[str] | None = None,
-        covariates: Covariates = None,
-        tr: Times = None,
-        positive: Any = None,
-    ) -> Self:
-        """Learn from labelled people of several sites.
-
-        ``X`` are series (T_i, P) or a cohort, ``site`` the name of each person's site, ``covariates`` a table with a
-        row for each, ``tr`` repetition times in seconds, as of `SiteEstimator.fit`. Of the labels ``y``, 1 of 0/1 and
-        -1/1 is the condition, and so is what stands against a usual word for controls (TD, HC, ...); for other labels
-        ``positive`` names it. Three classes or more each have a score, a probability and a place in sets.
-        """
-        self.classes_ = self._fit(X, y, site, covariates, tr, positive=positive)
-        return self
-
     def _classes_of(self, cohort: Cohort) -> np.ndarray:
         target = cohort.target
         if target.is_number:
             raise DataError(f"the cohort's target {target.name!r} is {target.kind}: use SiteRegressor")
         return np.array(target.classes if target.is_classes else [0, 1])
 
-    def _as_target(self, y: Sequence, positive: Any = None) -> tuple[np.ndarray, np.ndarray, Target]:  # type: ignore[override]
+    def _as_target(self, y: Sequence, positive: Any) -> tuple[np.ndarray, np.ndarray, Target]:
         several = several_classes(y) if positive is None else None
         classes, labels = several or two_classes(y, positive)
         return labels, classes, Target("y", CLASSES, tuple(map(str, classes))) if several else TWO_CLASSES
@@ -137,6 +117,11 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     ) -> float:
         """Accuracy, as every classifier of scikit-learn."""
         return float(np.average(self.predict(X, covariates, tr) == np.asarray(y), weights=sample_weight))
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels of controls and cases, or of several classes."""
+        return np.array(self.header_["classes"])
 
     @property
     def calibration_(self) -> Any:
@@ -373,7 +358,7 @@ def load_model(path: str | Path) -> Any:
         clf = EnsembleClassifier(**seed)
     else:
         clf = SiteClassifier(model.info.name, model.tuning, **seed, **model.fixed)
-    clf.model_, clf.header_, clf.classes_ = model, header, np.array(header["classes"])
+    clf.model_, clf.header_ = model, header
     return clf
 
 

@@ -45,26 +45,8 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     """A method that learns from people of several sites, given as arrays, and reads people of any site.
 
     Subclasses turn what the user gives as y into a target (`_as_target`), and scores (`decision_function`) into
-    predictions.
-
-    Parameters
-    ----------
-    method : str or estimator
-        A registered name (``brainroam methods``), with settings in brackets or without, or anybody's estimator, see
-        `EstimatorMethod`.
-    tuning : {"default", "fast", "full"}
-        How much is chosen on inner held-out sites.
-    random_state : int
-        Random seed.
-    **settings
-        Of the method.
-
-    Attributes
-    ----------
-    model_ : TunedMethod
-        Everything that was learned.
-    header_ : dict
-        What a saved model says of itself: method, settings, training sites, atlas.
+    predictions. Parameters and attributes are described there; ``header_`` is what a saved model says of itself:
+    method, settings, training sites, atlas.
     """
 
     # With scikit-learn's metadata routing switched on, pipelines and cross-validation pass these on unasked.
@@ -114,6 +96,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         site: Sequence[str] | None = None,
         covariates: Covariates = None,
         tr: Times = None,
+        positive: Any = None,
     ) -> Self:
         """Learn from people of several sites of whom the class, or the number, is known.
 
@@ -123,15 +106,14 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             Series; a cohort (``load_cohort(..., target=...)``) has target, sites, covariates and repetition times with
             it.
         y : sequence of n labels, or of n numbers
+            Three labels or more each have a score, a probability and a place in sets.
         site : sequence of n site names
         covariates : DataFrame or ndarray with n rows, optional
         tr : sequence of n repetition times in seconds, optional
+        positive : label, optional
+            Which of two labels is the condition. Without it that is 1 of 0/1 and -1/1, and what stands against a usual
+            word for controls (TD, HC, ...).
         """
-        self._fit(X, y, site, covariates, tr)
-        return self
-
-    def _fit(self, X: People, y: Any, site: Any, covariates: Covariates, tr: Times, **how: Any) -> np.ndarray:
-        """Fit the method; returns the user's names of the classes, none of a number."""
         if isinstance(X, Cohort):
             cohort, classes = X, self._classes_of(X)
             info, fixed = self.method_and_settings()
@@ -139,7 +121,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             if site is None or y is None:
                 name = type(self).__name__
                 raise DataError(f"{name}.fit needs the {self._wanted} and site of every person: fit(X, y, site=...)")
-            values, classes, target = self._as_target(y, **how)
+            values, classes, target = self._as_target(y, positive)
             info, fixed = self.method_and_settings()
             cohort = self._cohort(X, values, site, covariates, tr, target)
             if info.covariate_use == "projected":  # what is given is meant, not the usual column of a study
@@ -149,14 +131,14 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         model = TunedMethod(info, self.tuning, **fixed).fit(cohort, self.random_state)
         self.header_ = describe_method(model, cohort, self.random_state, classes.tolist())
         self.model_ = model
-        return classes
+        return self
 
     @abstractmethod
     def _classes_of(self, cohort: Cohort) -> np.ndarray:
         """The names of the classes of a cohort; an error where its target is not of the kind that is predicted."""
 
     @abstractmethod
-    def _as_target(self, y: Sequence, **how: Any) -> tuple[np.ndarray, np.ndarray, Target]:
+    def _as_target(self, y: Sequence, positive: Any) -> tuple[np.ndarray, np.ndarray, Target]:
         """What the user gave as one number each, the names of the classes, and what is predicted."""
 
     def _cohort(

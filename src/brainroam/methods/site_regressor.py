@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
@@ -21,25 +22,15 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
 
     Parameters
     ----------
-    method : str
-        A registered name, see ``brainroam methods``: ``"ensemble"`` by default.
-    tuning : {"default", "fast", "full"}
-        How much is chosen on inner held-out sites.
-    random_state : int
-        Random seed.
+    method, tuning, random_state, **settings
+        As of `brainroam.SiteClassifier`.
     transform : {"", "log"}
         Learn the logarithm, as for ages; predictions are in the units of y all the same.
-    **settings
-        Of the method, as in brackets on the command line.
 
     Attributes
     ----------
-    model_ : TunedMethod
-        Everything that was learned.
-    inner_scores_ : ndarray of shape (n,)
-        Out-of-site score of each training person, NaN where their site was not or could not be held out.
-    notes_ : list of str
-        Every fallback that was taken.
+    model_, inner_scores_, notes_
+        As of `brainroam.SiteClassifier`.
 
     Examples
     --------
@@ -55,7 +46,6 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
 
     __metadata_request__decision_function: ClassVar = READ
     _wanted: ClassVar[str] = "number"
-    _known: tuple[np.ndarray, np.ndarray] | None = None  # scores and numbers of people of the site it is adapted to
 
     def __init__(
         self,
@@ -68,16 +58,14 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         super().__init__(method, tuning, random_state, **settings)
         self.transform = transform
 
-    def _fit(self, *people: Any, **how: Any) -> np.ndarray:
-        self._known = None
-        return super()._fit(*people, **how)
-
     def _classes_of(self, cohort: Cohort) -> np.ndarray:
         if not cohort.target.is_number:
             raise DataError("the cohort has classes; read it with target=COLUMN, or use SiteClassifier")
         return np.array([])
 
-    def _as_target(self, y: Sequence, **how: Any) -> tuple[np.ndarray, np.ndarray, Target]:
+    def _as_target(self, y: Sequence, positive: Any) -> tuple[np.ndarray, np.ndarray, Target]:
+        if positive is not None:
+            raise UsageError("positive names one of two classes, and SiteRegressor learns a number; leave it out")
         values = np.asarray(y, dtype=float)
         if not np.isfinite(values).all():
             raise DataError(f"y is missing for person {listed(np.flatnonzero(~np.isfinite(values)))}; leave them out")
@@ -88,7 +76,8 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
         score = self.decision_function(X, covariates, tr)
-        return self.model_.predicted(score) if self._known is None else self.model_.mended(score, *self._known)
+        known = self.model_.known_
+        return self.model_.predicted(score) if known is None else self.model_.mended(score, *known)
 
     def adapt(self, X: People, y: Sequence, covariates: Covariates = None, tr: Times = None) -> Self:
         """A copy whose `predict` is for the site of these people, whose number is known: ``reg.adapt(X, y).predict``.
@@ -97,17 +86,20 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         (`brainroam.methods.site_shift`). Intervals are for a site of which nothing is known, so the copy has none, and
         it cannot be saved.
         """
+        known = self.decision_function(X, covariates, tr), np.asarray(y, dtype=float)
         adapted = copy(self)
-        adapted._known = self.decision_function(X, covariates, tr), np.asarray(y, dtype=float)
+        adapted.model_ = copy(self.model_)
+        adapted.model_.known_ = known
         return adapted
 
     def save(self, path: str | Path, atlas: Atlas | None = None) -> Path:
         """As of every estimator here."""
+        check_is_fitted(self, "model_")
         self._require_strict("saved")
         return super().save(path, atlas)
 
     def _require_strict(self, what: str) -> None:
-        if self._known is not None:
+        if self.model_.known_ is not None:
             raise UsageError(f"a model adapted to one site cannot be {what}; use the one it was made of")
 
     def predict_interval(
@@ -118,8 +110,8 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         Conformal over inner held-out sites (`brainroam.methods.prediction_sets`): on average over sites like those of
         the training. A level that so few training sites cannot promise is refused.
         """
-        self._require_strict("asked for intervals")
         score = self.decision_function(X, covariates, tr)
+        self._require_strict("asked for intervals")
         return np.column_stack([self.model_.target_.inverse(end) for end in self.model_.interval(score, level)])
 
     def score(

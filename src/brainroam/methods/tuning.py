@@ -117,6 +117,7 @@ class TunedMethod(Method):
     """
 
     familiarity_: Familiarity | None = None
+    known_: tuple[np.ndarray, np.ndarray] | None = None  # scores and numbers at a site it is adapted to
     target_: Target = TWO_CLASSES
     model_: Any
     calibration_: Any
