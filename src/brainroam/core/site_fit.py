@@ -26,6 +26,7 @@ from brainroam.utils.model_files import part
 
 MAD_OF_A_STANDARD_NORMAL = 0.6744897501960817
 HUBER_K = 1.345
+TOLERANCE = 1e-9  # of coefficients between two rounds, in robust standard deviations
 BLOCK = 2**17  # numbers at a time: what every round passes over stays in the cache
 EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
 EXACT = 1e-12  # variances below this share of the usual one are those of lines through all points
@@ -37,8 +38,6 @@ def huber_regression(
     values: np.ndarray,
     k: float = HUBER_K,
     delta: float | None = None,
-    max_iter: int | None = None,
-    tol: float = 1e-9,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (p, M) and final weights (n, M) of one robust regression per column.
 
@@ -50,9 +49,9 @@ def huber_regression(
         NaN where missing; such people get weight 0. A column with nobody present gets NaN coefficients.
     k, delta : float
         Threshold in robust standard deviations, or, when ``delta`` is given, in the units of ``values``.
-    max_iter : int, optional
-        Solves per column at most. The default is statsmodels' own 50, so that the rare columns that converge slowly
-        (one in a thousand on ABIDE) stop where it stops; a fixed ``delta`` has no such model and gets 1000.
+
+    At most 50 rounds, as statsmodels has it, so that the rare columns that converge slowly (one in a thousand on ABIDE)
+    stop where it stops; a fixed ``delta`` has no such model and gets 1000.
 
     >>> rng = np.random.default_rng(0)
     >>> x = np.column_stack([np.ones(50), rng.normal(size=50)])
@@ -61,17 +60,15 @@ def huber_regression(
     >>> coef.ravel().round(1).tolist(), float(weights[0, 0]) < 0.01
     ([1.0, 2.0], True)
     """
-    if max_iter is None:
-        max_iter = 50 if delta is None else 1000
     columns = max(1, BLOCK // max(1, len(values)))
     starts = range(0, max(1, values.shape[1]), columns)
-    parts = [_some_columns(design, values[:, j : j + columns], k, delta, max_iter, tol) for j in starts]
+    parts = [_some_columns(design, values[:, j : j + columns], k, delta) for j in starts]
     coef, weights = (np.concatenate(part).T for part in zip(*parts, strict=True))
     return coef, weights
 
 
 def _some_columns(
-    design: np.ndarray, values: np.ndarray, k: float, delta: float | None, max_iter: int, tol: float
+    design: np.ndarray, values: np.ndarray, k: float, delta: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """`huber_regression` of a few columns, transposed: coefficients (M, p) and weights (M, n)."""
     rows = np.ascontiguousarray(values.T)  # edges x people: medians and products run along memory
@@ -84,7 +81,7 @@ def _some_columns(
     products = design[:, upper[0]] * design[:, upper[1]]
 
     active = np.flatnonzero(count)
-    for _ in range(max_iter):
+    for _ in range(50 if delta is None else 1000):
         if len(active) == 0:
             break
         whole = len(active) == len(rows)  # then nothing has to be copied
@@ -99,7 +96,7 @@ def _some_columns(
         with np.errstate(divide="ignore", invalid="ignore"):
             w = np.fmin(threshold / residual, 1.0) * here
         # A scale of zero means an exact fit of half the people: there is nothing left to reweight.
-        moved = np.abs(new - coef[active]).max(axis=1) > tol * np.maximum(scale, 1e-12)
+        moved = np.abs(new - coef[active]).max(axis=1) > TOLERANCE * np.maximum(scale, 1e-12)
         moved |= np.isnan(coef[active, 0]) & (scale > 0)
         coef[active] = new
         weights[active] = w
@@ -107,13 +104,13 @@ def _some_columns(
     return coef, weights
 
 
-def huber_mean(values: np.ndarray, k: float = HUBER_K, delta: float | None = None) -> np.ndarray:
+def huber_mean(values: np.ndarray, delta: float | None = None) -> np.ndarray:
     """Robust mean of each column (M,), missing values left out.
 
     >>> huber_mean(np.array([[1.0], [1.1], [0.9], [1.0], [50.0]])).round(2).tolist()
     [1.03]
     """
-    return huber_regression(np.ones((len(values), 1)), values, k, delta)[0][0]
+    return huber_regression(np.ones((len(values), 1)), values, delta=delta)[0][0]
 
 
 def _weighted_least_squares(

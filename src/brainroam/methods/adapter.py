@@ -159,8 +159,8 @@ class EstimatorMethod(Method):
         return covariates | ({"tr": table["tr"].to_numpy(dtype=float)} if table["tr"].notna().all() else {})
 
 
-def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
-    """What the registry would know of an estimator, by its class where it has no ``name``.
+def estimator_info(method: Any) -> MethodInfo:
+    """What the registry would know of an estimator, named by its class.
 
     >>> from sklearn.linear_model import RidgeClassifier
     >>> from sklearn.pipeline import make_pipeline
@@ -172,7 +172,7 @@ def estimator_info(method: Any, name: str | None = None) -> MethodInfo:
     parts = [method.estimator, *(part for part in _settings(method.estimator).values() if hasattr(part, "fit"))]
     drawn = any(_open_seeds(method.estimator)) or any(_package(part) not in ("sklearn", "brainroam") for part in parts)
     return MethodInfo(
-        _usual_name(method.estimator) if name is None else name,
+        _usual_name(method.estimator),
         partial(EstimatorMethod, method.estimator, method.input),
         f"{_usual_name(method.estimator)}, an estimator of the user's, on {method.input}",
         stochastic=drawn,

@@ -24,7 +24,6 @@ from brainroam.utils.parameters import require_settings
 
 ANYTHING = "anything"  # what a control reads: it looks at no measurement
 MEASURED = {"series": "time series", "matrices": "connectivity matrices", "table": "a table of measures"}
-NUMBERS = (TWO, NUMBER, ORDERED)  # what a method learns that reads a number as it reads two classes
 EVERY_TARGET = (TWO, CLASSES, ORDERED, NUMBER)
 CLASSES_TOO = (TWO, CLASSES)  # what a method learns whose loss is defined for classes alone
 _KIND = {TWO: "of two classes", CLASSES: "of several classes", ORDERED: "ordered", NUMBER: "a number"}

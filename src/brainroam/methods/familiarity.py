@@ -248,12 +248,12 @@ def _places(cohort: Cohort, n_bits: int) -> list[int]:
     return [int(text, 16) % n_bits for text in hashes]
 
 
-def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, list[str]]:
+def without_rare_edges(cohort: Cohort) -> tuple[Cohort, list[str]]:
     """Training people without the edges that too few of them have, since a model would show those people's values.
 
     The mean edges in a model are means over sites of means over people, so a person of a site where n people have an
     edge that s sites have weighs 1/(n s) there; ``n s`` and the number of all people with the edge must reach
-    ``least``, unless the sites have no more people. A person with several scans counts once. Of an edge that falls
+    `FEWEST`, unless the sites have no more people. A person with several scans counts once. Of an edge that falls
     short, the rarer region is taken from the series of those who have it: every method then finds it missing. On disk,
     where series stay as they are, these people are left out. Returns notes as well.
 
@@ -270,7 +270,7 @@ def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, lis
         return cohort, []
     site, kept, edges = cohort.table["site"].to_numpy(), present.copy(), set[tuple[int, int]]()
     person = pd.factorize(persons(cohort.table))[0]
-    while len(rare := _rare(kept, site, person, least, cohort.measure == "table")):
+    while len(rare := _rare(kept, site, person, cohort.measure == "table")):
         edges |= {(int(u), int(v)) for _, u, v in rare}
         for here, u, v in rare:
             region = min((u, v), key=lambda region: kept[:, region].sum())
@@ -280,7 +280,7 @@ def without_rare_edges(cohort: Cohort, least: int = FEWEST) -> tuple[Cohort, lis
         return cohort, []
     what = "columns" if cohort.measure == "table" else "edges"
     note = (
-        f"{len(edges)} {what} that fewer than {least} training people have, or one of few sites, are not learned from"
+        f"{len(edges)} {what} that fewer than {FEWEST} training people have, or one of few sites, are not learned from"
     )
     if cohort.on_disk:
         left = taken.any(axis=1)
@@ -297,9 +297,7 @@ def _without_features(x: np.ndarray, gone: np.ndarray, measure: str) -> np.ndarr
     return np.where(gone, 0.0 if measure == "series" else np.nan, x)
 
 
-def _rare(
-    present: np.ndarray, site: np.ndarray, person: np.ndarray, least: int, columns: bool = False
-) -> list[tuple[list[str], int, int]]:
+def _rare(present: np.ndarray, site: np.ndarray, person: np.ndarray, columns: bool) -> list[tuple[list[str], int, int]]:
     """Edges that too few people have, as (sites of those people, region, region); ``columns`` stand alone."""
     names = sorted(set(site))
     sizes = np.array([len(set(person[site == name])) for name in names])
@@ -309,9 +307,9 @@ def _rare(
     else:
         counts = np.triu(np.stack([_people_with(x, whose, lambda x: x.T @ x) for x, whose in here]), 1)
     at_sites, total = (counts > 0).sum(axis=0), counts.sum(axis=0)
-    weight = np.minimum(least, len(names) * sizes).reshape(-1, *[1] * total.ndim)
+    weight = np.minimum(FEWEST, len(names) * sizes).reshape(-1, *[1] * total.ndim)
     rare = [([names[e]], at[0], at[-1]) for e, *at in np.argwhere((counts > 0) & (counts * at_sites < weight))]
-    few = np.argwhere((total > 0) & (total < min(least, sizes.sum())))
+    few = np.argwhere((total > 0) & (total < min(FEWEST, sizes.sum())))
     return rare + [(names, at[0], at[-1]) for at in few]
 
 

@@ -115,8 +115,8 @@ def inner_sites(score: np.ndarray, y: np.ndarray, site: np.ndarray, calibration:
 
 STRICT, UNLABELLED, LABELLED, SCALE = "strict", "unlabelled", "labelled", "scale"
 LEAST_SCALE = 0.1
-ADAPTATIONS = (STRICT, "controls", UNLABELLED)
 MIN_SITES = 3
+FAR = 0.995  # quantile beyond which, on either side, 1 % of sites lie
 
 
 def protocol_name(n_used: int, who: str = "controls") -> str:
@@ -167,8 +167,8 @@ class SiteShift:
         trust = len(score) * self.ratio
         return float(trust / (1 + trust) * (np.mean(score) - self.centre)) if len(score) else 0.0
 
-    def is_far(self, score: np.ndarray, level: float = 0.99) -> bool:
-        """Whether the mean score of these people of one site lies where a share ``level`` of sites does not.
+    def is_far(self, score: np.ndarray) -> bool:
+        """Whether the mean score of these people of one site lies where 99 % of sites do not.
 
         The mean of n people of a next site is t distributed about c, with E - 1 degrees of freedom and the variance
         between + within / n + error. False where fewer than three sites, or nobody, say anything.
@@ -180,7 +180,7 @@ class SiteShift:
         if self.n_sites < MIN_SITES or not len(score) or self.within <= 0:
             return False
         variance = self.within * (self.ratio + 1 / len(score)) + self.error
-        return bool(abs(np.mean(score) - self.centre) > t.ppf((1 + level) / 2, self.n_sites - 1) * np.sqrt(variance))
+        return bool(abs(np.mean(score) - self.centre) > t.ppf(FAR, self.n_sites - 1) * np.sqrt(variance))
 
 
 def learn_shift(score: np.ndarray, site: np.ndarray, who: np.ndarray) -> SiteShift:

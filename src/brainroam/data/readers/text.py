@@ -70,10 +70,10 @@ def utf8(path: Path) -> bytes:
     return _without_mark(data)
 
 
-def head(path: Path, size: int = 20_000) -> str:
+def head(path: Path) -> str:
     """The beginning of a text file."""
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        data = _without_mark(file.read(size))
+        data = _without_mark(file.read(20_000))
     return data.decode(encoding_of(data[: data.rfind(b"\n") + 1] or data), "replace")
 
 
