@@ -14,7 +14,7 @@ from pathlib import Path
 from reproduction.parts import SYSTEMS
 
 import brainroam
-from brainroam.audit.shuffle import permuted_within_site
+from brainroam.audit.shortcuts import permuted_within_site
 
 SIZE = {"n_sites": 4, "n_per_site": 40, "n_rois": 20, "seed": 0, "volatility": 0.0}
 CONNECTIVITY, RHYTHM = "connectivity", "rhythm"

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import brainroam
-from brainroam.evaluation.runner import load_runs
+from brainroam.evaluation.results import load_runs
 from brainroam.evaluation.stats.groups import pseudo_values
 from brainroam.evaluation.stats.paired import nadeau_bengio
 from brainroam.methods.familiarity import Familiarity

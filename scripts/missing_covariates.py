@@ -24,7 +24,7 @@ import pandas as pd
 import brainroam
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.ridge import DualRidge
-from brainroam.evaluation.adaptation import balanced_metrics
+from brainroam.evaluation.next_site import balanced_metrics
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.registry import method_info

@@ -16,7 +16,7 @@ import pandas as pd
 
 import brainroam
 from brainroam.data.cohort import Cohort
-from brainroam.evaluation.adaptation import balanced_metrics
+from brainroam.evaluation.next_site import balanced_metrics
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.evaluation.runner import Results, load_runs
+from brainroam.evaluation.results import Results, load_runs
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.evaluation.stats.compare import compare_methods, summarise
 from brainroam.report.data import ReportData

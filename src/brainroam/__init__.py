@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from brainroam.evaluation.forecast import foretell as foretell
     from brainroam.evaluation.pipelines import pipeline_agreement as pipeline_agreement
     from brainroam.evaluation.predictions_file import read_predictions as read_predictions
+    from brainroam.evaluation.results import compare as compare
     from brainroam.evaluation.reveal import reveal as reveal
-    from brainroam.evaluation.runner import compare as compare
     from brainroam.evaluation.scorer import SiteScorer as SiteScorer
     from brainroam.evaluation.splits import LeaveOneInstitutionOut as LeaveOneInstitutionOut
     from brainroam.evaluation.splits import LeaveOneSiteOut as LeaveOneSiteOut
@@ -47,7 +47,7 @@ _HOME = {
     "SiteHalves": "evaluation.splits",
     "SiteRegressor": "methods.site_regressor",
     "SiteScorer": "evaluation.scorer",
-    "compare": "evaluation.runner",
+    "compare": "evaluation.results",
     "compare_sites": "evaluation.stats.paired",
     "evaluate": "audit.gate",
     "explain": "methods.site_classifier",

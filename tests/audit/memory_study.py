@@ -12,7 +12,7 @@ from tests.audit import planted
 from brainroam.audit.candidates import candidate
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shuffle import mean_order
+from brainroam.audit.shortcuts import mean_order
 from brainroam.data.synthetic import make_cohort
 
 KEEPING = [method for method in planted.LEAKS if isinstance(method, type) and issubclass(method, planted.Keeping)]

@@ -22,7 +22,7 @@ from brainroam.audit import CANNOT_SEE, audit
 from brainroam.audit.candidates import candidate
 from brainroam.audit.fresh import FORKS, FreshProcesses
 from brainroam.audit.leaks import after, in_turn, leak_checks
-from brainroam.audit.shuffle import mean_order, permuted_within_site, shuffle_checks
+from brainroam.audit.shortcuts import mean_order, permuted_within_site, shuffle_checks
 from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, without_regions
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort

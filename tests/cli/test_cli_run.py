@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from brainroam.cli import app
 from brainroam.data.readers import locate
 from brainroam.data.synthetic import make_cohort
-from brainroam.evaluation.runner import load_runs
+from brainroam.evaluation.results import load_runs
 
 
 def run(*arguments):

@@ -15,7 +15,7 @@ import pandas as pd
 
 from brainroam import make_cohort
 from brainroam.audit.candidates import candidate
-from brainroam.audit.shuffle import held_out_scores, permuted_within_site
+from brainroam.audit.shortcuts import held_out_scores, permuted_within_site
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.evaluation.stats.site_scores import SiteScores, gather

@@ -7,7 +7,7 @@ import pandas as pd
 from permuted_study import intervals, rejections, site_scores
 
 from brainroam import evaluate, make_cohort
-from brainroam.audit.shuffle import permuted_within_site
+from brainroam.audit.shortcuts import permuted_within_site
 from brainroam.evaluation.stats.compare import summarise
 from brainroam.methods.registry import method_info, method_names
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.errors import ReaderError
-from brainroam.evaluation.file_checks import check_files
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.checks import check_files
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.tables import read_table
 from brainroam.report.data import read_data
 

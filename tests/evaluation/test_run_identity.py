@@ -16,8 +16,9 @@ from brainroam.errors import RunsError
 from brainroam.evaluation import code_version as identity
 from brainroam.evaluation import runs_folder
 from brainroam.evaluation.code_version import code_version
+from brainroam.evaluation.results import load_runs
 from brainroam.evaluation.run_records import read_run
-from brainroam.evaluation.runner import evaluate, load_runs
+from brainroam.evaluation.runner import evaluate
 from brainroam.methods import registry
 from brainroam.methods.base import MethodInfo
 
@@ -108,6 +109,12 @@ def test_an_interrupted_second_round_is_finished_by_the_same_command(cohort, tmp
     with pytest.raises(RunsError, match="3 of 3"):
         load_runs(tmp_path)
     assert len(evaluate(cohort, ["majority"], out=tmp_path).scores) == 3
+
+
+def test_the_files_that_a_version_names_are_there():
+    named = {*identity.USED_BY_EVERY_RUN, *identity.SHOWS_IN_THE_DATA}
+    assert {path for path in named if not path.exists()} == set()
+    assert {"prepare.py", "stored_cohort.py"} <= {path.name for path in identity.imported(identity.USED_BY_EVERY_RUN)}
 
 
 def test_line_ends_do_not_change_the_code(tmp_path, own_method):

@@ -23,8 +23,9 @@ from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
 from brainroam.evaluation import runner
 from brainroam.evaluation.duration import Pace, without_dear
+from brainroam.evaluation.results import compare, load_runs
 from brainroam.evaluation.run_records import make_tasks, read_run_file, write_checksummed
-from brainroam.evaluation.runner import compare, evaluate, load_runs
+from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.tables import read_table
 from brainroam.execution.progress import Advance, show_progress

@@ -7,10 +7,10 @@ from units_study import institutions, own_intervals, scanned
 
 import brainroam
 from brainroam.audit.candidates import MethodCandidate
-from brainroam.audit.shuffle import mean_order, permuted_within_site
+from brainroam.audit.shortcuts import mean_order, permuted_within_site
 from brainroam.data.check import check_cohort
 from brainroam.data.target import Target
-from brainroam.evaluation.coverage import coverage
+from brainroam.evaluation.next_site import coverage
 from brainroam.evaluation.planning.draws import draws
 from brainroam.evaluation.planning.plan import plan_of_runs
 from brainroam.evaluation.stats.compare import compare_methods

@@ -16,7 +16,7 @@ from coverage_study import CHUNK, _measured, _print
 from scipy.special import ndtr, ndtri
 
 from brainroam.audit.candidates import ProcedureCandidate
-from brainroam.audit.shuffle import mean_order, permuted_within_site
+from brainroam.audit.shortcuts import mean_order, permuted_within_site
 from brainroam.core.connectivity import pearson_edges
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.stats.site_scores import SiteScores, gather

@@ -286,7 +286,7 @@ def build_runs(root: Path) -> None:
 
 def read_runs(root: Path, rng: random.Random) -> object:
     """What `brainroam compare` reads."""
-    from brainroam.evaluation.runner import load_runs
+    from brainroam.evaluation.results import load_runs
 
     return load_runs(root / "runs", partial=rng.random() < 0.5)
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 import brainroam
 from brainroam.audit import audit
 from brainroam.audit.candidates import candidate
-from brainroam.audit.shuffle import mean_order, permuted_within_site
+from brainroam.audit.shortcuts import mean_order, permuted_within_site
 from brainroam.core.connectivity import EdgeKind, edges
 from brainroam.core.covariates import nuisance_variables
 from brainroam.core.scaffold import site_contrasts

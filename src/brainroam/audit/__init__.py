@@ -4,19 +4,16 @@ The audit sees what a method does while it runs, at one held-out site, on data t
 leaves no trace there. Let your procedure begin with the raw data.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from brainroam.audit.candidates import Candidate, Procedure, candidate
-from brainroam.audit.data import confounds_only, duplicates, site_decodability
+from brainroam.audit.candidates import Procedure, candidate
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shuffle import FEWEST, mean_order, permuted_within_site, shuffle_checks
+from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, shuffled, site_decodability
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import Target
 from brainroam.errors import UsageError
-from brainroam.evaluation.finding import Audit, Check
+from brainroam.evaluation.checks import Audit, Check
 from brainroam.execution.progress import show_progress
 from brainroam.methods.registry import Judged
 from brainroam.utils.workers import one_thread
@@ -92,35 +89,5 @@ def audit(
         for item in candidates:
             checks += leak_checks(item, cohort, processes, seed)
             advance(f"{item.name}: leaks")
-            checks += _shuffled(item, cohort, processes, permutations, seed, advance)
+            checks += shuffled(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
-
-
-def _shuffled(
-    item: Candidate,
-    cohort: Cohort,
-    processes: FreshProcesses,
-    permutations: int,
-    seed: int,
-    advance: Callable[[str], None],
-) -> Iterator[Check]:
-    """All folds of one permutation in a process of their own, as in a study; processes share features of people."""
-    if permutations == 0:
-        return
-    run = processes.of(item)
-    with nullcontext() if cohort.on_disk else cohort.features.kept_in(processes.folder / "features"):
-        measure, chance = _measure(cohort.target)
-        real = run(mean_order, cohort, seed)
-        advance(f"{item.name}: {measure} {real:.3f}")
-        shuffled = []
-        for k in range(permutations):
-            shuffled.append(run(mean_order, permuted_within_site(cohort, seed + k), seed))
-            advance(f"{item.name}: {measure} {shuffled[-1]:.3f} with permuted labels")
-    yield from shuffle_checks(item.name, real, shuffled, measure, chance)
-
-
-def _measure(target: Target) -> tuple[str, float]:
-    """What `mean_order` gives, in words, and what it is by chance."""
-    if target.is_number:
-        return "correlation", 0.0
-    return ("macro AUC" if target.is_classes else "AUC"), 0.5

@@ -2,7 +2,7 @@
 
 Once per study, by the leak checks alone and on few people, so that it costs little beside the study; a folder of runs
 keeps the verdict. It is printed on stderr. When the runs are done, their scores are looked at as those of a file are
-(`brainroam.evaluation.file_checks`), and so is whether a score depended on who else was scored: a leak may wait for the
+(`brainroam.evaluation.checks`), and so is whether a score depended on who else was scored: a leak may wait for the
 whole study. A leak is a warning and does not stop the study: `audit` says more.
 """
 
@@ -23,8 +23,9 @@ from brainroam.audit.leaks import leak_checks, usable_sites
 from brainroam.data.cohort import Cohort
 from brainroam.errors import counted, listed
 from brainroam.evaluation import runner
+from brainroam.evaluation.checks import check_scores
 from brainroam.evaluation.code_version import code_version
-from brainroam.evaluation.file_checks import check_scores
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.runner import COMPANY
 from brainroam.methods.registry import is_ours, resolve
 from brainroam.utils.files import write_text
@@ -36,9 +37,9 @@ Given = ParamSpec("Given")
 _audits: dict[str, dict[str, Any]] = {}  # of studies that keep nothing
 
 
-def _searched(evaluate: Callable[Given, runner.Results]) -> Callable[Given, runner.Results]:
+def _searched(evaluate: Callable[Given, Results]) -> Callable[Given, Results]:
     @wraps(evaluate)
-    def searched(*args: Given.args, **kwargs: Given.kwargs) -> runner.Results:
+    def searched(*args: Given.args, **kwargs: Given.kwargs) -> Results:
         given = signature(evaluate).bind(*args, **kwargs).arguments
         candidates = list(foreign(given["methods"], given.get("parameters") or {}))
         search(given["cohort"], candidates, given.get("out"))
@@ -80,7 +81,7 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
     _write(file, known)
 
 
-def look_back(results: runner.Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
+def look_back(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
     """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
     file = None if results.path is None else results.path / KEPT
     known = _audits if file is None else _read(file)

@@ -47,7 +47,7 @@ from brainroam.core.targets import sites_with_numbers
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, hold_out, judgeable_sites
 from brainroam.errors import DataError, counted, listed
-from brainroam.evaluation.finding import Check
+from brainroam.evaluation.checks import Check
 from brainroam.methods.base import Method
 
 ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise in single precision

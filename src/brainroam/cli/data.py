@@ -138,7 +138,8 @@ def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", m
     from brainroam.data.check import check_cohort
     from brainroam.data.cohort import Cohort
     from brainroam.data.synthetic import make_cohort
-    from brainroam.evaluation.runner import compare, evaluate
+    from brainroam.evaluation.results import compare
+    from brainroam.evaluation.runner import evaluate
     from brainroam.report.build import write_report
 
     made = make_cohort(subtypes=2, effect=1.5, all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)

@@ -137,7 +137,7 @@ def init(
         cohort = read_draft() if guess.blocks else cohort
     from brainroam.data.atlas import anonymous_atlas
     from brainroam.data.check.groups import one_institution
-    from brainroam.evaluation.shared_edges import is_small
+    from brainroam.evaluation.runner import is_small
 
     if (
         guess.atlas is None

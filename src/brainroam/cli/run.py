@@ -75,7 +75,7 @@ def run(
     from brainroam.cli.show import show_check, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
-    from brainroam.evaluation.runner import compare
+    from brainroam.evaluation.results import compare
     from brainroam.evaluation.splits import protocol_of
     from brainroam.methods.blocks import parts_of
     from brainroam.methods.registry import check_names

@@ -15,8 +15,8 @@ from brainroam.cli.options import quiet
 from brainroam.cli.show import print_json
 from brainroam.data.target import Target
 from brainroam.errors import visible
+from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.run_records import plain
-from brainroam.evaluation.runner import Results, compare
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
 from brainroam.evaluation.stats.classes import ClassComparison
@@ -51,8 +51,7 @@ def show_results(results: Results, out: Path, json: bool) -> None:
 
 def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> None:
     """Write what a few people of the held-out site bring, and how prediction sets do; print the first on stderr."""
-    from brainroam.evaluation.adaptation import adapted, summary
-    from brainroam.evaluation.coverage import coverage
+    from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage
     from brainroam.utils.files import write_csv
 
     rows = adapted(results.records, controls)
@@ -60,7 +59,7 @@ def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> Non
     write_csv(out / "prediction_sets.csv", coverage(results.records))
     if quiet():
         return
-    console, means = Console(stderr=True, highlight=False), summary(rows)
+    console, means = Console(stderr=True, highlight=False), adaptation_summary(rows)
     for method in means["method"].unique():
         console.print(Text(method, style="bold"))
         console.print(_adaptation_table(means[means["method"] == method]))

@@ -277,7 +277,7 @@ def compare(
     [bold]Example:[/bold] brainroam compare runs --reference tangent-ridge
     """
     from brainroam.cli.show_study import show_comparison
-    from brainroam.evaluation.runner import compare
+    from brainroam.evaluation.results import compare
 
     comparison = compare(runs, reference, partial, all_pairs, people_of_study(data))
     if json or not quiet():
@@ -352,7 +352,7 @@ def plan(
 
 def _of_runs(folder: Path, methods: list[str] | None, difference: float) -> "Plan":
     from brainroam.evaluation.planning.plan import plan_of_runs
-    from brainroam.evaluation.runner import load_runs
+    from brainroam.evaluation.results import load_runs
 
     return plan_of_runs(load_runs(folder), methods, difference)
 

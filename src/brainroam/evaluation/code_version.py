@@ -24,14 +24,14 @@ from brainroam.methods.base import MethodInfo
 
 PACKAGE = Path(brainroam.__file__).parent
 ROOMS = ("core", "data", "methods")
-_SHOWN = "atlas check detect extract loading.py prepare.py readers store.py study_file.py synthetic"
+_SHOWN = "atlas check detect extract loading.py readers store.py study_file.py synthetic.py"
 SHOWS_IN_THE_DATA = tuple(PACKAGE / "data" / name for name in _SHOWN.split())
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 USED_BY_EVERY_RUN = (
     PACKAGE / "methods" / "tuning.py",
     PACKAGE / "evaluation" / "stats" / "metrics.py",
-    *sorted((PACKAGE / "execution" / "out_of_core").glob("*.py")),  # a cohort on disk
+    PACKAGE / "data" / "stored_cohort.py",  # a cohort on disk
 )
 
 

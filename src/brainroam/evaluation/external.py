@@ -13,7 +13,7 @@ import pandas as pd
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
-from brainroam.evaluation.adaptation import balanced_metrics
+from brainroam.evaluation.next_site import balanced_metrics
 from brainroam.evaluation.stats import numbers
 from brainroam.evaluation.stats.metrics import auc, calibration
 from brainroam.evaluation.stats.numbers import level_of_sites, order_of_sites

@@ -12,7 +12,7 @@ age, sex, mean_fd     for groups and motion, where no study says it
 ====================  ===================================================================================
 
 Other usual names are understood (`USUAL`). Where every fold holds whole sites, sites were left out, and otherwise folds
-of people. How the scores were learned cannot be seen in a file: `brainroam.evaluation.file_checks` says what can.
+of people. How the scores were learned cannot be seen in a file: `brainroam.evaluation.checks` says what can.
 """
 
 import re
@@ -33,8 +33,8 @@ from brainroam.data.readers.tables import is_table, read_table, same_id
 from brainroam.data.readers.values import ages, codes, floats, is_empty, labels, numbers, sex_meaning, sexes
 from brainroam.data.target import Target
 from brainroam.errors import ReaderError, RunsError, UsageError, counted, listed, unknown
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.run_records import plain
-from brainroam.evaluation.runner import Results
 from brainroam.evaluation.runs_folder import PARTICIPANTS, describe_cohort, describe_site
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.metrics import site_metrics

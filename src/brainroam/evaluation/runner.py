@@ -1,11 +1,11 @@
 """Run methods under a protocol: everything that is missing, nothing twice, whatever happens in between."""
 
+import shutil
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, replace
 from datetime import date
 from pathlib import Path
 from platform import python_version
@@ -14,103 +14,41 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import EdgeKind
+from brainroam.core.connectivity import EdgeKind, edge_name, features
 from brainroam.data.cohort import Cohort
+from brainroam.data.features import FeatureFolder
 from brainroam.data.folds import Fold
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
-from brainroam.errors import RunsError, counted, listed, unknown
+from brainroam.errors import BrainroamError, listed, unknown
 from brainroam.evaluation.duration import Pace
+from brainroam.evaluation.results import Results, results_of
 from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, make_tasks, plain
-from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, complete_tables, mixed_versions
-from brainroam.evaluation.shared_edges import shared_edges
+from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.splits import UNITS, folds, protocol_of
-from brainroam.evaluation.stats.classes import compare_classes, people_counted
+from brainroam.evaluation.stats.classes import people_counted
 from brainroam.evaluation.stats.classes import site_metrics as class_metrics
-from brainroam.evaluation.stats.compare import compare_methods
-from brainroam.evaluation.stats.confounding import KNOWN, confounding
 from brainroam.evaluation.stats.metrics import (
-    RULE,
-    average_seeds,
     mean_over_sites,
-    over_sites,
     site_metrics,
     site_weights,
 )
-from brainroam.evaluation.stats.numbers import compare_numbers, weights_of
 from brainroam.evaluation.stats.numbers import site_metrics as number_metrics
-from brainroam.evaluation.tables import columns_of, frame, metrics_by_site, prediction_rows, score_rows
+from brainroam.evaluation.stats.numbers import weights_of
+from brainroam.evaluation.tables import metrics_by_site
 from brainroam.execution import engine as engines
+from brainroam.execution.out_of_core import write_edges
 from brainroam.execution.progress import Advance, View, show_progress
 from brainroam.methods.registry import STANDARD_TUNING, Judged, is_ours
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.html import html_summary
 from brainroam.utils.optional import versions
 
+FOLDER = "shared"
+PEOPLE_AT_A_TIME = 32
+FEW = 1_000_000  # edge values: read and computed before a process could start
 COMPANY = "scores of the same people differ when others are scored with them"
 SAME = 1e-6  # of the spread of scores: single precision rounds batches otherwise
 PACKAGES = ("brainroam", "nilearn", "numpy", "pandas", "scikit-learn", "scipy", "torch")
-
-
-@dataclass(frozen=True, repr=False)
-class Results:
-    """Finished runs as tables.
-
-    Attributes
-    ----------
-    scores : DataFrame
-        One row per run and held-out site: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``fold`` (the
-        same as ``site`` unless a fold holds several), ``seed``, the metrics of `metrics.site_metrics`, ``threshold``,
-        ``tuning`` and the chosen ``configuration`` as JSON.
-    predictions : DataFrame
-        One row per run and held-out scan: ``subject``, ``person`` and ``institution`` (see `tables`), ``label``,
-        ``score``, ``probability`` (where the share of cases is that of the training people, column ``prevalence`` of
-        the scores) and ``predicted`` class.
-    study : dict
-        The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``, ``participants``), the ``commands``, and in
-        words the runs that are ``missing`` and ``failed``.
-    records : tuple of (RunSpec, dict)
-        The finished runs themselves, with what they keep of pathways and gates.
-    path : Path or None
-        The folder of runs, where there is one.
-    """
-
-    scores: pd.DataFrame
-    predictions: pd.DataFrame
-    study: dict[str, Any]
-    records: tuple[tuple[RunSpec, dict[str, Any]], ...] = ()
-    path: Path | None = None
-
-    def __repr__(self) -> str:
-        methods = self.scores["method"].unique()
-        return (
-            f"Results({counted(len(self.records), 'run', 'runs')} of {listed(methods)}, {self.study.get('cohort', '')})"
-        )
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the mean AUC of every method."""
-        if self.target.is_number:
-            return compare_numbers(self.scores, self.predictions, self.target)._repr_html_()
-        if self.target.is_classes:
-            return compare_classes(self.scores, self.predictions, self.target)._repr_html_()
-        rows = [
-            {"method": method, "protocol": protocol, **over_sites(sites)}
-            for (protocol, method), sites in average_seeds(self.scores).groupby(["protocol", "method"])
-        ]
-        columns = ["method", "protocol", "n_sites", "auc", "auc_sd", "worst_auc", "worst_site", "balanced_acc"]
-        table = pd.DataFrame(rows, columns=columns).sort_values("auc", ascending=False)
-        runs = f"{len(self.scores)} runs of {len(table)} methods"
-        return html_summary(runs, table, [f"auc: {RULE}", "brainroam.compare(results) adds intervals and tests."])
-
-    @property
-    def target(self) -> Target:
-        """What was predicted."""
-        return Target.of_description(self.study.get("target"))
-
-    @property
-    def participants(self) -> pd.DataFrame:
-        """Subject, person, site, institution, label, age, sex, motion, scan length, TR, head size; one row per scan."""
-        return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
 
 
 def evaluate(
@@ -193,7 +131,7 @@ def evaluate(
         running: dict[str, str] = {}
         with (
             engines.open_engine(engine, jobs) as where,
-            shared_edges(cohort, list(kinds), folder.path, jobs, where, progress),
+            _shared_edges(cohort, list(kinds), folder.path, jobs, where, progress),
             show_progress(len(todo), progress) as advance,
             closing(engines.map(execute, todo, cohort, jobs, where, _naming(running, advance))) as outcomes,
         ):
@@ -210,98 +148,12 @@ def evaluate(
                     advance.say(words)
                 advance.now(_now(running))
         everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
-        results = _results(everything, [task.spec for task in tasks], partial)
+        results = results_of(everything, [task.spec for task in tasks], partial)
         return replace(results, path=None if out is None else everything.path)
 
 
 def _edge_kinds(task: Task) -> tuple[EdgeKind, ...]:
     return task.info.make(**task.info.settings(task.spec.parameters)).edge_kinds
-
-
-def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
-    """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
-    folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
-    folder.require_plans()
-    done = {key: spec for key, (spec, outcome) in folder.runs.items() if outcome["status"] == "done"}
-    asked = folder.planned | done  # a failed run that nobody asks for any more is none of this study
-    return _results(folder, asked.values(), partial)
-
-
-def compare(
-    runs: str | Path | Results | Sequence[str | Path],
-    reference: str | None = None,
-    partial: bool = False,
-    all_pairs: bool = False,
-    data: Cohort | None = None,
-) -> Any:
-    """Compare the methods of a folder of runs, of several folders, of files of predictions, or of results.
-
-    Parameters
-    ----------
-    runs : path, sequence of paths, or Results
-        Folders of runs, and tables of predictions (`brainroam.read_predictions`), side by side.
-    reference, all_pairs
-        See `compare.compare_methods`.
-    partial : bool
-        Accept studies of which some runs are not finished.
-    data : Cohort, optional
-        The people of a file of predictions, where no folder of runs stands beside it.
-
-    Returns
-    -------
-    Comparison, NumberComparison where a number is predicted, or ClassComparison of several classes
-    """
-    results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
-    if results.target.is_number:
-        return compare_numbers(results.scores, results.predictions, results.target, reference, all_pairs)
-    if results.target.is_classes:
-        return compare_classes(results.scores, results.predictions, results.target, reference, all_pairs)
-    comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
-    gone = results.study.get("not_shared", 0)
-    notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
-    from brainroam.evaluation.file_checks import caveats_of
-
-    caveats = caveats_of(results)
-    return replace(comparison, confounding=_confounding(results), notes=[*notes, *comparison.notes], caveats=caveats)
-
-
-def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False, data: Cohort | None = None) -> Results:
-    """Folders of runs and files of predictions, several as one, see `brainroam.evaluation.joining`.
-
-    The people of a file are those of ``data``, or else of the first folder.
-    """
-    from brainroam.evaluation.joining import join_results
-    from brainroam.evaluation.predictions_file import is_predictions_file, read_predictions
-
-    paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
-    named = dict(zip(study_labels(paths), paths, strict=True))
-    studies = {name: load_runs(path, partial) for name, path in named.items() if not is_predictions_file(path)}
-    people = data if data is not None else next(iter(studies.values()), None)
-    studies |= {name: read_predictions(path, people) for name, path in named.items() if is_predictions_file(path)}
-    return join_results(studies) if len(studies) > 1 else studies.popitem()[1]
-
-
-def study_labels(folders: Sequence[Path]) -> list[str]:
-    """A short name for each folder of runs: the part of its path that tells it from the others.
-
-    >>> study_labels([Path("aal/runs"), Path("cc200/runs")]), study_labels([Path("a"), Path("b")])
-    (['aal', 'cc200'], ['a', 'b'])
-    """
-    parts = [folder.absolute().parts for folder in folders]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = [part[-depth] if depth <= len(part) else "" for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise RunsError("the same study is named twice; name two")
-
-
-def _confounding(results: Results) -> pd.DataFrame:
-    """What motion, age, sex and head size have to do with the scores, for each protocol of whole sites."""
-    protocols = [name for name in ("loso", "loio") if name in set(results.predictions["protocol"])]
-    if results.participants[list(KNOWN)].isna().all(axis=None) or not protocols:
-        return pd.DataFrame()
-    tables = [confounding(results.predictions, results.participants, name) for name in protocols]
-    return pd.concat([table.assign(protocol=name) for table, name in zip(tables, protocols, strict=True)])
 
 
 def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
@@ -459,37 +311,62 @@ def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     return f"{spec}: {'one class only' if np.isnan(auc) else f'AUC {auc:.3f}'}, {outcome['seconds']:.1f} s"
 
 
-def _results(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Results:
-    """The finished runs among those wanted, by key; the others are an error, or a warning when ``partial``."""
-    specs = sorted(wanted, key=lambda spec: spec.key)
-    done = [folder.runs[spec.hash] for spec in specs if folder.status(spec) == "done"]
-    failed = [(str(spec), folder.runs[spec.hash][1]["error"]) for spec in specs if folder.status(spec) == "failed"]
-    missing = [str(spec) for spec in specs if folder.status(spec) == "missing"]
-    if missing or failed:
-        words = _incomplete(len(specs), missing, failed)
-        if not partial or not done:
-            raise RunsError(words)
-        warnings.warn(words, stacklevel=3)
-    if mixed := mixed_versions(spec for spec, _ in done):
-        warnings.warn(mixed, stacklevel=3)
-    return Results(
-        frame(columns_of(folder.study)[0], (row for run in done for row in score_rows(*run))),
-        frame(columns_of(folder.study)[1], (row for run in done for row in prediction_rows(*run))),
-        {**folder.study, "commands": folder.commands, "missing": missing, "failed": [": ".join(run) for run in failed]},
-        tuple(done),
-        folder.path,
-    )
+@contextmanager
+def _shared_edges(
+    cohort: Cohort,
+    kinds: Sequence[EdgeKind],
+    folder: Path,
+    jobs: int,
+    engine: str | engines.Engine,
+    progress: bool | View = False,
+) -> Iterator[None]:
+    """Let processes share the series and edges of a cohort; what an interrupted study has computed is found again.
+
+    The edges of a cohort on disk are written there.
+
+    With one job there is nobody to share with, and workers of a cluster read the cohort from its store and compute
+    their own. The files go when all runs are done.
+    """
+    if any(block.on_disk for block in (cohort.blocks or {"": cohort}).values()):
+        write_edges(cohort, kinds, jobs, engine, progress)
+        yield
+        return
+    if jobs == 1 or not engines.is_local(engine):
+        yield
+        return
+    whole, _ = cohort.origin
+    place = folder / FOLDER / whole.manifest_hash[:16]
+    with whole.features.kept_in(place):
+        for kind in kinds:
+            if not whole.has_per_person(edge_name(kind)):
+                _compute_edges(whole, kind, FeatureFolder(place), 1 if is_small(whole) else jobs, engine)
+        yield
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
 
 
-def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[str, str]]) -> str:
-    """What is not there, in words; runs that failed by the same error together."""
-    parts = [f"{len(missing) + len(failed)} of {n_wanted} runs are not finished"]
-    if missing:
-        parts.append(f"not done yet: {listed(missing, 3)}")
-    if failed:
-        runs: dict[str, list[str]] = {}
-        for run, error in failed:
-            runs.setdefault(error, []).append(run)
-        alike = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {e}" for e, names in runs.items()]
-        parts.append(f"failed, with tracebacks in their files: {listed(alike, 3)}")
-    return "; ".join(parts) + ". The same command does what is missing; --partial accepts what there is"
+def is_small(cohort: Cohort) -> bool:
+    """Whether starting another process takes longer than the work it would do on this cohort.
+
+    >>> import brainroam
+    >>> is_small(brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8))
+    True
+    """
+    return len(cohort) * cohort.n_features < FEW
+
+
+def _compute_edges(
+    cohort: Cohort, kind: EdgeKind, folder: FeatureFolder, jobs: int, engine: str | engines.Engine
+) -> None:
+    """Let all processes fill in the edges of some people each."""
+    shape = len(cohort), cohort.n_features
+    with folder.filling(edge_name(kind), shape) as file:
+        tasks = [(kind, file, start) for start in range(0, len(cohort), PEOPLE_AT_A_TIME)]
+        for _, outcome in engines.map(_edges_of_some, tasks, cohort, jobs, engine):
+            if isinstance(outcome, engines.Failure):
+                raise BrainroamError(f"the {kind.kind} edges could not be computed: {outcome.error}")
+
+
+def _edges_of_some(cohort: Cohort, task: tuple[EdgeKind, Path, int]) -> None:
+    kind, file, start = task
+    people = slice(start, start + PEOPLE_AT_A_TIME)
+    np.load(file, mmap_mode="r+")[people] = features(cohort.series[people], cohort.measure, kind)

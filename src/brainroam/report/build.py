@@ -8,7 +8,7 @@ from pathlib import Path
 from brainroam import __version__
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_and_scans
-from brainroam.evaluation.runner import Results, load_studies
+from brainroam.evaluation.results import Results, load_studies
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import brain, figures
 from brainroam.report.data import ReportData, read_data

@@ -6,7 +6,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from brainroam.data.target import Target
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.stats.classes import ClassComparison, average_seeds, confusion, people_counted
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.figures import draw_forest, shortened

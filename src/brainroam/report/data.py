@@ -20,10 +20,9 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_of, persons
 from brainroam.data.study_file import is_study, read_study
 from brainroam.errors import RunsError, UsageError, unknown
-from brainroam.evaluation.file_checks import check_files, unknown_of
-from brainroam.evaluation.finding import Check
+from brainroam.evaluation.checks import Check, check_files, unknown_of
+from brainroam.evaluation.results import Results, load_studies
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.evaluation.runner import Results, load_studies
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import KNOWN, confounding_by_site

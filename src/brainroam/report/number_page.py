@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.stats.numbers import average_seeds, order_intervals
 from brainroam.report.figures import GREY, canvas, draw_forest
 from brainroam.report.page import Drawing

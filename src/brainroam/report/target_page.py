@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from brainroam import __version__
 from brainroam.data.people import people_and_scans
-from brainroam.evaluation.runner import Results, compare
+from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.stats.families import subject
 from brainroam.report.class_page import class_content
 from brainroam.report.data import ReportData

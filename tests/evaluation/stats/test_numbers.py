@@ -52,7 +52,7 @@ def test_the_verdict_says_what_travels(results):
 
 
 def test_runs_of_a_number_are_read_back_and_resumed(results):
-    again = brainroam.evaluation.runner.load_runs(results.path)
+    again = brainroam.evaluation.results.load_runs(results.path)
     assert again.target == results.target
     pd.testing.assert_frame_equal(again.scores, results.scores)
     inside = results.predictions.query("method == 'fc-ridge'")

@@ -14,7 +14,7 @@ from brainroam.evaluation.planning.draws import Draw, draws, usable_sites
 from brainroam.evaluation.planning.law import Law, fit_law
 from brainroam.evaluation.planning.measure import Measure, measure_of, score_columns, scores_of
 from brainroam.evaluation.planning.power import Contrast, contrast
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.evaluation.stats.metrics import mean_over_sites
 from brainroam.execution import engine as engines

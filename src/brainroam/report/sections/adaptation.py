@@ -8,7 +8,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from brainroam.errors import DataError
-from brainroam.evaluation.adaptation import CONTROLS, adapted, kept_next_site, summary
+from brainroam.evaluation.next_site import CONTROLS, adaptation_summary, adapted, kept_next_site
 from brainroam.methods.site_shift import STRICT, UNLABELLED
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, Shown, axes_for, drawing, inline
@@ -26,7 +26,7 @@ class AdaptationDisplay(Shown):
     Parameters
     ----------
     protocols : DataFrame
-        Rows of one method as `adaptation.summary` gives them: ``adaptation`` (the protocol), ``n_sites``,
+        Rows of one method as `adaptation_summary` gives them: ``adaptation`` (the protocol), ``n_sites``,
         ``balanced_acc``, ``strict_balanced_acc`` (the same people, strictly), ``gain``, ``gain_low``, ``gain_high``.
     method : str
 
@@ -49,7 +49,7 @@ class AdaptationDisplay(Shown):
         runs = kept_next_site(data.finished, data.method)
         if not runs:
             raise DataError(f"these runs keep no level of the sites for {data.method}; run brainroam loso again")
-        return cls(summary(adapted(runs, CONTROLS)), data.method)
+        return cls(adaptation_summary(adapted(runs, CONTROLS)), data.method)
 
     @property
     def size(self) -> tuple[float, float]:

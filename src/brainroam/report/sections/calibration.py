@@ -13,8 +13,7 @@ from scipy.stats import binomtest
 
 from brainroam.core.calibration import to_prevalence
 from brainroam.errors import DataError
-from brainroam.evaluation.adaptation import kept_next_site
-from brainroam.evaluation.coverage import coverage, over_sites
+from brainroam.evaluation.next_site import coverage, coverage_over_sites, kept_next_site
 from brainroam.evaluation.stats.metrics import at_prevalence, calibration
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import (
@@ -278,7 +277,7 @@ def abstaining_section(data: ReportData) -> Section:
     sets = coverage(kept_next_site(data.finished, data.method))
     if sets.empty:
         return Section("abstaining", TITLE, Markup(""))
-    levels = over_sites(sets)
+    levels = coverage_over_sites(sets)
     shares = [
         Column("covered", "Held", fixed(2)),
         Column("covered_cases", "Held, with the condition", fixed(2)),

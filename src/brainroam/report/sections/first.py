@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.results import Results
 from brainroam.report.concerns import MOST, concerns
 from brainroam.report.data import CONFOUNDS, PLAIN, ReportData, Source, Summary, read_data
 from brainroam.report.figures import (

@@ -9,8 +9,7 @@ from brainroam.cli import app
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation import adaptation
-from brainroam.evaluation.adaptation import adapted, summary
-from brainroam.evaluation.coverage import coverage, over_sites
+from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage, coverage_over_sites
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.methods.site_shift import SiteShift
 
@@ -70,7 +69,7 @@ def test_a_shift_leaves_the_order_of_people_alone_and_no_controls_are_strict(res
 def test_too_few_controls_leave_a_site_out_and_protocols_are_named(results):
     found = adapted(results.records, [0, 5, 40], n_draws=2)
     assert set(found["adaptation"]) == {"strict", "controls-5", "unlabelled"}
-    assert summary(found)["adaptation"].tolist() == ["strict", "controls-5", "unlabelled"] * 2
+    assert adaptation_summary(found)["adaptation"].tolist() == ["strict", "controls-5", "unlabelled"] * 2
     with pytest.raises(UsageError, match="negative"):
         adapted(results.records, [-1])
 
@@ -84,7 +83,7 @@ def test_coverage_counts_sets_that_hold_the_label(results):
     label, score = np.array(run["predictions"]["label"]), np.array(run["predictions"]["score"])
     assert row["covered_cases"] == (score[label == 1] >= low).mean()
     assert row["covered_controls"] == (score[label == 0] <= high).mean()
-    assert over_sites(found)["covered"].between(0.6, 1).all()
+    assert coverage_over_sites(found)["covered"].between(0.6, 1).all()
 
 
 def test_the_command_writes_tables_that_name_their_protocol(tmp_path):

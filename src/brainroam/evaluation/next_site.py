@@ -1,4 +1,4 @@
-"""What a few people of the held-out site bring: finished runs, read again with a shifted threshold.
+"""What runs keep for the next site, read again: a threshold shifted by a few of its people, and prediction sets.
 
 Each leave-one-site-out run keeps the level of training sites and how far to trust a new one's own (`site_shift`),
 learned without the held-out site. So any number of its controls can be tried afterwards: n of them are drawn, move the
@@ -6,6 +6,8 @@ threshold, and are not scored; the others are, strictly and adapted, the same pe
 within the site. A site takes part as long as five controls remain to be scored.
 
 Every row names its protocol: ``strict``, ``controls-20``, ``unlabelled``.
+
+Prediction sets promise to hold the truth of a share of people at a new site: `coverage` counts whether they did.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,12 +22,14 @@ from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
+from brainroam.methods.prediction_sets import PredictionSets
 from brainroam.methods.site_shift import STRICT, UNLABELLED, SiteShift, protocol_name
 
 CONTROLS = (0, 5, 10, 20, 40)
 N_DRAWS = 50
 LEAST_LEFT = 5
 KEY = ("method", "adaptation", "site", "seed")
+COVERAGE = ("method", "level", "site", "seed", "n", "covered_cases", "covered_controls", "covered", "decided", "right")
 MEASURED = ("auc", "balanced_acc", "sensitivity", "specificity", "brier", "calibration_in_the_large")
 
 Record = tuple[RunSpec, Mapping[str, Any]]
@@ -80,7 +84,7 @@ def kept_next_site(records: Iterable[Record], method: str) -> list[Record]:
     return runs if all("next_site" in result for _, result in runs) else []
 
 
-def summary(table: pd.DataFrame) -> pd.DataFrame:
+def adaptation_summary(table: pd.DataFrame) -> pd.DataFrame:
     """One row per method and protocol: means over sites, and the difference to strict at the same sites and people.
 
     ``gain`` is that of balanced accuracy, with its 95 % interval over sites (`paired.left_out_t`).
@@ -171,3 +175,52 @@ def balanced_metrics(label: np.ndarray, probability: np.ndarray, called: np.ndar
         "brier": float(((1 - cases) ** 2).mean() + (controls**2).mean()) / 2,
         "calibration_in_the_large": float(abs((cases.mean() + controls.mean()) / 2 - 0.5)),
     }
+
+
+def coverage(records: Iterable[Record]) -> pd.DataFrame:
+    """Coverage and set sizes at each held-out site.
+
+    Returns
+    -------
+    DataFrame
+        One row per method, ``level``, ``site`` and ``seed``: people ``n`` (one with several
+        scans counts once, each scan for its part), the share whose set holds their label
+        (``covered``; of cases and of controls), the share with one label in the set (``decided``), and of these the
+        share with the right one (``right``).
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=6, n_per_site=30, n_rois=10)
+    >>> found = coverage(brainroam.evaluate(cohort, ["fc-ridge"]).records)
+    >>> found["level"].unique().tolist(), bool(found["covered"].mean() > 0.7)
+    ([0.8], True)
+    """
+    rows = []
+    for spec, result in left_out(records):
+        learned, people = result["next_site"], pd.DataFrame(result["predictions"])
+        label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
+        sets = PredictionSets(
+            learned["n_sites"], {float(level): tuple(pair) for level, pair in learned["sets"].items()}
+        )
+        for level in sets.limits:
+            words = sets(score, level)
+            decided = ((words == "case") | (words == "control")).astype(float)
+            held = ((words == "either") | (words == np.where(label == 1, "case", "control"))).astype(float)
+            each = people_of(people.assign(held=held, decided=decided, right=held * decided), ())
+            of_class = [each.loc[each["label"] == c, "held"].mean() for c in (1, 0)]
+            shares = each[["held", "decided", "right"]].mean()
+            right = shares["right"] / shares["decided"] if decided.any() else np.nan
+            measures = (len(each), *of_class, shares["held"], shares["decided"], right)
+            rows.append((spec.name, level, spec.fold, spec.seed, *measures))
+    return pd.DataFrame(rows, columns=list(COVERAGE)).sort_values(
+        ["method", "level", "site", "seed"], ignore_index=True
+    )
+
+
+def coverage_over_sites(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per method and level: means over sites, and the worst site's coverage."""
+    sites = table.groupby(["method", "level", "site"])[list(COVERAGE[5:])].mean()
+    means = sites.groupby(["method", "level"]).mean()
+    worst = sites["covered"].groupby(["method", "level"]).agg(worst="min", worst_site=lambda s: s.idxmin()[2])
+    return means.join(worst).reset_index()

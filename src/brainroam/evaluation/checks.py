@@ -1,4 +1,4 @@
-"""What a file of predictions shows of how it was made, and what it cannot show.
+"""Checks for leaks: what the outcome of one is, and what scores alone show of how they were made.
 
 Whether a site was held out is a fact about a computation, and a file holds none. What a leak leaves in the scores
 themselves can be looked for. With s the scores of one method, m_t their mean at site t with n_t people, and v the
@@ -20,7 +20,8 @@ correlation within sites for the AUC; *follows-site* is not asked, since a site 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -30,9 +31,9 @@ from brainroam.core.targets import mean_order
 from brainroam.data.people import people_of, persons
 from brainroam.data.target import Target
 from brainroam.errors import counted, listed
-from brainroam.evaluation.finding import Check
-from brainroam.evaluation.runner import Results
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
+from brainroam.utils.html import html_summary
 
 UNKNOWN = (
     "whether each site was really held out",
@@ -47,6 +48,74 @@ UNIQUE = 0.9  # share above which two people with one score are remarkable
 SCALES = 10.0  # ratio of the spread of scores between two folds
 LARGE_SHARE = 0.3  # of the variance of a score within classes that belongs to the site
 FEWEST_SITES, FEWEST_PEOPLE = 4, 3  # sites for a statement about them, people of a class at a site for its mean
+OUTCOMES = {True: "passed", False: "leak", None: "to know"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check.
+
+    Attributes
+    ----------
+    name : str
+        A fixed name of the kind of check.
+    method : str
+        The method checked; empty when it is about the data alone.
+    passed : bool or None
+        False is a leak. None is neither: something to know before believing a result.
+    value, limit : float or None
+        What was measured, and where it would have been judged otherwise.
+    evidence : str
+        What was done and what came of it, in words.
+    """
+
+    name: str
+    method: str
+    passed: bool | None
+    value: float | None
+    limit: float | None
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All checks of a cohort and its methods.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+    manifest_hash : str
+        Of the cohort.
+    cannot_see : tuple of str
+        What no check of it can find.
+    """
+
+    checks: tuple[Check, ...]
+    manifest_hash: str
+    cannot_see: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no leak was found."""
+        return not any(check.passed is False for check in self.checks)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: one row per check."""
+        rows = [(check.name, check.method, OUTCOMES[check.passed], check.evidence) for check in self.checks]
+        table = pd.DataFrame(rows, columns=["check", "method", "outcome", "evidence"])
+        failed = sum(check.passed is False for check in self.checks)
+        outcome = f"{failed} of {len(rows)} checks found a leak" if failed else f"no leak found by {len(rows)} checks"
+        return html_summary(outcome, table, [f"No check can find: {text}" for text in self.cannot_see])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and text, ready for JSON."""
+        checks = [asdict(check) for check in self.checks]
+        return {
+            "passed": self.passed,
+            "manifest_hash": self.manifest_hash,
+            "checks": checks,
+            "cannot_see": list(self.cannot_see),
+        }
 
 
 def unknown_of(results: Results) -> list[str]:

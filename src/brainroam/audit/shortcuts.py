@@ -1,0 +1,248 @@
+"""Results that mean little without any leak: what the data alone allow, and what a method scores on shuffled labels.
+
+The data: one person at two sites, sites that can be told apart, confounds that predict. Labels permuted within site
+mean nothing, so a method that still predicts them has seen the labels it is judged by.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+from sklearn.linear_model import RidgeClassifier
+
+from brainroam.audit.candidates import Candidate
+from brainroam.audit.fresh import FreshProcesses
+from brainroam.core.connectivity import cohort_edges
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.targets import LEAST, correlations, macro_auc
+from brainroam.data.check import find_duplicates
+from brainroam.data.cohort import Cohort
+from brainroam.data.people import people_of, persons
+from brainroam.data.target import Target
+from brainroam.errors import EmptyScaffoldError, listed
+from brainroam.evaluation.checks import Check
+from brainroam.evaluation.runner import evaluate
+from brainroam.evaluation.splits import SiteStratifiedKFold, folds
+from brainroam.evaluation.stats import classes, numbers
+from brainroam.evaluation.stats.classes import counted_as
+from brainroam.evaluation.stats.compare import summarise
+from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
+from brainroam.evaluation.stats.numbers import weights_of
+from brainroam.methods.base import score_shape
+from brainroam.methods.features import EdgeFeatures
+from brainroam.methods.linear import principal_axes
+
+CONFOUNDS = {"age": "age", "sex": "sex", "mean_fd": "motion", "n_timepoints": "scan length"}
+N_FOLDS = 3
+LEVEL = 0.99  # of the interval that must hold chance: an honest method is accused once in two hundred audits
+NOTABLE = 0.05
+FEWEST = 19  # permutations with which p can reach it
+
+
+def duplicates(cohort: Cohort) -> Check:
+    """The same person at two sites is trained on and tested on, whatever the method."""
+    site = cohort.table.set_index("subject")["site"]
+    pairs = [(pair.first, pair.second) for pair in find_duplicates(cohort)]
+    across = [
+        f"{first} ({site[first]}) = {second} ({site[second]})" for first, second in pairs if site[first] != site[second]
+    ]
+    within = [f"{first} = {second} ({site[first]})" for first, second in pairs if site[first] == site[second]]
+    if across:
+        text = f"one person at two sites is both trained on and predicted: {listed(across)}; keep one of each"
+    elif within:
+        text = f"one person twice at one site, counted twice there: {listed(within)}; keep one of each"
+    else:
+        what = "series or nearly the same connectivity" if cohort.measure == "series" else "measures"
+        text = f"no two of {len(cohort)} people have the same {what}"
+    return Check(
+        "duplicates", "", False if across else None if within else True, float(len(across) + len(within)), 0.0, text
+    )
+
+
+def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
+    """Can the site of a person be told from edges, before and after the frozen deconfounding that new people get?
+
+    In-distribution folds: a ridge classifier of the site and the deconfounder learn on the same training people.
+    """
+    site, table = cohort.table["site"].to_numpy(), cohort.table
+    covariates = table[[name for name in cohort.covariate_names if table[name].notna().any()]]
+    scores: dict[str, list[np.ndarray]] = {"before": [], "after": []}
+    edges = cohort_edges(cohort, "pearson")
+    label = np.zeros(len(cohort), dtype=int) if cohort.target.is_number else cohort.targets.astype(int)
+    for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, label, site):
+        features = EdgeFeatures("pearson")
+        trained, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
+        scores["before"].append(_right(trained, new, site[train], site[test]))
+        frozen = SiteDeconfounder().fit(trained, covariates=covariates.iloc[train], site=site[train])
+        trained, new = (
+            frozen.frozen_residuals(edges, covariates.iloc[people]) for edges, people in ((trained, train), (new, test))
+        )
+        scores["after"].append(_right(trained, new, site[train], site[test]))
+    before, after = (float(np.mean(np.concatenate(scores[when]))) for when in ("before", "after"))
+    chance = float(np.mean([np.mean(site == name) for name in site]))
+    limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5
+    what = "the table" if cohort.measure == "table" else "edges"
+    text = f"the site of a person never seen is told from {what} for {before:.0%} of people, and for {after:.0%} after "
+    text += f"frozen deconfounding; guessing by size gives {chance:.0%}. "
+    if after > limit:
+        text += "A model can tell sites apart: that helps it wherever the share of cases differs between known sites, "
+        text += "and misleads it at the next"
+    else:
+        text += "Sites cannot be told apart"
+    return Check("site-decodability", "", None if after > limit else True, after, limit, text)
+
+
+def confounds_only(cohort: Cohort) -> Check:
+    """How well age, sex, motion and scan length alone predict at held-out sites."""
+    names = [name for name in CONFOUNDS if cohort.table[name].notna().any()]
+    if not names:
+        text = f"{listed(CONFOUNDS.values())} are not known for anybody, so what they alone predict cannot be said"
+        return Check("confounds-only", "", None, float("nan"), 0.5, text)
+    results = evaluate(cohort, ["confounds"], tuning="fast", parameters={"covariates": names})
+    words = listed([CONFOUNDS[name] for name in names])
+    if cohort.target.is_number:
+        number = numbers.verdict(numbers.average_seeds(results.scores))
+        return _confounds(f"{words} alone: correlation", number.r, 0.0, number.low, number.high, number.reason)
+    if cohort.target.is_classes:
+        macro, _ = classes.summary(classes.average_seeds(results.scores, cohort.target), cohort.target)
+        return _confounds(f"{words} alone: macro AUC", macro.mean, 0.5, macro.low, macro.high, macro.reason)
+    row = summarise(results.scores, results.predictions).iloc[0]
+    limits = float(row["auc_low"]), float(row["auc_high"])
+    return _confounds(f"{words} alone: AUC", float(row["auc"]), 0.5, *limits, row["reason"])
+
+
+def _confounds(measured: str, value: float, chance: float, low: float, high: float, reason: str) -> Check:
+    predict = low > chance
+    text = f"{measured} {value:.3f} at held-out sites "
+    if np.isnan(low):
+        text += f"({reason}); nothing can be said"
+    else:
+        text += f"(95 % interval {low:.3f} to {high:.3f}); "
+        text += "compare every method with that" if predict else "no better than chance"
+    return Check("confounds-only", "", None if predict else True, value, chance, text)
+
+
+def _right(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Whether the site of each test person is told right by a ridge classifier."""
+    mean = train.mean(axis=0)
+    rotated, axes = principal_axes(train - mean)
+    scale = float(rotated.var(axis=0).sum())  # the total variance: the penalty follows the scale of the edges
+    return RidgeClassifier(alpha=scale).fit(rotated, site).predict((test - mean) @ axes) == truth
+
+
+def permuted_within_site(cohort: Cohort, seed: int) -> Cohort:
+    """The same people with labels permuted within each site; every site keeps its share of cases.
+
+    A person's scans get one label: they are not exchangeable with those of others.
+
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> cohort = make_cohort(n_sites=2, n_per_site=8, n_rois=8)
+    >>> shuffled = permuted_within_site(cohort, seed=0)
+    >>> bool((shuffled.labels == cohort.labels).all()), shuffled.labels[:8].sum() == cohort.labels[:8].sum()
+    (False, np.True_)
+    """
+    rng = np.random.default_rng(seed)
+    keys = [cohort.table["site"], persons(cohort.table), cohort.table["label"]]
+    unit = pd.DataFrame(dict(enumerate(keys))).groupby([0, 1, 2], sort=False).ngroup()
+    people = cohort.table.loc[~unit.duplicated(), ["site", "label"]].reset_index(drop=True)
+    permuted = people.groupby("site")["label"].transform(rng.permutation)
+    return cohort.with_columns(pd.DataFrame({"label": permuted.to_numpy()[unit]}))
+
+
+def held_out_scores(
+    candidate: Candidate, cohort: Cohort, seed: int = 0
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Leave one site out, by default settings: name, positions and scores of each site with both classes.
+
+    A method that finds no scaffold says that there is nothing to find: everybody scores alike.
+    """
+    label = cohort.targets
+    for fold in folds(cohort.table, "loso"):
+        if len(set(label[fold.test])) < 2 or len(set(label[fold.train])) < 2:
+            continue
+        try:
+            scores = candidate.quick_scores(cohort, fold.train, fold.test, seed)
+        except EmptyScaffoldError:
+            scores = np.zeros(score_shape(len(fold.test), cohort.target))
+        yield fold.name, fold.test, scores
+
+
+def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
+    """Mean over held-out sites of their AUC (of several classes the mean over them, each against the rest), or of the
+    correlation with a number (sites of four people or more), with the weights of sites that studies have.
+
+    A person counts once, with the mean score of the scans.
+    """
+    names = [name for name in ("subject", "person", "site", "label") if name in cohort.table]
+    columns = [f"score_{k}" for k in range(len(cohort.target.classes))] if cohort.target.is_classes else "score"
+    table = cohort.table[names].assign(**dict.fromkeys([columns] if isinstance(columns, str) else columns, np.nan))
+    for _, test, scores in held_out_scores(candidate, cohort, seed):
+        table.loc[test, columns] = scores
+    people = people_of(table.dropna(subset=columns))
+    sites = [(here["label"].to_numpy(), here[columns].to_numpy()) for _, here in people.groupby("site")]
+    if cohort.target.is_number:
+        large = [(cohort.target.forward(label), score) for label, score in sites if len(label) >= LEAST]
+        large = [(t, score) for t, score in large if np.ptp(t) > 0]
+        weights = weights_of(np.array([len(t) for t, _ in large]))
+        return mean_over_sites([float(correlations(t, score)) for t, score in large], weights)
+    measured = macro_auc if cohort.target.is_classes else auc
+    counts = np.array([np.bincount(label.astype(int), minlength=len(cohort.target.classes) or 2) for label, _ in sites])
+    m = counted_as(counts) if cohort.target.is_classes else counts.min(axis=1)
+    return mean_over_sites([float(measured(label, score)) for label, score in sites], site_weights(m, m))
+
+
+def shuffle_checks(
+    name: str, real: float, shuffled: Sequence[float], measure: str = "AUC", chance: float = 0.5
+) -> Iterator[Check]:
+    """Judge the AUCs, or correlations, under permuted labels, and the real one against them.
+
+    >>> shuffled = [0.47, 0.52, 0.5, 0.49, 0.53, 0.46, 0.51, 0.5, 0.48]
+    >>> [(check.name, check.passed, check.value) for check in shuffle_checks("fc-ridge", 0.7, shuffled)]
+    [('label-shuffle', True, 0.4955555555555555), ('better-than-chance', None, 0.1)]
+    """
+    n, mean = len(shuffled), float(np.mean(shuffled))
+    half = float(t.ppf((1 + LEVEL) / 2, n - 1) * np.std(shuffled, ddof=1) / np.sqrt(n))
+    honest = mean - half <= chance
+    text = f"{n} permutations of all labels within site: mean {measure} {mean:.3f}, {LEVEL:.0%} interval "
+    text += f"{mean - half:.3f} to {mean + half:.3f}, "
+    text += "as it must be" if honest else f"above {chance:g}: labels reach the scores they judge"
+    yield Check("label-shuffle", name, honest, mean, chance + half, text)
+    smallest, p = 1 / (n + 1), (1 + sum(value >= real for value in shuffled)) / (n + 1)
+    text = f"mean {measure} over held-out sites {real:.3f}, by default settings; p = {p:.2g} against {n} permutations "
+    text += f"(the smallest they can give is {smallest:.2g})"
+    if p > NOTABLE:
+        few = p == smallest  # no permutation did as well
+        text += f": too few to tell; give {FEWEST} or more" if few else ": cannot be told from chance"
+    yield Check("better-than-chance", name, True if p <= NOTABLE else None, p, NOTABLE, text)
+
+
+def shuffled(
+    item: Candidate,
+    cohort: Cohort,
+    processes: FreshProcesses,
+    permutations: int,
+    seed: int,
+    advance: Callable[[str], None],
+) -> Iterator[Check]:
+    """All folds of one permutation in a process of their own, as in a study; processes share features of people."""
+    if permutations == 0:
+        return
+    run = processes.of(item)
+    with nullcontext() if cohort.on_disk else cohort.features.kept_in(processes.folder / "features"):
+        measure, chance = _measure(cohort.target)
+        real = run(mean_order, cohort, seed)
+        advance(f"{item.name}: {measure} {real:.3f}")
+        scores = []
+        for k in range(permutations):
+            scores.append(run(mean_order, permuted_within_site(cohort, seed + k), seed))
+            advance(f"{item.name}: {measure} {scores[-1]:.3f} with permuted labels")
+    yield from shuffle_checks(item.name, real, scores, measure, chance)
+
+
+def _measure(target: Target) -> tuple[str, float]:
+    """What `mean_order` gives, in words, and what it is by chance."""
+    if target.is_number:
+        return "correlation", 0.0
+    return ("macro AUC" if target.is_classes else "AUC"), 0.5

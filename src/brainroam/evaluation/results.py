@@ -1,0 +1,307 @@
+"""Results: the finished runs of a study as tables; how folders and files are read, joined and compared.
+
+Two studies can be read as one: the same people by two atlases, two pipelines, before and after a change, or from a
+file. The methods of each study get its name in front (``cc200: core``), unless all folders are of the same data and no
+two methods share a name. Only people whom all studies scored at the same site are kept, so that every comparison is
+paired; the metrics are computed again where somebody falls out.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from brainroam.data.cohort import Cohort
+from brainroam.data.people import people_of, persons
+from brainroam.data.target import Target
+from brainroam.errors import RunsError, counted, listed
+from brainroam.evaluation.run_records import RunSpec
+from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
+from brainroam.evaluation.stats.classes import compare_classes
+from brainroam.evaluation.stats.compare import compare_methods
+from brainroam.evaluation.stats.confounding import KNOWN, confounding
+from brainroam.evaluation.stats.metrics import RULE, average_seeds, over_sites, site_metrics
+from brainroam.evaluation.stats.numbers import compare_numbers
+from brainroam.evaluation.tables import columns_of, frame, prediction_rows, score_rows
+from brainroam.methods.registry import SEPARATOR
+from brainroam.utils.html import html_summary
+
+PERSON = ["protocol", "site", "subject", "label"]
+RUN = ["method", "protocol", "site", "seed"]
+
+
+@dataclass(frozen=True, repr=False)
+class Results:
+    """Finished runs as tables.
+
+    Attributes
+    ----------
+    scores : DataFrame
+        One row per run and held-out site: ``method``, ``protocol``, ``site`` (the fold, for ``cv``), ``fold`` (the
+        same as ``site`` unless a fold holds several), ``seed``, the metrics of `metrics.site_metrics`, ``threshold``,
+        ``tuning`` and the chosen ``configuration`` as JSON.
+    predictions : DataFrame
+        One row per run and held-out scan: ``subject``, ``person`` and ``institution`` (see `tables`), ``label``,
+        ``score``, ``probability`` (where the share of cases is that of the training people, column ``prevalence`` of
+        the scores) and ``predicted`` class.
+    study : dict
+        The cohort (``manifest_hash``, ``atlas``, ``sites``, ``excluded``, ``participants``), the ``commands``, and in
+        words the runs that are ``missing`` and ``failed``.
+    records : tuple of (RunSpec, dict)
+        The finished runs themselves, with what they keep of pathways and gates.
+    path : Path or None
+        The folder of runs, where there is one.
+    """
+
+    scores: pd.DataFrame
+    predictions: pd.DataFrame
+    study: dict[str, Any]
+    records: tuple[tuple[RunSpec, dict[str, Any]], ...] = ()
+    path: Path | None = None
+
+    def __repr__(self) -> str:
+        methods = self.scores["method"].unique()
+        return (
+            f"Results({counted(len(self.records), 'run', 'runs')} of {listed(methods)}, {self.study.get('cohort', '')})"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the mean AUC of every method."""
+        if self.target.is_number:
+            return compare_numbers(self.scores, self.predictions, self.target)._repr_html_()
+        if self.target.is_classes:
+            return compare_classes(self.scores, self.predictions, self.target)._repr_html_()
+        rows = [
+            {"method": method, "protocol": protocol, **over_sites(sites)}
+            for (protocol, method), sites in average_seeds(self.scores).groupby(["protocol", "method"])
+        ]
+        columns = ["method", "protocol", "n_sites", "auc", "auc_sd", "worst_auc", "worst_site", "balanced_acc"]
+        table = pd.DataFrame(rows, columns=columns).sort_values("auc", ascending=False)
+        runs = f"{len(self.scores)} runs of {len(table)} methods"
+        return html_summary(runs, table, [f"auc: {RULE}", "brainroam.compare(results) adds intervals and tests."])
+
+    @property
+    def target(self) -> Target:
+        """What was predicted."""
+        return Target.of_description(self.study.get("target"))
+
+    @property
+    def participants(self) -> pd.DataFrame:
+        """Subject, person, site, institution, label, age, sex, motion, scan length, TR, head size; one row per scan."""
+        return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
+
+
+def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Results:
+    """The finished runs among those wanted, by key; the others are an error, or a warning when ``partial``."""
+    specs = sorted(wanted, key=lambda spec: spec.key)
+    done = [folder.runs[spec.hash] for spec in specs if folder.status(spec) == "done"]
+    failed = [(str(spec), folder.runs[spec.hash][1]["error"]) for spec in specs if folder.status(spec) == "failed"]
+    missing = [str(spec) for spec in specs if folder.status(spec) == "missing"]
+    if missing or failed:
+        words = _incomplete(len(specs), missing, failed)
+        if not partial or not done:
+            raise RunsError(words)
+        warnings.warn(words, stacklevel=3)
+    if mixed := mixed_versions(spec for spec, _ in done):
+        warnings.warn(mixed, stacklevel=3)
+    return Results(
+        frame(columns_of(folder.study)[0], (row for run in done for row in score_rows(*run))),
+        frame(columns_of(folder.study)[1], (row for run in done for row in prediction_rows(*run))),
+        {**folder.study, "commands": folder.commands, "missing": missing, "failed": [": ".join(run) for run in failed]},
+        tuple(done),
+        folder.path,
+    )
+
+
+def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[str, str]]) -> str:
+    """What is not there, in words; runs that failed by the same error together."""
+    parts = [f"{len(missing) + len(failed)} of {n_wanted} runs are not finished"]
+    if missing:
+        parts.append(f"not done yet: {listed(missing, 3)}")
+    if failed:
+        runs: dict[str, list[str]] = {}
+        for run, error in failed:
+            runs.setdefault(error, []).append(run)
+        alike = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {e}" for e, names in runs.items()]
+        parts.append(f"failed, with tracebacks in their files: {listed(alike, 3)}")
+    return "; ".join(parts) + ". The same command does what is missing; --partial accepts what there is"
+
+
+def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
+    """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
+    folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
+    folder.require_plans()
+    done = {key: spec for key, (spec, outcome) in folder.runs.items() if outcome["status"] == "done"}
+    asked = folder.planned | done  # a failed run that nobody asks for any more is none of this study
+    return results_of(folder, asked.values(), partial)
+
+
+def compare(
+    runs: str | Path | Results | Sequence[str | Path],
+    reference: str | None = None,
+    partial: bool = False,
+    all_pairs: bool = False,
+    data: Cohort | None = None,
+) -> Any:
+    """Compare the methods of a folder of runs, of several folders, of files of predictions, or of results.
+
+    Parameters
+    ----------
+    runs : path, sequence of paths, or Results
+        Folders of runs, and tables of predictions (`brainroam.read_predictions`), side by side.
+    reference, all_pairs
+        See `compare.compare_methods`.
+    partial : bool
+        Accept studies of which some runs are not finished.
+    data : Cohort, optional
+        The people of a file of predictions, where no folder of runs stands beside it.
+
+    Returns
+    -------
+    Comparison, NumberComparison where a number is predicted, or ClassComparison of several classes
+    """
+    results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
+    if results.target.is_number:
+        return compare_numbers(results.scores, results.predictions, results.target, reference, all_pairs)
+    if results.target.is_classes:
+        return compare_classes(results.scores, results.predictions, results.target, reference, all_pairs)
+    comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
+    gone = results.study.get("not_shared", 0)
+    notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
+    from brainroam.evaluation.checks import caveats_of
+
+    caveats = caveats_of(results)
+    return replace(comparison, confounding=_confounding(results), notes=[*notes, *comparison.notes], caveats=caveats)
+
+
+def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False, data: Cohort | None = None) -> Results:
+    """Folders of runs and files of predictions, several as one (`join_results`).
+
+    The people of a file are those of ``data``, or else of the first folder.
+    """
+    from brainroam.evaluation.predictions_file import is_predictions_file, read_predictions
+
+    paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
+    named = dict(zip(study_labels(paths), paths, strict=True))
+    studies = {name: load_runs(path, partial) for name, path in named.items() if not is_predictions_file(path)}
+    people = data if data is not None else next(iter(studies.values()), None)
+    studies |= {name: read_predictions(path, people) for name, path in named.items() if is_predictions_file(path)}
+    return join_results(studies) if len(studies) > 1 else studies.popitem()[1]
+
+
+def study_labels(folders: Sequence[Path]) -> list[str]:
+    """A short name for each folder of runs: the part of its path that tells it from the others.
+
+    >>> study_labels([Path("aal/runs"), Path("cc200/runs")]), study_labels([Path("a"), Path("b")])
+    (['aal', 'cc200'], ['a', 'b'])
+    """
+    parts = [folder.absolute().parts for folder in folders]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = [part[-depth] if depth <= len(part) else "" for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise RunsError("the same study is named twice; name two")
+
+
+def _confounding(results: Results) -> pd.DataFrame:
+    """What motion, age, sex and head size have to do with the scores, for each protocol of whole sites."""
+    protocols = [name for name in ("loso", "loio") if name in set(results.predictions["protocol"])]
+    if results.participants[list(KNOWN)].isna().all(axis=None) or not protocols:
+        return pd.DataFrame()
+    tables = [confounding(results.predictions, results.participants, name) for name in protocols]
+    return pd.concat([table.assign(protocol=name) for table, name in zip(tables, protocols, strict=True)])
+
+
+def join_results(studies: Mapping[str, Results]) -> Results:
+    """The results of several studies side by side, by the name of each study.
+
+    Methods of one cohort, and of files beside it, keep their names if no two are called the same.
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge"], tuning="fast")
+    >>> joined = join_results({"before": results, "after": results})
+    >>> sorted(joined.scores["method"].unique())
+    ['after: fc-ridge', 'before: fc-ridge']
+    """
+    shared = None
+    for results in studies.values():
+        people = results.predictions[PERSON].drop_duplicates()
+        shared = people if shared is None else shared.merge(people)
+    assert shared is not None
+    if shared.empty:
+        raise RunsError("these studies have nobody in common: people are matched by protocol, site, id and label")
+    parts = [_restricted(results, shared) for results in studies.values()]
+    before = _prefixes(studies)
+    frames = {
+        kind: pd.concat(
+            [
+                frame.assign(method=before[name] + frame["method"])
+                for name, frame in zip(studies, (part[k] for part in parts), strict=True)
+            ],
+            ignore_index=True,
+        )
+        for k, kind in enumerate(("scores", "predictions"))
+    }
+    records = tuple(
+        (replace(spec, method=before[name] + spec.method), result)
+        for name, results in studies.items()
+        for spec, result in results.records
+    )
+    first = next(iter(studies.values()))
+    return Results(frames["scores"], frames["predictions"], _study(studies, shared, before), records, first.path)
+
+
+def _prefixes(studies: Mapping[str, Results]) -> dict[str, str]:
+    """What stands before the methods of each study: its name, or nothing where the folders are of the same data."""
+    names = [method for results in studies.values() for method in results.scores["method"].unique()]
+    data = {results.study["manifest_hash"] for results in studies.values() if "from_files" not in results.study}
+    plain = len(data) <= 1 and len(set(names)) == len(names)
+    return {name: "" if plain else name + SEPARATOR for name in studies}
+
+
+def _restricted(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores and predictions of the shared people only."""
+    predictions = results.predictions.merge(shared)
+    scores = results.scores.merge(predictions[["protocol", "site"]].drop_duplicates())
+    if len(predictions) == len(results.predictions):
+        return scores, predictions
+    runs = dict(iter(predictions.groupby(RUN)))
+    rows = []
+    for row in scores.to_dict("records"):
+        people = people_of(runs[tuple(row[name] for name in RUN)], ())
+        label, score, probability = (people[name].to_numpy() for name in ("label", "score", "probability"))
+        rows.append(row | site_metrics(label, score, row["threshold"], probability))
+    return pd.DataFrame(rows, columns=scores.columns), predictions
+
+
+def _study(studies: Mapping[str, Results], shared: pd.DataFrame, before: Mapping[str, str]) -> dict:
+    first = next(iter(studies.values())).study
+    lists = {
+        key: [f"{name}{SEPARATOR}{line}" for name, results in studies.items() for line in results.study[key]]
+        for key in ("missing", "failed")
+    }
+    person = pd.concat([results.predictions for results in studies.values()])
+    person = persons(person.drop_duplicates("subject")).set_axis(person["subject"].unique())
+    left_out = person.nunique() - person[shared["subject"].unique()].nunique()
+    atlases = dict.fromkeys(str(results.study["atlas"]) for results in studies.values() if results.study["atlas"])
+    from_files = {
+        before[name] + method: file
+        for name, results in studies.items()
+        for method, file in results.study.get("from_files", {}).items()
+    }
+    return {
+        **first,
+        **lists,
+        "commands": [command for results in studies.values() for command in results.study["commands"]],
+        "atlas": " and ".join(atlases),
+        "joined": list(studies),
+        "folders": [str(results.path) for results in studies.values() if results.path is not None],
+        "not_shared": left_out,
+        **({"from_files": from_files} if from_files else {}),
+    }
