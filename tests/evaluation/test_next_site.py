@@ -8,7 +8,7 @@ import brainroam
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.evaluation import adaptation
+from brainroam.evaluation import next_site
 from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage, coverage_over_sites
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.methods.site_shift import SiteShift
@@ -48,7 +48,7 @@ def test_controls_that_move_the_threshold_are_not_scored(results, monkeypatch):
 
     monkeypatch.setattr(SiteShift, "__call__", remembered)
     scored = []
-    monkeypatch.setattr(adaptation, "auc", lambda label, score: scored.append(score.copy()) or auc(label, score))
+    monkeypatch.setattr(next_site, "auc", lambda label, score: scored.append(score.copy()) or auc(label, score))
     found = adapted(results.records, [5], n_draws=3)
     for taken, people in zip(used, scored, strict=True):
         if len(taken) == 5:

@@ -21,7 +21,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.atlas.anatomy import Parts, parts_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.methods.explanation import QUANTILES, Explanation
-from brainroam.report.brain.table import columns_drawing, measure_words, places_drawing
+from brainroam.report.brain.glass import columns_drawing, measure_words, places_drawing
 from brainroam.report.data import Source, read_data
 from brainroam.report.figures import (
     BLUE,

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
+from brainroam.report.brain.glass import columns_drawing, places_drawing
 from brainroam.report.brain.study_explanations import explained
-from brainroam.report.brain.table import columns_drawing, places_drawing
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
 from brainroam.report.page import Section, missing, render

@@ -10,15 +10,18 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
+from brainroam import __version__
 from brainroam.errors import DataError
 from brainroam.evaluation.planning.draws import MIN_SITES
 from brainroam.evaluation.planning.measure import AUC, ORDER
 from brainroam.evaluation.planning.plan import Plan
+from brainroam.evaluation.run_records import plain
 from brainroam.methods.registry import bare_name
 from brainroam.report.data import ReportData
-from brainroam.report.figures import BLUE, GREY, ORANGE, SKY, VERMILION, Shown, axes_for, drawing, inline
+from brainroam.report.figures import BLUE, GREY, ORANGE, SKY, VERMILION, Shown, axes_for, drawing, inline, write
 from brainroam.report.page import Drawing, Section, missing, render
 from brainroam.report.tables import Column, table
+from brainroam.utils.files import write_csv, write_text
 
 CAPTION = (
     "Mean AUC (of a number the correlation within sites) at left-out sites of smaller studies drawn from this one, by "
@@ -168,3 +171,27 @@ def plan_section(data: ReportData) -> Section:
         other_data=data.plan.get("manifest_hash") != data.study["manifest_hash"],
     )
     return Section("plan", TITLE, html, drawn)
+
+
+def write_plan(plan: Plan, folder: Path, command: str = "") -> list[Path]:
+    """Write ``plan.json``, ``plan.md``, ``plan.html`` and, of a learning curve, its draws and picture."""
+    content = plain({"command": command, "version": __version__, **plan.to_dict()})
+    paths = [write_text(folder / "plan.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")]
+    picture = None
+    if plan.law is not None:
+        paths.append(write_csv(folder / "learning_curve.csv", plan.table))
+        picture = drawing("learning_curve", CAPTION, LearningCurveDisplay.from_plan(plan))
+        paths += write(picture, folder)
+    lines = [f"# Plan for {plan.method}", "", *(f"- {line}" for line in [*plan.sentences, *plan.notes])]
+    if picture is not None:
+        lines += ["", f"![{CAPTION}](learning_curve.png)"]
+    lines += ["", *(f"{name}: {value}  " for name, value in {"command": command, **plan.facts}.items() if value != "")]
+    paths.append(write_text(folder / "plan.md", "\n".join(lines) + "\n"))
+    page = render(
+        "plan.html",
+        plan=plan,
+        command=command,
+        version=__version__,
+        figure=inline(picture) if picture is not None else "",
+    )
+    return [*paths, write_text(folder / "plan.html", page + "\n")]
