@@ -67,24 +67,24 @@ def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandi
 def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
     """Print what the leak checks say of each, unless they have said it in this study before."""
     file = None if out is None else Path(out) / KEPT
-    known = _audits if file is None else _read(file)
-    new = {key: item for item in candidates if (key := _key(item, cohort)) not in known}
+    audits = _audits if file is None else _read(file)
+    new = {key: item for item in candidates if (key := _key(item, cohort)) not in audits}
     if not new:
         return
     with FreshProcesses() as processes:
         for key, item in new.items():
             verdict, failed = _verdict(item, cohort, processes)
-            known[key] = {"key": key, "method": item.name, "verdict": verdict, "leak": bool(failed)}
+            audits[key] = {"key": key, "method": item.name, "verdict": verdict, "leak": bool(failed)}
             print(f"audit of {item.name}: {verdict}", file=sys.stderr)
             if failed:
                 _warn(item.name, failed)
-    _write(file, known)
+    _write(file, audits)
 
 
 def look_back(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
     """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
     file = None if results.path is None else results.path / KEPT
-    known = _audits if file is None else _read(file)
+    audits = _audits if file is None else _read(file)
     for item in candidates:
         seen = [check for check in check_scores(results, [item.name]) if check.passed is False]
         evidence = [f"{check.name} ({check.evidence})" for check in seen]
@@ -93,17 +93,17 @@ def look_back(results: Results, cohort: Cohort, candidates: Sequence[MethodCandi
             if spec.method == item.name and COMPANY in outcome["notes"]:
                 names, evidence = [*names, "single-subject"], [*evidence, f"single-subject (at {spec.fold}: {COMPANY})"]
                 break
-        kept = known.get(_key(item, cohort))
+        kept = audits.get(_key(item, cohort))
         if not names or kept is None:
             continue
         words = f"the scores of its runs fail {counted(len(names), 'check', 'checks')}: {listed(evidence)}"
         if words in kept["verdict"]:
             continue
-        known[_key(item, cohort)] = {**kept, "verdict": f"{kept['verdict']}; {words}", "suspicious": True}
+        audits[_key(item, cohort)] = {**kept, "verdict": f"{kept['verdict']}; {words}", "suspicious": True}
         print(f"audit of {item.name}: {words}", file=sys.stderr)
         if not kept["leak"]:
             warnings.warn(f"the scores of {item.name} are suspicious: {', '.join(names)} failed", stacklevel=4)
-    _write(file, known)
+    _write(file, audits)
 
 
 def _key(item: MethodCandidate, cohort: Cohort) -> str:
@@ -151,10 +151,10 @@ def few(cohort: Cohort) -> Cohort:
     return cohort.subset(np.sort(some.index.to_numpy()))
 
 
-def _write(file: Path | None, known: Mapping[str, Any]) -> None:
-    if file is not None and known:
+def _write(file: Path | None, audits: Mapping[str, Any]) -> None:
+    if file is not None and audits:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps({"audits": list(known.values())}, indent=1))
+        write_text(file, json.dumps({"audits": list(audits.values())}, indent=1))
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:

@@ -157,20 +157,18 @@ class _Leaks:
     def _training_labels(self) -> Check:
         """At up to `MOST_SITES` sites, by default settings: two fits for each, and together many people."""
         folds = (hold_out(self.cohort.table["site"].to_numpy(), [name]) for name in usable_sites(self.cohort))
-        found = [each for fold in islice(folds, MOST_SITES) if (each := self._what_stays(fold)) is not None]
-        if not found:
+        remains = [each for fold in islice(folds, MOST_SITES) if (each := self._what_stays(fold)) is not None]
+        if not remains:
             text = "no site has two classes that can change places, so this was not checked"
             return Check("training-labels", self.method, None, None, ROUNDING, text)
-        stays, labels, pairs = zip(*found, strict=True)
+        stays, labels, pairs = zip(*remains, strict=True)
         n = sum(map(len, labels))
         alike = likeness(*(np.concatenate([x - x.mean() for x in each]) for each in (stays, labels)))
-        limit = max(_chance_likeness(n - len(found) + 1), FIXED_RULE)
+        limit = max(_chance_likeness(n - len(remains) + 1), FIXED_RULE)
         swapped = listed(" and ".join(self.cohort.target.classes[code] for code in pair) for pair in set(pairs) - {()})
         done = f"{swapped} changed places" if swapped else "turned round the labels of everybody"
-        text = (
-            f"{done} in training, {counted(len(found), 'site', 'sites')} held out one by one: what stays of the scores "
-        )
-        text += f"of {n} people "
+        sites = counted(len(remains), "site", "sites")
+        text = f"{done} in training, {sites} held out one by one: what stays of the scores of {n} people "
         if alike <= limit:
             text += f"says little of their labels (correlation {alike:.2f})"
         else:

@@ -12,7 +12,7 @@ from brainroam.cli.source import (
     DataSource,
     cohort_on_disk,
     load_or_open,
-    parse_option,
+    parse_settings,
     possible_here,
     split_words,
     takes_data,
@@ -101,14 +101,14 @@ def audit(
     from brainroam.methods.registry import split_names
 
     chosen = split_names(methods) if methods else list(source.methods if source.study else DEFAULT_METHODS)
-    found = search(cohort, chosen, permutations, seed, progress=True)
+    audited = search(cohort, chosen, permutations, seed, progress=True)
     if out is not None:
-        write_json(out, found.to_dict())
+        write_json(out, audited.to_dict())
     if json:
-        print_json(plain({"command": command_line(), **found.to_dict()}))
+        print_json(plain({"command": command_line(), **audited.to_dict()}))
     else:
-        show_audit(found)
-    if not found.passed:
+        show_audit(audited)
+    if not audited.passed:
         raise typer.Exit(1)
 
 
@@ -299,7 +299,7 @@ def scaffold(
     from brainroam.execution.out_of_core import Settings, discard_work, find_scaffold, save_scaffold
     from brainroam.utils.parameters import require_settings
 
-    given = dict(parse_option(text, "--set") for text in settings or ())
+    given = parse_settings(settings)
     names = {item.name for item in fields(Settings)}
     for name in given:
         if name not in names:

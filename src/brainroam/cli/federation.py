@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from brainroam.cli.source import DataSource, parse_option, takes_data
+from brainroam.cli.source import DataSource, parse_settings, takes_data
 from brainroam.errors import UsageError
 
 PANEL = "What leaves the hospital"
@@ -91,7 +91,7 @@ def site(
     from brainroam.utils.files import clear_parts, expanded
     from brainroam.utils.parameters import require_settings
 
-    given = dict(parse_option(text, "--set") for text in settings or ())
+    given = parse_settings(settings)
     if given and request is not None:
         raise UsageError("--set is for round 1; a request brings its settings along")
     require_settings("site", Settings, given)
@@ -137,7 +137,7 @@ def pool(
 
     from brainroam.execution.federation.pool import Pool
 
-    given = dict(parse_option(text, "--set") for text in settings or ())
+    given = parse_settings(settings)
     pooled = Pool(out, given)
     for name in without or ():
         pooled.withdraw(name)

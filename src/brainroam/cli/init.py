@@ -146,8 +146,8 @@ def init(
     ):
         as_known = "" if cohort.atlas.name == "custom" else f" as {cohort.atlas.name}"
         guess.remarks["atlas"] = f"the files name their {cohort.n_rois} regions, which are read{as_known}"
-    known = [name for name in COVARIATES if cohort.table[name].notna().any()]
-    write_text(out, study_text(guess, out.parent, chosen, known, jobs or (1 if is_small(cohort) else _cores())))
+    covariates = [name for name in COVARIATES if cohort.table[name].notna().any()]
+    write_text(out, study_text(guess, out.parent, chosen, covariates, jobs or (1 if is_small(cohort) else _cores())))
     learned, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     cases = f"{int((cohort.people['label'] == 1).sum())} with the condition"
     predicted = cases if learned.is_two_classes else f"target {learned.name} ({learned.kind})"
@@ -171,9 +171,9 @@ def init(
         column = f" (column {guess.options['label_col']!r})" if "label_col" in guess.options else ""
         by_layout = guess.reader not in WITH_COLUMNS
         controls = "as the layout says" if by_layout else _codes(guess, "control")
-        told = f" ({guess.remarks['case']})" if by_layout and "case" in guess.remarks else column
-        typer.echo(f"condition: {_codes(guess, 'case')}, controls: {controls}{told}")
-    columns = {name: guess.options.get(f"{name}_col") for name in known}
+        source = f" ({guess.remarks['case']})" if by_layout and "case" in guess.remarks else column
+        typer.echo(f"condition: {_codes(guess, 'case')}, controls: {controls}{source}")
+    columns = {name: guess.options.get(f"{name}_col") for name in covariates}
     used = [name if column in (None, name) else f"{name} (column {column!r})" for name, column in columns.items()]
     typer.echo(f"covariates: {', '.join(used) or 'none'}")
     if "participants" in guess.remarks:

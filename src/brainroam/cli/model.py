@@ -11,7 +11,15 @@ import typer
 from rich.console import Console
 
 from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning, quiet
-from brainroam.cli.source import DataSource, load_or_open, parse_option, source_of, takes_data, work_beside
+from brainroam.cli.source import (
+    DataSource,
+    discard_work,
+    load_or_open,
+    parse_settings,
+    source_of,
+    takes_data,
+    work_beside,
+)
 from brainroam.data.study_file import is_study
 from brainroam.errors import BrainroamError, UsageError, counted, visible
 from brainroam.methods.registry import as_typed, parse_name
@@ -63,7 +71,7 @@ def fit(
         raise UsageError("--jobs shares out the work of --memory; a fit in memory runs on one core")
     cohort = load_or_open(source, work_beside(out), memory)
     from brainroam.cli.show import show_excluded
-    from brainroam.execution.out_of_core import StoredCohort, discard_work, write_edges
+    from brainroam.execution.out_of_core import StoredCohort, write_edges
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
     from brainroam.methods.tuning import TunedMethod
@@ -76,7 +84,7 @@ def fit(
     if info.in_distribution_only:
         raise UsageError(f"{method} cannot predict at a site it was not trained on, so a saved model of it has no use")
     info.require_savable()
-    fixed |= dict(parse_option(text, "--set") for text in settings or ())
+    fixed |= parse_settings(settings)
     selected = TunedMethod(info, tuning or source.tuning, **fixed)
     show_excluded(cohort.excluded)
     start = perf_counter()
@@ -86,8 +94,7 @@ def fit(
     path = save_method(out, selected, cohort, seed)
     for note in selected.notes_:
         typer.echo(f"note: {note}")
-    if cohort.on_disk:
-        discard_work(work_beside(out))
+    discard_work(cohort, out)
     if selected.model_.decision:
         typer.echo(f"{method}: {selected.model_.decision}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
@@ -165,7 +172,7 @@ def predict(
         method, header = load_method(model, cohort)
         cohort = prepared_as_in_training(header, cohort)
     except BrainroamError:
-        _discard_work(cohort, out)  # nothing was begun that could be gone on with
+        discard_work(cohort, out)  # nothing was begun that could be gone on with
         raise
     share_known = known_share(header.get("training", {}), cohort)
     if share_known > 0:
@@ -180,7 +187,7 @@ def predict(
         if controls is not None or prevalence is not None:
             raise UsageError("--controls and --prevalence are for two classes; this model predicts a number")
         table = number_predictions(method, with_target_of(method, cohort), adapt)
-        _discard_work(cohort, out)
+        discard_work(cohort, out)
         show_excluded(cohort.excluded)
         protocols = ", ".join(dict.fromkeys(table["protocol"]))
         typer.echo(f"{people_and_scans(table)}, {method.target_.name} predicted ({protocols}): {_save(table, out)}")
@@ -189,7 +196,7 @@ def predict(
     if method.target_.is_classes:
         named = list(listed_people(controls, "controls")) if controls is not None else []
         table = class_predictions(method, cohort, _shares(prevalence), named, adapt)
-        _discard_work(cohort, out)
+        discard_work(cohort, out)
         counts = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
         protocols = ", ".join(dict.fromkeys(table["protocol"]))
         typer.echo(f"{people_and_scans(table)}, predicted ({protocols}): {counts}: {_save(table, out)}")
@@ -198,7 +205,7 @@ def predict(
     subjects = list(listed_people(controls, "controls")) if controls is not None else []
     share_stated = None if prevalence is None else as_number(prevalence, "--prevalence")
     table = predictions(method, cohort, method.familiarity_, subjects, adapt, share_stated)
-    _discard_work(cohort, out)
+    discard_work(cohort, out)
     show_excluded(cohort.excluded)
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
@@ -357,14 +364,14 @@ def reveal(
     path = Path(source.data)
     whole_study = not (is_table(path) and path.is_file())
     labels = source.load(require_label=False) if whole_study else path
-    found = judge(forecast, labels, model=model, hash=hash, **({} if whole_study else source.plan.options))
-    for line in found.sentences():
+    revealed = judge(forecast, labels, model=model, hash=hash, **({} if whole_study else source.plan.options))
+    for line in revealed.sentences():
         typer.echo(line)
     book = ledger or forecast.with_name(LEDGER)
-    for line in record_reveal(book, found):
+    for line in record_reveal(book, revealed):
         typer.echo(line)
-    written = [write_text(out / "reveal.json", json.dumps(found.content, indent=1) + "\n")]
-    written += write(drawing("forecast", "Foretold and observed", ForecastDisplay.from_forecast(found)), out)
+    written = [write_text(out / "reveal.json", json.dumps(revealed.content, indent=1) + "\n")]
+    written += write(drawing("forecast", "Foretold and observed", ForecastDisplay.from_forecast(revealed)), out)
     for file in (*written, write_ledger_page(book)):
         typer.echo(file)
 
@@ -374,15 +381,15 @@ def _ranked(pathways: "pd.DataFrame", measure: str) -> "list[tuple[str, float]]"
     return list(zip(pathways["region_1"], pathways[measure], strict=True))
 
 
-def _shares(told: str | None) -> dict[str, float] | None:
+def _shares(typed: str | None) -> dict[str, float] | None:
     """HC=0.8,MDD=0.2 by class.
 
     >>> _shares("HC=0.8,MDD=0.2")
     {'HC': 0.8, 'MDD': 0.2}
     """
-    if told is None:
+    if typed is None:
         return None
-    parts = [part.rpartition("=") for part in told.split(",")]
+    parts = [part.rpartition("=") for part in typed.split(",")]
     return {name.strip(): as_number(share, f"the share of {name.strip() or 'a class'}") for name, _, share in parts}
 
 
@@ -399,8 +406,8 @@ def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None
     from brainroam.evaluation.stats.classes import site_metrics
 
     code = {name: k for k, name in enumerate(method.target_.classes)}
-    known = table[table["label"].isin(code)] if "label" in table else table.iloc[:0]
-    for site, here in known.groupby("site"):
+    labelled = table[table["label"].isin(code)] if "label" in table else table.iloc[:0]
+    for site, here in labelled.groupby("site"):
         values = [here[[f"{what}_{name}" for name in code]].to_numpy() for what in ("score", "probability")]
         truth, called = (here[name].map(code).to_numpy(dtype=int) for name in ("label", "predicted"))
         metrics = site_metrics(truth, values[0], called, values[1], list(code))
@@ -450,14 +457,6 @@ def _show_number_validation(table: "pd.DataFrame", method: "TunedMethod", extern
     Console(highlight=False).print(number_validation_table(sites))
     for sentence in number_agreement(sites, target, foretold_number(method.inner_sites_)) if external else ():
         typer.echo(sentence)
-
-
-def _discard_work(cohort: "Cohort", out: Path) -> None:
-    """Delete what a cohort on disk kept beside what a command writes."""
-    if cohort.on_disk:
-        from brainroam.execution.out_of_core import discard_work
-
-        discard_work(work_beside(out))
 
 
 def _save(table: "pd.DataFrame", path: Path) -> Path:

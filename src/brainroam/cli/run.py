@@ -21,7 +21,15 @@ from brainroam.cli.options import (
     flag,
     quiet,
 )
-from brainroam.cli.source import DataSource, load_or_open, takes_data, takes_options, work_beside, workers_of
+from brainroam.cli.source import (
+    DataSource,
+    discard_work,
+    load_or_open,
+    takes_data,
+    takes_options,
+    work_beside,
+    workers_of,
+)
 from brainroam.cli.study import asked_of, fitting_methods, repeats_of
 from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
@@ -97,8 +105,7 @@ def run(
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
         if methods is None:
-            n_runs = {"halves": 2 * n_repeats, "cv": folds * n_repeats}.get(chosen, len(cohort.sites))
-            wanted = fitting_methods(wanted, cohort, n_runs, stages.say, study)
+            wanted = fitting_methods(wanted, cohort, (chosen, folds, n_repeats), stages.say, study)
         if cohort.blocks and "[" not in wanted[0]:
             parts = parts_of(wanted[0], list(cohort.blocks))
             wanted = [*wanted, *(name for name in parts if name not in wanted)]
@@ -123,10 +130,7 @@ def run(
         with stages.stage("report") as done:
             page = write_report(out / "runs", out / "report.html", name=plan.name)
             done(str(page))
-    if cohort.on_disk:
-        from brainroam.execution.out_of_core import discard_work
-
-        discard_work(work_beside(out))
+    discard_work(cohort, out)
     if options.json or not quiet():
         show_comparison(comparison, options.json)
     if not (options.json or quiet()):

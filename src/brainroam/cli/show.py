@@ -77,7 +77,7 @@ def _measured(cohort: dict[str, Any]) -> str:
     if list(cohort["measured"]) == ["series"]:
         return f"{cohort['n_rois']} regions ({cohort['atlas']})"
     blocks = cohort["measured"].items()
-    return "; ".join(told if name in ("table", "matrices") else f"{name}: {told}" for name, told in blocks)
+    return "; ".join(extent if name in ("table", "matrices") else f"{name}: {extent}" for name, extent in blocks)
 
 
 def without_twins(findings: "Sequence[Finding]") -> list[str]:
@@ -164,16 +164,16 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
     return table
 
 
-def show_audit(found: "Audit") -> None:
+def show_audit(audited: "Audit") -> None:
     """Print an audit: a row per check, and what it cannot see."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("", "check", "method", "evidence"):
         table.add_column(heading, overflow="fold")
-    for check in found.checks:
+    for check in audited.checks:
         word, style = VERDICTS[check.passed]
         table.add_row(Text(word, style=style), Text(check.name), Text(check.method), Text(visible(check.evidence)))
     console = Console(highlight=False)
     console.print(table)
-    leaks = sum(check.passed is False for check in found.checks)
+    leaks = sum(check.passed is False for check in audited.checks)
     console.print(f"\n[bold red]{leaks} failed[/bold red]" if leaks else "\n[green]no leak found[/green]")
-    console.print("An audit cannot see: " + "; ".join(found.cannot_see) + ".", soft_wrap=True, markup=False)
+    console.print("An audit cannot see: " + "; ".join(audited.cannot_see) + ".", soft_wrap=True, markup=False)

@@ -310,9 +310,9 @@ def _confounding_table(rows: "pd.DataFrame") -> Table:
         cells = [form(getattr(row, name)) for name, form in shown.values()]
         table.add_row(Text(visible(row.method)), _points(row.auc), *cells)
     alone = {"motion": rows["motion_alone"].iloc[0], "age and sex": rows["age_sex_alone"].iloc[0]}
-    known = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
-    told = f"alone at held-out sites: {known}; " if known else ""
-    table.caption, table.caption_justify = f"{told}taken out and correlated within site and class", "right"
+    reached = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
+    before = f"alone at held-out sites: {reached}; " if reached else ""
+    table.caption, table.caption_justify = f"{before}taken out and correlated within site and class", "right"
     return table
 
 

@@ -103,8 +103,8 @@ class DataSource:
         trained = Target.of_description(header.get("target"))
         asked = TargetRequest(trained.name) if plan.target is None else TargetRequest.of(plan.target)
         if not asked.kind and not trained.is_two_classes and asked.column == trained.name:
-            told = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
-            plan = plan.model_copy(update={"target": told})
+            as_trained = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            plan = plan.model_copy(update={"target": as_trained})
         return replace(self, plan=plan)
 
     def require_unprepared(self) -> None:
@@ -195,6 +195,14 @@ def cohort_on_disk(
 def work_beside(out: Path) -> Path:
     """Where a command that writes ``out`` keeps what it would go on with."""
     return expanded(out).absolute().with_name(f"{expanded(out).name}.work")
+
+
+def discard_work(cohort: "Cohort", out: Path) -> None:
+    """Delete what a cohort on disk kept beside what a command writes."""
+    if cohort.on_disk:
+        from brainroam.execution.out_of_core import discard_work
+
+        discard_work(work_beside(out))
 
 
 def _too_large(source: DataSource) -> bool:
@@ -383,3 +391,8 @@ def parse_option(text: str, flag: str = "--option") -> tuple[str, Any]:
     if not equals or not name.isidentifier():
         raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=flag)
     return name, json_or_text(value.lower() if value in ("True", "False") else value)
+
+
+def parse_settings(typed: list[str] | None) -> dict[str, Any]:
+    """What ``--set`` fixes, by name."""
+    return dict(parse_option(text, "--set") for text in typed or ())

@@ -27,8 +27,9 @@ from brainroam.cli.options import (
 )
 from brainroam.cli.source import (
     DataSource,
+    discard_work,
     load_or_open,
-    parse_option,
+    parse_settings,
     source_of,
     split_words,
     takes_data,
@@ -184,8 +185,8 @@ def judge(
         if few_controls is not None:
             cohort.target.require_two_classes("what controls of a new site bring")
         if methods is None:
-            n_runs = {"halves": 2 * n_repeats, "cv": n_folds * n_repeats}.get(protocol, len(cohort.sites))
-            wanted = fitting_methods(wanted, cohort, n_runs, partial(typer.echo, err=True), source.data)
+            say = partial(typer.echo, err=True)
+            wanted = fitting_methods(wanted, cohort, (protocol, n_folds, n_repeats), say, source.data)
         from brainroam.audit.gate import evaluate
         from brainroam.cli.show_study import show_adaptation, show_results
 
@@ -201,10 +202,7 @@ def judge(
             progress=not quiet(),
             **asked,
         )
-    if cohort.on_disk:
-        from brainroam.execution.out_of_core import discard_work
-
-        discard_work(work_beside(out))
+    discard_work(cohort, out)
     if few_controls is not None:
         show_adaptation(results, few_controls, out)
     if options.json or not quiet():
@@ -212,10 +210,14 @@ def judge(
 
 
 def fitting_methods(
-    methods: Sequence[str], cohort: "Cohort", n_runs: int, say: Callable[[str], Any], study: str
+    methods: Sequence[str],
+    cohort: "Cohort",
+    design: tuple[str, int, int],
+    say: Callable[[str], Any],
+    study: str,
 ) -> list[str]:
     """Of methods that nobody typed: those that can be judged on these people; of the standard ones, those that do not
-    take most of the time. Says which are left out, and why."""
+    take most of the time. Says which are left out, and why. The design is protocol, folds and repeats."""
     from brainroam.evaluation.duration import without_dear
     from brainroam.evaluation.run_records import those_fitting
 
@@ -225,6 +227,8 @@ def fitting_methods(
     for reason in reasons:
         say(f"left out: {reason}")
     if set(methods) == set(STANDARD_METHODS):
+        protocol, n_folds, n_repeats = design
+        n_runs = {"halves": 2 * n_repeats, "cv": n_folds * n_repeats}.get(protocol, len(cohort.sites))
         fitting, reason = without_dear(fitting, cohort, n_runs)
         if reason:
             say(reason)
@@ -238,7 +242,7 @@ def asked_of(source: DataSource, options: StudyOptions) -> dict[str, Any]:
         "seeds": options.seeds or source.plan.seeds,
         "tuning": options.tuning or source.tuning,
         "jobs": options.jobs or source.plan.jobs,
-        "parameters": dict(parse_option(text, "--set") for text in options.settings or ()),
+        "parameters": parse_settings(options.settings),
         "force": options.force,
     }
 
@@ -327,11 +331,11 @@ def plan(
     if len(names) > 2:
         raise UsageError(f"a plan is for one method, or for telling two apart, not for {len(names)}; name two at most")
     if (Path(source.data) / "study.json").is_file():
-        found = _of_runs(Path(source.data), split_names(methods) if methods else None, difference / 100)
+        planned = _of_runs(Path(source.data), split_names(methods) if methods else None, difference / 100)
     else:
         from brainroam.evaluation.planning.plan import make_plan
 
-        found = make_plan(
+        planned = make_plan(
             source.load(),
             names,
             more_sites=more_sites,
@@ -342,11 +346,11 @@ def plan(
             jobs=jobs or source.plan.jobs,
             progress=not quiet(),
         )
-    paths = write_plan(found, out, command_line())
+    paths = write_plan(planned, out, command_line())
     if json:
-        print_json(plain(found.to_dict()))
+        print_json(plain(planned.to_dict()))
     elif not quiet():
-        for line in [*found.sentences, *found.notes, *map(str, paths)]:
+        for line in [*planned.sentences, *planned.notes, *map(str, paths)]:
             typer.echo(line)
 
 

@@ -158,12 +158,12 @@ def check_files(results: Results) -> list[Check]:
 def check_scores(results: Results, names: Sequence[str]) -> list[Check]:
     """Every check of the scores of these methods."""
     views = list(_views(results))
-    found = []
+    gravest = []
     for name in names:
-        told = [check for view in views for check in _checks(name, names, *view)]
-        for kind in dict.fromkeys(check.name for check in told):
-            found.append(min((check for check in told if check.name == kind), key=_suspicion))
-    return found
+        outcomes = [check for view in views for check in _checks(name, names, *view)]
+        for kind in dict.fromkeys(check.name for check in outcomes):
+            gravest.append(min((check for check in outcomes if check.name == kind), key=_suspicion))
+    return gravest
 
 
 def _suspicion(check: Check) -> int:

@@ -41,10 +41,10 @@ def foretold(inner_sites: pd.DataFrame) -> dict[str, float]:
     >>> {name: round(value, 2) for name, value in foretold(sites).items()}
     {'n_sites': 5, 'auc': 0.7, 'low': 0.37, 'high': 0.94}
     """
-    found = verdict(*(inner_sites[name].to_numpy() for name in ("auc", "n_cases", "n_controls")))
-    if np.isnan(found.next_low):
+    expected = verdict(*(inner_sites[name].to_numpy() for name in ("auc", "n_cases", "n_controls")))
+    if np.isnan(expected.next_low):
         return {}
-    return {"n_sites": found.n_sites, "auc": found.mean, "low": found.next_low, "high": found.next_high}
+    return {"n_sites": expected.n_sites, "auc": expected.mean, "low": expected.next_low, "high": expected.next_high}
 
 
 def validate(predictions: pd.DataFrame) -> pd.DataFrame:
@@ -96,10 +96,10 @@ def validate(predictions: pd.DataFrame) -> pd.DataFrame:
     sites = pd.DataFrame(rows, columns=list(COLUMNS))
     both = sites["auc"].notna()
     if both.any():
-        known = sites[both]
-        cases = known["n_cases"].to_numpy()
+        measured = sites[both]
+        cases = measured["n_cases"].to_numpy()
         sites.loc[both, "low"], sites.loc[both, "high"] = site_intervals(
-            known["auc"].to_numpy(), cases, known["n"].to_numpy() - cases
+            measured["auc"].to_numpy(), cases, measured["n"].to_numpy() - cases
         )
     return sites
 
@@ -111,27 +111,29 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
     >>> next(agreement(sites, {"n_sites": 5, "auc": 0.8, "low": 0.6, "high": 0.9}))
     'The 5 training sites foretold an AUC of 0.60 to 0.90 at a next site. Below, but its interval reaches it: A.'
     """
-    known = sites.dropna(subset="auc")
-    if known.empty:
+    measured = sites.dropna(subset="auc")
+    if measured.empty:
         yield "No AUC: no site has people of both classes whose diagnosis is known."
         return
-    if len(known) > 1:
-        found = verdict(known["auc"], known["n_cases"], known["n"] - known["n_cases"])
-        span = found.reason if np.isnan(found.low) else f"95 % interval {found.low:.2f} to {found.high:.2f}"
-        yield f"Mean AUC of {len(known)} sites: {found.mean:.2f} ({span})."
+    if len(measured) > 1:
+        judged = verdict(measured["auc"], measured["n_cases"], measured["n"] - measured["n_cases"])
+        span = judged.reason if np.isnan(judged.low) else f"95 % interval {judged.low:.2f} to {judged.high:.2f}"
+        yield f"Mean AUC of {len(measured)} sites: {judged.mean:.2f} ({span})."
     if not expected:
         yield "The model foretells no AUC at a next site: that needs four inner held-out sites with both classes."
         return
-    low, high, area = expected["low"], expected["high"], known["auc"]
+    low, high, area = expected["low"], expected["high"], measured["auc"]
     places = {
         "Inside": area.between(low, high),
-        "Below, but its interval reaches it": (area < low) & (known["high"] >= low),
-        "Below with its whole interval": known["high"] < low,
+        "Below, but its interval reaches it": (area < low) & (measured["high"] >= low),
+        "Below with its whole interval": measured["high"] < low,
         "Above": area > high,
     }
-    told = "; ".join(f"{place}: {listed(known['site'][here], 40)}" for place, here in places.items() if here.any())
+    by_place = "; ".join(
+        f"{place}: {listed(measured['site'][here], 40)}" for place, here in places.items() if here.any()
+    )
     n_sites = int(expected["n_sites"])
-    yield f"The {n_sites} training sites foretold an AUC of {low:.2f} to {high:.2f} at a next site. {told}."
+    yield f"The {n_sites} training sites foretold an AUC of {low:.2f} to {high:.2f} at a next site. {by_place}."
 
 
 def foretold_number(inner_sites: pd.DataFrame) -> dict[str, float]:
@@ -166,8 +168,8 @@ def validate_number(predictions: pd.DataFrame, target: Target, constant: float) 
             for level in (80, 90)
             if f"low_{level}" in people and people[f"low_{level}"].notna().all()
         }
-        found = numbers.site_metrics(truth, people["predicted"].to_numpy(dtype=float), constant, target, inside)
-        rows.append({"site": site, **found})
+        metrics = numbers.site_metrics(truth, people["predicted"].to_numpy(dtype=float), constant, target, inside)
+        rows.append({"site": site, **metrics})
     return pd.DataFrame(rows)
 
 
@@ -180,15 +182,15 @@ def number_agreement(sites: pd.DataFrame, target: Target, expected: Mapping[str,
     ['The 5 training sites foretold a correlation within a next site of .30 to .70. Below: A.', \
 'They foretold a mean prediction that is off by -5 to 5 (age). Inside: A.']
     """
-    known = sites.dropna(subset="r")
-    if len(known) > 1:
-        yield numbers.verdict(known).sentence(target)
+    measured = sites.dropna(subset="r")
+    if len(measured) > 1:
+        yield numbers.verdict(measured).sentence(target)
     if not expected:
         yield "The model foretells nothing of a next site: that needs four inner held-out sites."
         return
     ends = numbers.two_digits(expected["low"]), numbers.two_digits(expected["high"])
     order = f"The {int(expected['n_sites'])} training sites foretold a correlation within a next site of {ends[0]} to "
-    yield f"{order}{ends[1]}. {_places(known['site'], known['r'], expected['low'], expected['high'])}"
+    yield f"{order}{ends[1]}. {_places(measured['site'], measured['r'], expected['low'], expected['high'])}"
     low, high = expected["level_low"], expected["level_high"]
     level = f"They foretold a mean prediction that is off by {low:.2g} to {high:.2g} ({target.name})."
     yield f"{level} {_places(sites['site'], sites['level'], low, high)}"

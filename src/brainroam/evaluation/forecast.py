@@ -257,8 +257,8 @@ def foretell(
         table = number_predictions(method, cohort)
     elif classes:
         table = class_predictions(method, cohort, prevalence)
-        known = method.calibration_.prevalence if prevalence is None else as_shares(prevalence, target.classes)
-        expected_share = known.tolist()
+        shares = method.calibration_.prevalence if prevalence is None else as_shares(prevalence, target.classes)
+        expected_share = shares.tolist()
     else:
         table = predictions(method, cohort, method.familiarity_, prevalence=prevalence)
         expected_share = float(table["prevalence"].iloc[0])
@@ -322,8 +322,8 @@ def _looks(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     """What the people look like, one row each; NaN where unknown."""
     if method.familiarity_ is None:
         return pd.DataFrame(np.nan, index=range(len(cohort)), columns=list(LOOKS))
-    known = method.familiarity_
-    return pd.concat([known.measure(part) for part in cohort.batches()], ignore_index=True)
+    familiarity = method.familiarity_
+    return pd.concat([familiarity.measure(part) for part in cohort.batches()], ignore_index=True)
 
 
 def _expected(
@@ -331,13 +331,13 @@ def _expected(
 ) -> dict[str, Any]:
     """Each measure at a site of n people, with its limits; None where nothing can be promised, with the reason."""
     cases = min(max(n * share, 1.0), max(n - 1.0, 1.0))
-    found = expected_measures(measured, cases, n - cases)
+    expected = expected_measures(measured, cases, n - cases)
     if agreement is not None:
-        found = agreement.widen(found, expected_measures(measured, cases, n - cases, agreement.kept)["auc"])
+        expected = agreement.widen(expected, expected_measures(measured, cases, n - cases, agreement.kept)["auc"])
     reason = ""
-    if found["auc"]["low_95"] != found["auc"]["low_95"]:
+    if expected["auc"]["low_95"] != expected["auc"]["low_95"]:
         reason = ONE_PERSON if n < 2 else _refusal(*(measured[name] for name in ("auc", "n_cases", "n_controls")))
-    return {"expected": found, "reason": reason}
+    return {"expected": expected, "reason": reason}
 
 
 def _refusal(*sites: Any) -> str:
@@ -354,33 +354,33 @@ def expected_number(measured: Mapping[str, Any], n: int) -> dict[str, Any]:
     left = 1 / np.maximum(people - 3, 1)
     mean, spans = observed_next(np.arctanh(np.clip(r, -0.999, 0.999)), left, 1 / max(n - 3, 1), LEVELS)
     order = np.tanh([mean, *(limit for span in spans for limit in span)]) if enough else np.full(5, np.nan)
-    found = {"r": dict(zip(("expected", *LIMITS), order.tolist(), strict=True))}
+    expected = {"r": dict(zip(("expected", *LIMITS), order.tolist(), strict=True))}
     mean, spans = observed_next(level, level_var, float(np.mean(level_var * people)) / n, LEVELS)
-    found["mean_error"] = dict(
+    expected["mean_error"] = dict(
         zip(("expected", *LIMITS), [mean, *(limit for span in spans for limit in span)], strict=True)
     )
     few = "it takes four inner held-out sites with enough people"
     reason = "" if np.isfinite(order[1]) else few if enough else "there are fewer than five people"
-    return {"expected": found, "reason": reason}
+    return {"expected": expected, "reason": reason}
 
 
 def expected_classes(measured: Mapping[str, Any], people: np.ndarray) -> dict[str, Any]:
     """As `_expected`, of several classes at a site with so many people of each (K,)."""
     names = ("auc", "m", "auc_var", "class_var", "balanced_acc", "balanced_acc_var")
     auc, m, together, alone, called, called_var = (np.asarray(measured[name], dtype=float) for name in names)
-    found = {name: dict.fromkeys(("expected", *LIMITS), np.nan) for name in ("auc", "balanced_acc")}
+    expected = {name: dict.fromkeys(("expected", *LIMITS), np.nan) for name in ("auc", "balanced_acc")}
     here = float(counted_as(people[None])[0])
     if len(auc) and here > 0 and people.sum() >= 2:
         rho = shared_error(m, np.column_stack([together, alone]), len(people))
         counted = m / rho  # nearly `counted_as` with this share
         areas = observed_auc(auc, counted, counted, here / rho, here / rho, LEVELS)
-        found["auc"] = _limited("auc", mean_over_sites(auc, site_weights(m, m)), areas)
+        expected["auc"] = _limited("auc", mean_over_sites(auc, site_weights(m, m)), areas)
         variance = float(np.mean(called_var * m)) / here
-        found["balanced_acc"] = _limited("balanced_acc", *observed_next(called, called_var, variance, LEVELS))
+        expected["balanced_acc"] = _limited("balanced_acc", *observed_next(called, called_var, variance, LEVELS))
     reason = ""
-    if not np.isfinite(found["auc"]["low_95"]):
+    if not np.isfinite(expected["auc"]["low_95"]):
         reason = ONE_PERSON if people.sum() < 2 else _refusal(auc, m, m)
-    return {"expected": found, "reason": reason}
+    return {"expected": expected, "reason": reason}
 
 
 def expected_measures(
@@ -403,13 +403,13 @@ def expected_measures(
     cases, controls = (np.asarray(measured[name], dtype=float) for name in ("n_cases", "n_controls"))
     areas = observed_auc(measured["auc"], cases, controls, m, n, LEVELS, kept)
     mean = mean_over_sites(measured["auc"], site_weights(cases, controls))
-    found = {"auc": _limited("auc", mean, areas)}
+    expected = {"auc": _limited("auc", mean, areas)}
     people, here = 1 / (1 / cases + 1 / controls), 1 / (1 / m + 1 / n)
     for name in MEASURES:
         values, variances = (np.asarray(measured[f"{name}{end}"], dtype=float) for end in ("", "_var"))
         variance = float(np.mean(variances * people)) / here
-        found[name] = _limited(name, *observed_next(values, variances, variance, LEVELS))
-    return found
+        expected[name] = _limited(name, *observed_next(values, variances, variance, LEVELS))
+    return expected
 
 
 def _limited(name: str, mean: float, intervals: list[tuple[float, float]]) -> dict[str, float]:

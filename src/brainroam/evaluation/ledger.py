@@ -74,11 +74,11 @@ def record_forecast(path: str | Path, forecast: Forecast) -> list[str]:
     return lines
 
 
-def record_reveal(path: str | Path, found: Reveal) -> list[str]:
+def record_reveal(path: str | Path, reveal: Reveal) -> list[str]:
     """Write what came of a forecast into the ledger; says whether it was registered there, and revealed before."""
-    ledger, forecast = read_ledger(path), found.forecast
+    ledger, forecast = read_ledger(path), reveal.forecast
     mine = ledger[ledger["forecast"] == forecast.hash]
-    lines = _clock(ledger, found.time)
+    lines = _clock(ledger, reveal.time)
     if not (mine["event"] == "foretold").any():
         twin = ledger[ledger["people"].isin(_people(forecast).values()) & (ledger["forecast"] != forecast.hash)]
         twin_words = f"; it knows {twin['forecast'].iloc[0][:12]} about the same people" if len(twin) else ""
@@ -87,10 +87,10 @@ def record_reveal(path: str | Path, found: Reveal) -> list[str]:
         lines.append("The ledger lacks entries that it held when this forecast was made")
     before = mine[mine["event"] == "revealed"]
     if len(before):
-        other = ", then by other labels" if (before["labels"] != found.labels).any() else ""
+        other = ", then by other labels" if (before["labels"] != reveal.labels).any() else ""
         lines.append(f"This forecast was revealed before ({before['time'].iloc[0]}{other}): the first time counts")
-    table = found.table.assign(labels=found.labels)
-    ledger = _append(path, ledger, _rows(forecast, "revealed", found.time, table))
+    table = reveal.table.assign(labels=reveal.labels)
+    ledger = _append(path, ledger, _rows(forecast, "revealed", reveal.time, table))
     return [*lines, *summarise(ledger)]
 
 

@@ -78,8 +78,8 @@ class Reveal:
         others = self.table[(self.table["measure"] != order) & self.table["inside_95"].notna()]
         if len(others):
             outside = others[~others["inside_95"].astype(bool)]
-            told = [f"{NAMES[row.measure]} at {row.site} ({_gap(row, 95)})" for row in outside.itertuples()]
-            rest = f"outside: {', '.join(told)}" if told else "none outside"
+            misses = [f"{NAMES[row.measure]} at {row.site} ({_gap(row, 95)})" for row in outside.itertuples()]
+            rest = f"outside: {', '.join(misses)}" if misses else "none outside"
             target = self.forecast.target
             which = "Mean error" if target.is_number else "Balanced accuracy, level and Brier score"
             which = "Balanced accuracy" if target.is_classes else which
@@ -96,12 +96,12 @@ def _judged(row: Any) -> str:
         return f"{counted(row.n_judged, 'person', 'people')} {same}, so there is no {name} to judge by"
     if not np.isfinite(row.low_95):
         return f"{name} {row.observed:.2f}; no {name} had been foretold"
-    told = f"{name} {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"
+    measured = f"{name} {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"
     if row.inside_80:
-        return f"{told}: inside the 80 % interval"
+        return f"{measured}: inside the 80 % interval"
     if row.inside_95:
-        return f"{told}: inside the 95 % interval, outside that of 80 % ({_gap(row, 80)})"
-    return f"{told}: outside, {_gap(row, 95)}"
+        return f"{measured}: inside the 95 % interval, outside that of 80 % ({_gap(row, 80)})"
+    return f"{measured}: outside, {_gap(row, 95)}"
 
 
 def _gap(row: Any, percent: int) -> str:
@@ -143,11 +143,11 @@ def reveal(
         raise ForecastError(f"the forecast has the hash {forecast.hash}, not {hash}: it is not the one committed")
     if model is not None:
         _require_model(forecast, model)
-    people, known = forecast.people, labels_of(labels, forecast.target, **options)
-    notes = _require_people(people, known)
+    people, diagnoses = forecast.people, labels_of(labels, forecast.target, **options)
+    notes = _require_people(people, diagnoses)
     if model is not None and isinstance(labels, Cohort):
         _require_same_forecast(forecast, model, labels)
-    people = people.assign(label=people["subject"].map(known.set_index("subject")["label"]))
+    people = people.assign(label=people["subject"].map(diagnoses.set_index("subject")["label"]))
     same = people.groupby(["site", "person"])["label"]
     people["label"] = people["label"].fillna(same.transform("first"))  # told of one scan, true of the others
     judged_of = same.count().gt(0).groupby("site").agg(["sum", "size"])
@@ -189,9 +189,9 @@ def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, An
     for site, here in each.groupby("site"):
         y, score = here["label"].to_numpy().round().astype(int), here["score"].to_numpy()
         called = (score >= content["model"]["threshold"]).astype(int)
-        found = site_measures(y, score, called, here["half"].to_numpy())
+        measures = site_measures(y, score, called, here["half"].to_numpy())
         for name in ("auc", *MEASURES):
-            yield {"site": site, "measure": name, "n_cases": found["n_cases"], "observed": found[name]}
+            yield {"site": site, "measure": name, "n_cases": measures["n_cases"], "observed": measures[name]}
 
 
 def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -201,8 +201,8 @@ def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str,
         true = target.forward(here["label"].to_numpy(dtype=float))
         error = target.forward(here["predicted"].to_numpy(dtype=float)) - true
         r = np.nan if is_constant(true) else float(correlations(true, here["score"].to_numpy()))
-        found = {"r": r, "mean_error": float(error.mean())}
-        for name, value in found.items():
+        measures = {"r": r, "mean_error": float(error.mean())}
+        for name, value in measures.items():
             yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
 
 
@@ -219,8 +219,8 @@ def _measured_classes(target: Target, people: pd.DataFrame) -> Iterator[dict[str
         code, called = here["label"].to_numpy().astype(int), here["called"].to_numpy()
         right = [float(np.mean(called[code == k] == k)) for k in np.unique(code)]
         auc = float(macro_auc(code, here[names].to_numpy(dtype=float))) if len(right) > 1 else np.nan
-        found = {"auc": auc, "balanced_acc": float(np.mean(right)) if len(right) > 1 else np.nan}
-        for name, value in found.items():
+        measures = {"auc": auc, "balanced_acc": float(np.mean(right)) if len(right) > 1 else np.nan}
+        for name, value in measures.items():
             yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
 
 
@@ -235,8 +235,8 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
         if not (is_table(path) and path.is_file()):
             labels = load_cohort(path, require_label=False, **options)
         elif not target.is_two_classes:
-            found = _column_of(path, options.get("label_col", target.name))
-            return found.assign(label=_coded(found["label"], target))
+            named = _column_of(path, options.get("label_col", target.name))
+            return named.assign(label=_coded(named["label"], target))
         else:
             unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
             table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
@@ -244,12 +244,12 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
                 raise DataError(f"{path} has no diagnosis of anybody; name its column with --option label_col=NAME")
             return table[["subject", "label"]]
     if isinstance(labels, Cohort):
-        known = labels.table[["subject", "label"]].assign(digest=labels.block_digests)
+        diagnoses = labels.table[["subject", "label"]].assign(digest=labels.block_digests)
         _require_target(labels.target, target)
         if not labels.target.is_two_classes and labels.target.classes:
-            names = known["label"].map(dict(enumerate(labels.target.classes)))
-            return known.assign(label=_coded(names, target))
-        return known
+            names = diagnoses["label"].map(dict(enumerate(labels.target.classes)))
+            return diagnoses.assign(label=_coded(names, target))
+        return diagnoses
     if isinstance(labels, Mapping | pd.Series):
         labels = {"subject": list(labels.keys()), "label": list(labels.values())}
     table = pd.DataFrame(labels)
@@ -278,16 +278,16 @@ def _coded(values: pd.Series, target: Target) -> pd.Series:
     """Numbers, or the codes of classes and of steps by their names; NaN where empty."""
     text = one_spelling(values.astype(object).where(values.notna(), "").astype(str))
     if target.classes:
-        known, found = target.classes, text.map({name: float(k) for k, name in enumerate(target.classes)})
-        strange = found.isna() & ~is_empty(text)
+        allowed, codes = target.classes, text.map({name: float(k) for k, name in enumerate(target.classes)})
+        strange = codes.isna() & ~is_empty(text)
     else:
-        known, found = ("numbers above 0",), numbers(text, target.name)
-        strange = (found <= 0) & (target.transform == "log")
+        allowed, codes = ("numbers above 0",), numbers(text, target.name)
+        strange = (codes <= 0) & (target.transform == "log")
     if strange.any():
         raise DataError(
-            f"the forecast knows {listed(known)} of {target.name}, not {listed(sorted(set(text[strange])))}"
+            f"the forecast knows {listed(allowed)} of {target.name}, not {listed(sorted(set(text[strange])))}"
         )
-    return found
+    return codes
 
 
 def _column_of(path: Path, column: str) -> pd.DataFrame:
@@ -302,27 +302,27 @@ def _column_of(path: Path, column: str) -> pd.DataFrame:
     return pd.DataFrame({"subject": table[subject].astype(str), "label": table[column]})
 
 
-def _require_people(people: pd.DataFrame, known: pd.DataFrame) -> list[str]:
+def _require_people(people: pd.DataFrame, diagnoses: pd.DataFrame) -> list[str]:
     """Refuse labels that lack somebody, have somebody twice, or belong to other series; notes on the rest."""
-    twice = known.loc[known["subject"].duplicated(), "subject"]
+    twice = diagnoses.loc[diagnoses["subject"].duplicated(), "subject"]
     if len(twice):
         raise DataError(f"the labels have more than one row of {listed(twice.unique())}; leave one of them")
-    absent = sorted(set(people["subject"]) - set(known["subject"]))
+    absent = sorted(set(people["subject"]) - set(diagnoses["subject"]))
     if absent:
         raise ForecastError(
             f"the forecast is about {len(people)} people, and {len(absent)} of them are not among the labels: "
             f"{listed(absent)}; give the labels of everybody (a diagnosis may be empty)"
         )
-    if "digest" in known:
+    if "digest" in diagnoses:
         here = people.set_index("subject")["digest"]
-        other = known[known["digest"] != known["subject"].map(here)]["subject"]
+        other = diagnoses[diagnoses["digest"] != diagnoses["subject"].map(here)]["subject"]
         other = sorted(set(other) & set(people["subject"]))
         if other:
             raise ForecastError(
                 f"{counted(len(other), 'person has', 'people have')} other series than the forecast was made from: "
                 f"{listed(other)}; it was about those, so give the labels as a table or the data as they were"
             )
-    more = len(set(known["subject"]) - set(people["subject"]))
+    more = len(set(diagnoses["subject"]) - set(people["subject"]))
     return [f"{counted(more, 'person', 'people')} with a label are not in the forecast and are not counted"] * bool(
         more
     )
@@ -343,8 +343,8 @@ def _require_same_forecast(forecast: Forecast, model: Any, cohort: Cohort) -> No
     again = foretell(model, of_forecast, prevalence=share["value"] if share["stated"] else None)
     pairs = [(forecast.people, again.people)]
     pairs += [(forecast.table, again.table)] if forecast.content["pipelines"] is None else []
-    for told, found in pairs:
-        values, now = (table.select_dtypes(float).to_numpy() for table in (told, found))
+    for written, computed in pairs:
+        values, now = (table.select_dtypes(float).to_numpy() for table in (written, computed))
         if values.shape != now.shape or not np.allclose(values, now, rtol=1e-5, atol=1e-6, equal_nan=True):
             raise ForecastError(
                 "the model does not foretell this of these scans: scores or intervals of the forecast are other ones "

@@ -176,14 +176,14 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
         return metrics(people_of(scans[who], ()))
 
     several = spec.protocol == "halves"  # one model, so that each of its sites can be measured by itself
-    known = [name for name in ("person", "institution") if name in scans]
+    names = [name for name in ("person", "institution") if name in scans]
     by_site = {name: metrics_of(site == name) for name in np.unique(site)} if several else metrics_of(slice(None))
     return plain(
         {
             "status": "done",
             "predictions": {
                 "subject": scans["subject"].tolist(),
-                **{name: scans[name].fillna("").astype(str).tolist() for name in known},
+                **{name: scans[name].fillna("").astype(str).tolist() for name in names},
                 **({"site": site} if several else {}),
                 **columns,
             },

@@ -10,20 +10,20 @@ from brainroam.errors import unknown
 
 
 def _of_score(metric: Any) -> Any:
-    def measure(estimator: Any, condition: np.ndarray, X: Any, known: dict[str, Any]) -> float:
+    def measure(estimator: Any, condition: np.ndarray, X: Any, metadata: dict[str, Any]) -> float:
         if hasattr(estimator, "decision_function"):
-            return metric(condition, estimator.decision_function(X, **known))
-        return metric(condition, estimator.predict_proba(X, **known)[:, 1])
+            return metric(condition, estimator.decision_function(X, **metadata))
+        return metric(condition, estimator.predict_proba(X, **metadata)[:, 1])
 
     return measure
 
 
-def _balanced_accuracy(estimator: Any, condition: np.ndarray, X: Any, known: dict[str, Any]) -> float:
-    return balanced_accuracy_score(condition, np.asarray(estimator.predict(X, **known)) == estimator.classes_[1])
+def _balanced_accuracy(estimator: Any, condition: np.ndarray, X: Any, metadata: dict[str, Any]) -> float:
+    return balanced_accuracy_score(condition, np.asarray(estimator.predict(X, **metadata)) == estimator.classes_[1])
 
 
-def _neg_brier_score(estimator: Any, condition: np.ndarray, X: Any, known: dict[str, Any]) -> float:
-    return -brier_score_loss(condition, estimator.predict_proba(X, **known)[:, 1])
+def _neg_brier_score(estimator: Any, condition: np.ndarray, X: Any, metadata: dict[str, Any]) -> float:
+    return -brier_score_loss(condition, estimator.predict_proba(X, **metadata)[:, 1])
 
 
 METRICS = {

@@ -55,36 +55,26 @@ def columns_of(study: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ..
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``scores.csv``, by site."""
     chosen = json.dumps(result["configuration"], sort_keys=True)
-    key = spec.name, spec.protocol
-    if "target" in result:
-        measured = columns_of(result)[0][len(KEY) : -2]
-        return [
-            (*key, site, spec.fold, spec.seed, *(found[name] for name in measured), spec.tuning, chosen)
-            for site, found in sorted(metrics_by_site(spec, result).items())
-        ]
-    of_run = (result["threshold"], result["prevalence"], spec.tuning, chosen)
-    return [
-        (*key, site, spec.fold, spec.seed, *(found[name] for name in MEASURED), *of_run)
-        for site, found in sorted(metrics_by_site(spec, result).items())
-    ]
+    of_run = {**result, "tuning": spec.tuning, "configuration": chosen}
+    names = columns_of(result)[0][len(KEY) :]
+    rows = []
+    for site, metrics in sorted(metrics_by_site(spec, result).items()):
+        values = {**metrics, **of_run}
+        rows.append((spec.name, spec.protocol, site, spec.fold, spec.seed, *(values[name] for name in names)))
+    return rows
 
 
 def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     """The rows of a run in ``predictions.csv``, by site and subject."""
     people = result["predictions"]
     n = len(people["subject"])
-    if "target" in result:
-        known = {"person": people["subject"], "institution": [""] * n, **people}
-        columns = [known[name] for name in columns_of(result)[1][len(KEY) :]]
-        sites = people.get("site", [spec.fold] * n)
-        key = spec.name, spec.protocol
-        return sorted((*key, site, spec.fold, spec.seed, *row) for site, *row in zip(sites, *columns, strict=True))
-    predicted = [int(score >= result["threshold"]) for score in people["score"]]
-    known = {"person": people["subject"], "institution": [""] * n, "predicted": predicted, **people}
-    sites = people.get("site", [spec.fold] * n)
-    columns = [known[name] for name in PREDICTIONS[len(KEY) :]]
+    values = {"site": [spec.fold] * n, "person": people["subject"], "institution": [""] * n, **people}
+    if "target" not in result:
+        values["predicted"] = [int(score >= result["threshold"]) for score in people["score"]]
+    columns = [values[name] for name in columns_of(result)[1][len(KEY) :]]
     return sorted(
-        (spec.name, spec.protocol, site, spec.fold, spec.seed, *row) for site, *row in zip(sites, *columns, strict=True)
+        (spec.name, spec.protocol, site, spec.fold, spec.seed, *row)
+        for site, *row in zip(values["site"], *columns, strict=True)
     )
 
 

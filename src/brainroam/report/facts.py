@@ -103,7 +103,7 @@ def gather_facts(data: ReportData) -> Facts:
         excluded=len(data.study["excluded"]),
         seeds=sorted(int(seed) for seed in scores["seed"].unique()),
         tunings=sorted(scores["tuning"].unique()),
-        versions={package: sorted(found) for package, found in sorted(versions.items())}
+        versions={package: sorted(numbers) for package, numbers in sorted(versions.items())}
         or {"brainroam": [__version__]},
         methods=[_method(data, name) for name in data.compared],
     )
@@ -141,8 +141,8 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
     if not any(fact.covariates or "covariates" in fact.needs for fact in facts.methods):
         return []
     for fact in facts.methods:
-        known = tuple(name for name in fact.covariates if seen.get(name, {}).get("known", 1))
-        groups.setdefault((fact.covariate_use if known else "", known), []).append(fact.name)
+        present = tuple(name for name in fact.covariates if seen.get(name, {}).get("known", 1))
+        groups.setdefault((fact.covariate_use if present else "", present), []).append(fact.name)
     ones = f"{data.words.feature}s"
     sentences = [in_words(use, methods, names, ones) for (use, names), methods in groups.items()]
     used = {name for fact in facts.methods for name in fact.covariates}

@@ -95,10 +95,10 @@ class ForecastDisplay(Shown):
         ax.hlines(at, rows["low_80"], rows["high_80"], color=GREY, linewidth=5, alpha=0.5, label="80 % interval")
         ax.scatter(rows["expected"], at, marker="|", s=60, color=INK, zorder=2.5, label="expected")
         inside = rows["observed"].between(rows["low_95"], rows["high_95"]).to_numpy()
-        known = rows["observed"].notna().to_numpy()
+        revealed = rows["observed"].notna().to_numpy()
         for which, colour, name in (
             (inside, BLUE, "observed, inside"),
-            (~inside & known, VERMILION, "observed, outside"),
+            (~inside & revealed, VERMILION, "observed, outside"),
         ):
             if which.any():
                 ax.scatter(rows["observed"][which], at[which], s=34, color=colour, zorder=3, label=name)
@@ -114,8 +114,8 @@ class ForecastDisplay(Shown):
 
 
 def _tip(row: dict[str, Any]) -> str:
-    told = f"{row['site']}: expected {row['expected']:.2f} ({row['low_95']:.2f} to {row['high_95']:.2f})"
-    return told if row["observed"] != row["observed"] else f"{told}, observed {row['observed']:.2f}"
+    words = f"{row['site']}: expected {row['expected']:.2f} ({row['low_95']:.2f} to {row['high_95']:.2f})"
+    return words if row["observed"] != row["observed"] else f"{words}, observed {row['observed']:.2f}"
 
 
 def write_ledger_page(ledger: Path) -> Path:

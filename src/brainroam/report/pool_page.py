@@ -45,8 +45,8 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
     content = (
         _of_number(scores) if "r" in scores else _of_classes(scores) if "n_cases" not in scores else _of_two(scores)
     )
-    lines, sites, found, picture = content
-    write_text(folder / "next_site.json", json.dumps(plain(vars(found)), indent=1) + "\n")
+    lines, sites, judged, picture = content
+    write_text(folder / "next_site.json", json.dumps(plain(vars(judged)), indent=1) + "\n")
     page = render(
         "pool.html",
         lines=lines,
@@ -65,55 +65,54 @@ Content: TypeAlias = tuple[list[str], pd.DataFrame, Verdict, Drawing]
 def _of_two(scores: pd.DataFrame) -> Content:
     cases = scores["n_cases"].to_numpy()
     controls, auc = (scores["n"] - scores["n_cases"]).to_numpy(), scores["auc"].to_numpy()
-    found, (low, high) = verdict(auc, cases, controls), site_intervals(auc, cases, controls)
+    judged, (low, high) = verdict(auc, cases, controls), site_intervals(auc, cases, controls)
     sites = scores[["site", "n", "n_cases", "auc"]].assign(low=low, high=high).sort_values("auc", ascending=False)
     lowest = over_sites(scores)
     worst = f", lowest {lowest['worst_auc']:.3f} ({lowest['worst_site']})" if lowest["worst_site"] else ""
-    first = f"mean AUC over {found.n_sites} held-out sites {found.mean:.3f}{worst}; {RULE}"
+    first = f"mean AUC over {judged.n_sites} held-out sites {judged.mean:.3f}{worst}; {RULE}"
     shown = sites.rename(
         columns={"n": "people", "n_cases": "with the condition", "auc": "AUC", "low": "from", "high": "to"}
     )
-    summary = Summary(found.mean, found.low, found.high, found.next_low, found.next_high)
+    summary = Summary(judged.mean, judged.low, judged.high, judged.next_low, judged.next_high)
     picture = drawing("sites", CAPTION, SiteForestDisplay(sites.reset_index(drop=True), summary))
-    return _sentences(first, "AUC", found), shown, found, picture
+    return _sentences(first, "AUC", judged), shown, judged, picture
 
 
 def _of_classes(scores: pd.DataFrame) -> Content:
     names = tuple(column.removeprefix("n_") for column in scores if column.startswith("n_"))
     target = Target("class", CLASSES, names)
-    found, _ = classes.summary(
+    judged, _ = classes.summary(
         scores.assign(**dict.fromkeys(("acc", "balanced_acc", "brier", "log_loss"), np.nan)), target
     )
     auc, m = scores["auc"].to_numpy(), classes.people_counted(scores, target)
     low, high = site_intervals(auc, m, m)
     sites = scores.drop(columns=["method", "protocol", "auc_variance", "class_variance"]).assign(low=low, high=high)
     sites = sites.sort_values("auc", ascending=False)
-    first = (
-        f"mean AUC of each class against the rest over {found.n_sites} held-out sites {found.mean:.3f}; {classes.RULE}"
-    )
+    first = f"mean AUC of each class against the rest over {judged.n_sites} held-out sites {judged.mean:.3f}; "
+    first += classes.RULE
     shown = sites.rename(columns={"n": "people", "auc": "AUC", "low": "from", "high": "to"})
-    return _sentences(first, "AUC", found), shown, found, _forest(sites, "auc", 0.5, "AUC, mean over classes")
+    return _sentences(first, "AUC", judged), shown, judged, _forest(sites, "auc", 0.5, "AUC, mean over classes")
 
 
 def _of_number(scores: pd.DataFrame) -> Content:
     """Order and level; errors of single people, and so those of a constant, are not known to the pool."""
     z, levels = numbers.order_of_sites(scores), numbers.level_of_sites(scores)
     mean, low, high, next_low, next_high = np.tanh([z.mean, z.low, z.high, z.next_low, z.next_high]).tolist()
-    found = Verdict(z.n_sites, mean, low, high, next_low, next_high, z.tau, z.reason)
+    judged = Verdict(z.n_sites, mean, low, high, next_low, next_high, z.tau, z.reason)
     low, high = numbers.order_intervals(scores["r"].to_numpy(), scores["n"].to_numpy())
     sites = (
         scores[["site", "n", "r"]].assign(low=low, high=high, level=scores["level"]).sort_values("r", ascending=False)
     )
-    first = f"mean correlation within {found.n_sites} held-out sites {found.mean:.3f}"
+    first = f"mean correlation within {judged.n_sites} held-out sites {judged.mean:.3f}"
     off = float(np.sqrt(np.nan_to_num(levels.mean) ** 2 + np.nan_to_num(levels.tau) ** 2))
     spread = float(np.average(scores["sd"], weights=scores["n"]))
-    lines = _sentences(first, "correlation", found)
+    lines = _sentences(first, "correlation", judged)
     lines.append(
         f"level: expect to be off by {off:.3g} at the next site, on the scale that is learned; people of one site "
         f"differ by {spread:.3g} (standard deviation)"
     )
     shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": "level off by"})
-    return lines, shown, found, _forest(sites, "r", 0.0, "Correlation within the site")
+    return lines, shown, judged, _forest(sites, "r", 0.0, "Correlation within the site")
 
 
 def _forest(sites: pd.DataFrame, figure: str, chance: float, label: str) -> Drawing:
@@ -122,12 +121,12 @@ def _forest(sites: pd.DataFrame, figure: str, chance: float, label: str) -> Draw
     return Drawing("sites", PLAIN, lambda: draw_forest(sites["site"].tolist(), value, ends, people, chance, label))
 
 
-def _sentences(first: str, figure: str, found: Verdict) -> list[str]:
+def _sentences(first: str, figure: str, judged: Verdict) -> list[str]:
     lines = [first]
-    if found.low == found.low:
-        lines.append(f"95 % interval of the mean {found.low:.3f} to {found.high:.3f}")
-    if found.next_low == found.next_low:
+    if judged.low == judged.low:
+        lines.append(f"95 % interval of the mean {judged.low:.3f} to {judged.high:.3f}")
+    if judged.next_low == judged.next_low:
         lines.append(
-            f"the next site's {figure} is expected between {found.next_low:.3f} and {found.next_high:.3f} (95 %)"
+            f"the next site's {figure} is expected between {judged.next_low:.3f} and {judged.next_high:.3f} (95 %)"
         )
-    return [*lines, *([found.reason] if found.reason else [])]
+    return [*lines, *([judged.reason] if judged.reason else [])]

@@ -101,16 +101,16 @@ def _number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[D
         f"and a line where it has {LINE} people or more; dashed: where both are equal.",
         lambda: _draw_predicted(people.groupby("site"), name),
     )
-    known = np.isfinite(r)
+    measured = np.isfinite(r)
     forest = Drawing(
         "sites",
         f"Correlation of {chosen}'s prediction with {name} at each held-out site, with an interval of 95 % for that "
         "site alone; dashed: none.",
         lambda: draw_forest(
-            sites["site"][known].tolist(),
-            r[known],
-            numbers.order_intervals(r[known], n[known]),
-            n[known],
+            sites["site"][measured].tolist(),
+            r[measured],
+            numbers.order_intervals(r[measured], n[measured]),
+            n[measured],
             0.0,
             "r within the site",
         ),
@@ -224,7 +224,7 @@ def _draw_confusion(called: pd.DataFrame, target: Target) -> Figure:
 
 
 def _draw_sites(sites: pd.DataFrame, target: Target) -> Figure:
-    known = sites[(classes.people_counted(sites, target) > 0) & sites["auc"].notna()]
-    m, auc = classes.people_counted(known, target), known["auc"].to_numpy(dtype=float)
-    ends = site_intervals(auc, m, m) if len(known) else (auc, auc)
-    return draw_forest(known["site"].tolist(), auc, ends, m, 0.5, "AUC, mean over classes")
+    measured = sites[(classes.people_counted(sites, target) > 0) & sites["auc"].notna()]
+    m, auc = classes.people_counted(measured, target), measured["auc"].to_numpy(dtype=float)
+    ends = site_intervals(auc, m, m) if len(measured) else (auc, auc)
+    return draw_forest(measured["site"].tolist(), auc, ends, m, 0.5, "AUC, mean over classes")

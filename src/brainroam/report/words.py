@@ -45,11 +45,11 @@ def words_of(study: Mapping[str, Any]) -> Words:
     """
     regions = f"{study['n_rois']} regions of {study['atlas']!r}" if study.get("n_rois") else repr(study.get("atlas"))
     measured = study.get("measured") or {"series": {"measure": "series", "extent": regions}}
-    kinds = {told["measure"] for told in measured.values()}
+    kinds = {block["measure"] for block in measured.values()}
     several = len(measured) > 1
     inputs = [
-        f"{name + ': ' if several else ''}{INPUT[told['measure']]} ({told['extent']})"
-        for name, told in measured.items()
+        f"{name + ': ' if several else ''}{INPUT[block['measure']]} ({block['extent']})"
+        for name, block in measured.items()
     ]
     if kinds == {"table"}:
         names = "measure", "measures", "larger"

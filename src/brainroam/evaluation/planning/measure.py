@@ -151,9 +151,9 @@ class TwoClasses:
     def gap(self, label: np.ndarray, first: np.ndarray, second: np.ndarray) -> Gap:
         """DeLong's variance."""
         m, n = int((label == 1).sum()), int((label == 0).sum())
-        found = aucs(label, np.stack([first, second]))
+        areas = aucs(label, np.stack([first, second]))
         variance = delong_variance(label, first, second)
-        return Gap(found[0] - found[1], variance, m * n / (m + n), float(site_weights(m, n)))
+        return Gap(areas[0] - areas[1], variance, m * n / (m + n), float(site_weights(m, n)))
 
     def h(self, people: float) -> float:
         """Of as many cases as controls."""
@@ -183,14 +183,14 @@ class SeveralClasses:
 
     def gap(self, label: np.ndarray, first: np.ndarray, second: np.ndarray) -> Gap:
         """The variance of a mean over classes, in which people take part in every class."""
-        found, m = macro_auc(label, np.stack([first, second])), self._counted(label)
+        areas, m = macro_auc(label, np.stack([first, second])), self._counted(label)
         added = []
         for k in np.unique(label.astype(int)):
             case = label == k
             of_two = (placements(case, score[:, k]) for score in (first, second))
             added.append(added_error(case, *(one - other for one, other in zip(*of_two, strict=True))))
         variance = float(np.square(np.mean(added, axis=0)).sum())
-        return Gap(float(found[0] - found[1]), variance, m / 2, self._weight(m))
+        return Gap(float(areas[0] - areas[1]), variance, m / 2, self._weight(m))
 
     def h(self, people: float) -> float:
         """Of as many people of each class."""
@@ -257,8 +257,8 @@ def score_columns(target: Target) -> list[str]:
 
 def scores_of(rows: pd.DataFrame, target: Target) -> np.ndarray:
     """Scores (n,), or (n, K), of rows that have these columns."""
-    found = rows[score_columns(target)].to_numpy(dtype=float)
-    return found if target.is_classes else found[:, 0]
+    scores = rows[score_columns(target)].to_numpy(dtype=float)
+    return scores if target.is_classes else scores[:, 0]
 
 
 def delong_variance(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:

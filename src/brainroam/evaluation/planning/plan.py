@@ -71,20 +71,20 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single draws, as plain values."""
-        found: dict[str, Any] = {"method": self.method, **self.facts, "points": [], "curve": []}
+        content: dict[str, Any] = {"method": self.method, **self.facts, "points": [], "curve": []}
         if self.law is not None:
             reach = range(2, FARTHEST * self.law.n_sites + 1)
-            found["law"] = {"coef": self.law.coef.tolist(), "people_per_site": self.law.people_per_site}
-            found["law"] |= {"n_sites": self.law.n_sites}
-            found["points"] = self.points().to_dict("records")
-            found["curve"] = [
+            content["law"] = {"coef": self.law.coef.tolist(), "people_per_site": self.law.people_per_site}
+            content["law"] |= {"n_sites": self.law.n_sites}
+            content["points"] = self.points().to_dict("records")
+            content["curve"] = [
                 {"n_sites": n, self.law.scale.name: self.law.expected(n), "low": low, "high": high}
                 for n in reach
                 for low, high in [self.law.interval(n)]
             ]
         if self.contrast is not None:
-            found["contrast"] = {name: value for name, value in vars(self.contrast).items() if name != "measure"}
-        return found | {"sentences": self.sentences, "notes": self.notes}
+            content["contrast"] = {name: value for name, value in vars(self.contrast).items() if name != "measure"}
+        return content | {"sentences": self.sentences, "notes": self.notes}
 
 
 def make_plan(
@@ -163,14 +163,14 @@ def plan_of_runs(results: Results, methods: Sequence[str] | None = None, differe
     ``methods`` are two names; by default the first two that are no controls.
     """
     rows = results.predictions[results.predictions["protocol"] == "loso"]
-    known = sorted(rows["method"].unique())
-    chosen = list(methods) if methods else [name for name in known if name not in CONTROLS][:2]
+    available = sorted(rows["method"].unique())
+    chosen = list(methods) if methods else [name for name in available if name not in CONTROLS][:2]
     for name in chosen:
-        if name not in known:
-            raise unknown("method run under leave-one-site-out", name, known)
+        if name not in available:
+            raise unknown("method run under leave-one-site-out", name, available)
     if len(chosen) < 2:
         raise UsageError(
-            f"a comparison needs two methods that are no controls, and these runs have {listed(known) or 'none'}; "
+            f"a comparison needs two methods that are no controls, and these runs have {listed(available) or 'none'}; "
             "name two with --methods, or run another method into the same folder"
         )
     apart = contrast(rows, chosen, results.target)
@@ -217,11 +217,11 @@ def _scored(cohort: Cohort, task: _Task) -> pd.DataFrame:
     draw, (name, fixed) = task.draw, parse_name(task.method)
     model = TunedMethod(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
     people = cohort.subset(draw.test)
-    known = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
+    about = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
     names, score = score_columns(cohort.target), model.score(people)
     columns = dict(zip(names, score.T if score.ndim == 2 else [score], strict=True))
     rows = people_of(people.table.assign(**columns))[["site", "subject", "label", *names]]
-    return rows.assign(n_people=cohort.subset(draw.train).n_people, seed=0, **known)
+    return rows.assign(n_people=cohort.subset(draw.train).n_people, seed=0, **about)
 
 
 def _by_site(parts: pd.DataFrame, target: Target) -> pd.DataFrame:

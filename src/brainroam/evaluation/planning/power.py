@@ -57,8 +57,8 @@ class Contrast:
         if error == 0:
             return 1.0
         critical, centre = t.ppf(1 - ALPHA / 2, n_sites - 1), difference / error
-        found = float(nct.sf(critical, n_sites - 1, centre) + nct.cdf(-critical, n_sites - 1, centre))
-        return 1.0 if np.isnan(found) else found  # scipy gives up on differences of many standard errors
+        chance = float(nct.sf(critical, n_sites - 1, centre) + nct.cdf(-critical, n_sites - 1, centre))
+        return 1.0 if np.isnan(chance) else chance  # scipy gives up on differences of many standard errors
 
     def people_needed(self, difference: float, n_sites: int | None = None) -> int | None:
         """People per site for a power of 80 %; None where no number up to 2,000 is enough."""
@@ -103,8 +103,8 @@ def contrast(predictions: pd.DataFrame, methods: Sequence[str], target: Target =
             f"{method} and {against} were both measured at {len(gaps)} sites with {measure.needs}; "
             f"at least {MIN_SITES} are needed to say how much their difference scatters"
         )
-    found = np.array(gaps)
-    difference, variances, sizes, weights = found.T
+    at_sites = np.array(gaps)
+    difference, variances, sizes, weights = at_sites.T
     k, mean = number_of_sites(weights), mean_over_sites(difference, weights)
     if k < MIN_WEIGHT:
         raise DataError(f"all but one or two of the {len(gaps)} sites have too few people to say how much they differ")

@@ -97,9 +97,9 @@ def macro_verdict(auc: np.ndarray, counts: np.ndarray, variances: np.ndarray) ->
     ``variances`` (sites, 2) are ``auc_variance`` and ``class_variance`` of each site.
     """
     m = counted_as(counts)
-    known = (m > 0) & np.isfinite(auc)
-    auc, counts, m = auc[known], counts[known], m[known]
-    people = counted_as(counts, shared_error(m, variances[known], counts.shape[1]))
+    measured = (m > 0) & np.isfinite(auc)
+    auc, counts, m = auc[measured], counts[measured], m[measured]
+    people = counted_as(counts, shared_error(m, variances[measured], counts.shape[1]))
     return replace(judge(auc, people, people), mean=mean_over_sites(auc, site_weights(m, m)))
 
 
@@ -120,14 +120,14 @@ def average_seeds(scores: pd.DataFrame, target: Target) -> pd.DataFrame:
 def summary(sites: pd.DataFrame, target: Target) -> tuple[Verdict, dict[str, float]]:
     """The verdict on the macro AUC of one method, and means over its sites of the other metrics; one row per site."""
     m, variances = people_counted(sites, target), sites[list(OVERALL[-2:])].to_numpy(dtype=float)
-    found = macro_verdict(sites["auc"].to_numpy(dtype=float), _counts(sites, target), variances)
+    judged = macro_verdict(sites["auc"].to_numpy(dtype=float), _counts(sites, target), variances)
     n = sites["n"].to_numpy(dtype=float)
     means = {name: mean_over_sites(sites[name].to_numpy(), site_weights(m, m)) for name in OVERALL[1:-2]}
     for name in target.classes:
         of_class = sites[f"n_{name}"].to_numpy(dtype=float)
         weight = site_weights(of_class, n - of_class)
         means[f"auc_{name}"] = mean_over_sites(sites[f"auc_{name}"].to_numpy(), weight)
-    return found, means
+    return judged, means
 
 
 def class_pairs(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
@@ -159,14 +159,19 @@ def class_pairs(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
             first = code[here] == i
             if 0 < first.sum() < len(first):
                 values.append((auc(first, (odds[:, i] - odds[:, j])[here]), first.sum(), (~first).sum()))
-        found = judge(*np.array(values).reshape(-1, 3).T)
-        row = {"class_1": target.classes[i], "class_2": target.classes[j], "n_sites": found.n_sites, "auc": found.mean}
-        ends = {name: getattr(found, name) for name in ("low", "high", "next_low", "next_high", "reason")}
-        rows.append({**row, **ends, "apart": bool(found.low > 0.5)})
+        judged = judge(*np.array(values).reshape(-1, 3).T)
+        row = {
+            "class_1": target.classes[i],
+            "class_2": target.classes[j],
+            "n_sites": judged.n_sites,
+            "auc": judged.mean,
+        }
+        ends = {name: getattr(judged, name) for name in ("low", "high", "next_low", "next_high", "reason")}
+        rows.append({**row, **ends, "apart": bool(judged.low > 0.5)})
     return pd.DataFrame(rows)
 
 
-def sentence(found: Verdict, balanced_acc: float, pairs: pd.DataFrame, target: Target) -> str:
+def sentence(judged: Verdict, balanced_acc: float, pairs: pd.DataFrame, target: Target) -> str:
     """One plain verdict: whether classes are told apart, what to expect at the next site, and which pairs are not.
 
     >>> pairs = pd.DataFrame({"class_1": ["HC", "HC", "MDD"], "class_2": ["MDD", "SCZ", "SCZ"],
@@ -175,22 +180,22 @@ def sentence(found: Verdict, balanced_acc: float, pairs: pd.DataFrame, target: T
     'Some classes are told apart, not all (AUC 68.0 against the rest, next site 55.0 to 80.0; 50.0 % called right, \
 33.3 % by chance): HC from MDD (70.0), HC from SCZ (80.0); cannot be told apart: MDD from SCZ (52.0, 40.0 to 60.0).'
     """
-    told = {apart: [_pair(row) for row in pairs[pairs["apart"] == apart].itertuples()] for apart in (True, False)}
-    facts = f"AUC {100 * found.mean:.1f} against the rest"
-    if np.isnan(found.low):
-        facts += f"; {found.reason}"
-    elif np.isnan(found.next_low) or found.low <= 0.5:
-        facts += f", {100 * found.low:.1f} to {100 * found.high:.1f}"
+    by_outcome = {apart: [_pair(row) for row in pairs[pairs["apart"] == apart].itertuples()] for apart in (True, False)}
+    facts = f"AUC {100 * judged.mean:.1f} against the rest"
+    if np.isnan(judged.low):
+        facts += f"; {judged.reason}"
+    elif np.isnan(judged.next_low) or judged.low <= 0.5:
+        facts += f", {100 * judged.low:.1f} to {100 * judged.high:.1f}"
     else:
-        facts += f", next site {100 * found.next_low:.1f} to {100 * found.next_high:.1f}"
+        facts += f", next site {100 * judged.next_low:.1f} to {100 * judged.next_high:.1f}"
     facts += f"; {100 * balanced_acc:.1f} % called right, {100 / len(target.classes):.1f} % by chance"
-    if not told[True]:
-        return f"The classes cannot be told apart ({facts}): {listed(told[False], 6)}."
-    if not told[False]:
-        return f"All classes are told apart ({facts}): {listed(told[True], 6)}."
+    if not by_outcome[True]:
+        return f"The classes cannot be told apart ({facts}): {listed(by_outcome[False], 6)}."
+    if not by_outcome[False]:
+        return f"All classes are told apart ({facts}): {listed(by_outcome[True], 6)}."
     return (
-        f"Some classes are told apart, not all ({facts}): {listed(told[True], 6)}; "
-        f"cannot be told apart: {listed(told[False], 6)}."
+        f"Some classes are told apart, not all ({facts}): {listed(by_outcome[True], 6)}; "
+        f"cannot be told apart: {listed(by_outcome[False], 6)}."
     )
 
 
@@ -242,13 +247,13 @@ def compare_classes(
     check_reference(sites["method"].unique(), reference, all_pairs)
     rows, of_classes = [], []
     for (protocol, method), here in sites.groupby(["protocol", "method"]):
-        found, means = summary(here, target)
+        judged, means = summary(here, target)
         people = predictions[(predictions["protocol"] == protocol) & (predictions["method"] == method)]
         pairs = class_pairs(people, target)
         of_classes.append(pairs.assign(protocol=protocol, method=method))
-        ends = {name: getattr(found, name) for name in ("low", "high", "next_low", "next_high", "tau", "reason")}
-        words = sentence(found, means["balanced_acc"], pairs, target)
-        row = {"protocol": protocol, "method": method, "n_sites": found.n_sites, "auc": found.mean, **ends, **means}
+        ends = {name: getattr(judged, name) for name in ("low", "high", "next_low", "next_high", "tau", "reason")}
+        words = sentence(judged, means["balanced_acc"], pairs, target)
+        row = {"protocol": protocol, "method": method, "n_sites": judged.n_sites, "auc": judged.mean, **ends, **means}
         rows.append({**row, "verdict": words})
 
     def differences(here: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -257,12 +262,12 @@ def compare_classes(
         wide = here.pivot(index="site", columns="method", values="auc")
         return compare_pairs(wide, pd.Series(site_weights(m, m), index=first.index), pairs)
 
-    table, paired, told = compare_families(sites, rows, "auc", differences, reference, all_pairs)
+    table, paired, families = compare_families(sites, rows, "auc", differences, reference, all_pairs)
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
     notes += on_institutions(predictions)
     sentences = [_compared(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
-    return ClassComparison(target, table, paired, sentences, notes, told, between)
+    return ClassComparison(target, table, paired, sentences, notes, families, between)
 
 
 def _compared(row: Any, unit: str) -> str:

@@ -153,21 +153,21 @@ def compare_methods(
     good beats poor by 37.8 AUC points on average over 8 sites (95 % interval 23.0 to 52.7; won 8 of 8; p < 0.001)
     """
     scores, predictions = _checked(scores, predictions)
-    found = _gathered(predictions)
-    check_reference({name for item in found for name in item.methods}, reference, all_pairs)
-    table = _table(scores, found)
-    tested = [(item, family) for item in found for family in families(_order(table, item), reference, all_pairs)]
+    by_protocol = _gathered(predictions)
+    check_reference({name for item in by_protocol for name in item.methods}, reference, all_pairs)
+    table = _table(scores, by_protocol)
+    tested = [(item, family) for item in by_protocol for family in families(_order(table, item), reference, all_pairs)]
     frames = [_pairs(item.by_institution(), family) for item, family in tested]
-    units = {item.protocol: item.by_institution().unit for item in found}
+    units = {item.protocol: item.by_institution().unit for item in by_protocol}
     paired = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=PAIRED)
     return Comparison(
         table,
         paired,
         [
-            *(sentence for item in found for sentence in _what_blocks_add(item.by_institution())),
+            *(sentence for item in by_protocol for sentence in _what_blocks_add(item.by_institution())),
             *(_sentence(row, units[row.protocol]) for row in paired.itertuples()),
         ],
-        list(dict.fromkeys(note for item in found for note in _notes(item, table))),
+        list(dict.fromkeys(note for item in by_protocol for note in _notes(item, table))),
         [family.text(TITLES[item.protocol]) for item, family in tested],
     )
 
@@ -219,10 +219,10 @@ def _gathered(predictions: pd.DataFrame) -> list[SiteScores]:
     return [gather(predictions, name) for name in sorted(predictions["protocol"].unique())]
 
 
-def _table(scores: pd.DataFrame, found: list[SiteScores]) -> pd.DataFrame:
+def _table(scores: pd.DataFrame, by_protocol: list[SiteScores]) -> pd.DataFrame:
     averaged = average_seeds(scores)
     rows = []
-    for item in found:
+    for item in by_protocol:
         for j, method in enumerate(item.methods):
             per_site = averaged[(averaged["protocol"] == item.protocol) & (averaged["method"] == method)]
             per_site = _counted(per_site, item)
@@ -260,14 +260,14 @@ def _counted(per_site: pd.DataFrame, item: SiteScores) -> pd.DataFrame:
 def _verdict(item: SiteScores, j: int) -> Verdict:
     """The verdict on one method; under some protocols an interval of the mean and nothing more."""
     if item.protocol != "cv":
-        found = _over_institutions(item, j)
-        if item.protocol in WITHOUT_NEXT and not np.isnan(found.low):
+        over_sites = _over_institutions(item, j)
+        if item.protocol in WITHOUT_NEXT and not np.isnan(over_sites.low):
             reason = WITHOUT_NEXT[item.protocol]
-            return replace(found, next_low=np.nan, next_high=np.nan, tau=np.nan, reason=reason)
-        return found
-    known = np.isfinite(item.auc[:, j])
-    values = item.auc[known, j]
-    corrected = nadeau_bengio(values, item.test_over_train, item.weights[known])
+            return replace(over_sites, next_low=np.nan, next_high=np.nan, tau=np.nan, reason=reason)
+        return over_sites
+    measured = np.isfinite(item.auc[:, j])
+    values = item.auc[measured, j]
+    corrected = nadeau_bengio(values, item.test_over_train, item.weights[measured])
     low, high = np.clip([corrected.low, corrected.high], 0, 1).tolist()
     return Verdict(len(values), corrected.mean, low, high, reason=WITHOUT_NEXT["cv"])
 
@@ -279,12 +279,12 @@ def _over_institutions(item: SiteScores, j: int) -> Verdict:
     the sites of one do, which a mean over its sites hides: the wider of both predictions holds.
     """
     units = item.by_institution()
-    sites, found = (verdict(part.auc[:, j], part.n_cases, part.n_controls) for part in (item, units))
+    sites, institutions = (verdict(part.auc[:, j], part.n_cases, part.n_controls) for part in (item, units))
     if units is item:
         return sites
-    low, high = min(found.next_low, sites.next_low), max(found.next_high, sites.next_high)  # NaN stays
-    reason = found.reason.replace("sites", "institutions")
-    return replace(found, mean=sites.mean, next_low=low, next_high=high, reason=reason)
+    low, high = min(institutions.next_low, sites.next_low), max(institutions.next_high, sites.next_high)  # NaN stays
+    reason = institutions.reason.replace("sites", "institutions")
+    return replace(institutions, mean=sites.mean, next_low=low, next_high=high, reason=reason)
 
 
 def _order(table: pd.DataFrame, item: SiteScores) -> list[str]:

@@ -168,9 +168,9 @@ def _of_run(run: pd.DataFrame) -> dict[str, float]:
     label, score = run["label"].to_numpy(), run["score"].to_numpy(dtype=float)
     metrics = {"auc": auc(label, score)} | dict.fromkeys(CORRELATED.values(), np.nan)
     for name, covariates in WITHOUT.items():
-        known = run.dropna(subset=list(covariates))
-        label, score = known["label"].to_numpy(), known["score"].to_numpy(dtype=float)
-        x = known[list(covariates)].to_numpy(dtype=float)
+        complete = run.dropna(subset=list(covariates))
+        label, score = complete["label"].to_numpy(), complete["score"].to_numpy(dtype=float)
+        x = complete[list(covariates)].to_numpy(dtype=float)
         if min((label == 0).sum(), (label == 1).sum()) < FEWEST:
             metrics[name] = np.nan
             continue

@@ -62,12 +62,12 @@ def groups_by_site(
             means = pd.DataFrame([_of_run(run) for _, run in runs_of]).mean()
             rows.append(row | {"n_cases": int(once["label"].sum())} | means.to_dict())
     table = pd.DataFrame(rows, columns=[*SITE_COLUMNS[:5], *MEASURES]).assign(low=np.nan, high=np.nan)
-    known = table["auc"].notna().to_numpy()
-    if known.any():
-        cases = table["n_cases"].to_numpy()[known]
-        controls = table["n"].to_numpy()[known] - cases
-        low, high = site_intervals(table["auc"].to_numpy()[known], cases, controls)
-        table.loc[known, "low"], table.loc[known, "high"] = low, high
+    measured = table["auc"].notna().to_numpy()
+    if measured.any():
+        cases = table["n_cases"].to_numpy()[measured]
+        controls = table["n"].to_numpy()[measured] - cases
+        low, high = site_intervals(table["auc"].to_numpy()[measured], cases, controls)
+        table.loc[measured, "low"], table.loc[measured, "high"] = low, high
     return table[[*SITE_COLUMNS, *MEASURES[1:]]]
 
 

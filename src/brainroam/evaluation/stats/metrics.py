@@ -209,8 +209,8 @@ def mean_over_sites(values: ArrayLike, weights: ArrayLike) -> float:
     0.732
     """
     values, weights = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
-    known = np.isfinite(values) & (weights > 0)
-    return float(np.average(values[known], weights=weights[known])) if known.any() else float("nan")
+    measured = np.isfinite(values) & (weights > 0)
+    return float(np.average(values[measured], weights=weights[measured])) if measured.any() else float("nan")
 
 
 def number_of_sites(weights: ArrayLike) -> float:
@@ -238,14 +238,14 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
     >>> found["worst_site"], round(found["auc"], 3), found["n_sites"]
     ('A', 0.683, 3)
     """
-    known = per_site.dropna(subset="auc")
-    cases, values = known["n_cases"].to_numpy(dtype=float), known["auc"].to_numpy(dtype=float)
-    controls = known["n"].to_numpy(dtype=float) - cases
+    measured = per_site.dropna(subset="auc")
+    cases, values = measured["n_cases"].to_numpy(dtype=float), measured["auc"].to_numpy(dtype=float)
+    controls = measured["n"].to_numpy(dtype=float) - cases
     weights, mean = site_weights(cases, controls), mean_over_sites(values, site_weights(cases, controls))
-    large = known[named(cases, controls)]
+    large = measured[named(cases, controls)]
     worst = None if large.empty else large.loc[large["auc"].idxmin()]
     result: dict[str, float | int | str] = {
-        "n_sites": len(known),
+        "n_sites": len(measured),
         "auc": mean,
         "auc_sd": _spread(values, weights, mean),
         "concordance": mean_over_sites(values, cases * controls),
@@ -256,7 +256,7 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
         if name.startswith("calibration") and name in per_site:
             result[name] = per_site[name].median()
         elif name in per_site:
-            result[name] = mean_over_sites(known[name].to_numpy(), weights)
+            result[name] = mean_over_sites(measured[name].to_numpy(), weights)
     return result
 
 

@@ -236,7 +236,7 @@ def _next(values: np.ndarray, variances: np.ndarray) -> Verdict:
 def verdict(sites: pd.DataFrame) -> NumberVerdict:
     """Judge one method by its metrics at held-out sites, one row each, seeds averaged."""
     n, r = sites["n"].to_numpy(dtype=float), sites["r"].to_numpy(dtype=float)
-    found, levels = order_of_sites(sites), level_of_sites(sites)
+    order, levels = order_of_sites(sites), level_of_sites(sites)
     judged = np.isfinite(r) & (n > 3)
     weight = weights_of(n)
     off = np.sqrt(np.nan_to_num(levels.mean) ** 2 + levels.tau**2)
@@ -247,16 +247,16 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
     surely = np.maximum(t_law.ppf(0.975, np.maximum(n - 1, 1)) * gain_se, VISIBLE * constant)
     one_value = bool(judged.any() and np.all(r[judged] == 0))
     nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
-    ends = [np.nan] * 4 if one_value else np.tanh([found.low, found.high, found.next_low, found.next_high]).tolist()
+    ends = [np.nan] * 4 if one_value else np.tanh([order.low, order.high, order.next_low, order.next_high]).tolist()
     low, high, next_low, next_high = ends
     return NumberVerdict(
-        n_sites=found.n_sites,
-        r=float(np.tanh(found.mean)),
+        n_sites=order.n_sites,
+        r=float(np.tanh(order.mean)),
         low=low,
         high=high,
         next_low=next_low,
         next_high=next_high,
-        tau=found.tau,
+        tau=order.tau,
         level=levels.mean,
         off=float(off),
         scale=float(sites["scale"].median()),
@@ -268,7 +268,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         worse=int((gain < -surely)[judged].sum()),
         gain_low=_next(gain[judged], np.square(gain_se[judged])).low,
         spread=mean_over_sites(sites["sd"].to_numpy(), weight),
-        reason=nothing or found.reason,
+        reason=nothing or order.reason,
     )
 
 
@@ -312,12 +312,12 @@ def compare_numbers(
     check_reference(sites["method"].unique(), reference, all_pairs)
     rows = []
     for (protocol, method), here in sites.groupby(["protocol", "method"]):
-        found = verdict(here)
-        rows.append({"protocol": protocol, "method": method, **vars(found), "verdict": found.sentence(target)})
-    table, pairs, told = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
+        judged = verdict(here)
+        rows.append({"protocol": protocol, "method": method, **vars(judged), "verdict": judged.sentence(target)})
+    table, pairs, families = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
     notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *on_institutions(predictions)]
     sentences = [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
-    return NumberComparison(target, table, pairs, sentences, notes, told)
+    return NumberComparison(target, table, pairs, sentences, notes, families)
 
 
 def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -325,14 +325,14 @@ def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFram
     wide, n = sites.pivot(index="site", columns="method", values="r"), sites.groupby("site")["n"].first()
     z = wide.apply(lambda r: fisher_z(r.to_numpy(), n.to_numpy())[0])
     weights = pd.Series(weights_of(n.to_numpy() - 3), index=n.index)  # what a z of so many people is worth
-    found = compare_pairs(z, weights, pairs)
+    differences = compare_pairs(z, weights, pairs)
 
     def r_of(method: str, other: str) -> float:
-        known = z[[method, other]].dropna()
-        return float(np.tanh(next_site(known[method], 1 / (n[known.index] - 3)).mean))
+        both = z[[method, other]].dropna()
+        return float(np.tanh(next_site(both[method], 1 / (n[both.index] - 3)).mean))
 
-    pairs_of = list(zip(found["method"], found["against"], strict=True))
-    return found.assign(r=[r_of(a, b) for a, b in pairs_of], r_against=[r_of(b, a) for a, b in pairs_of])
+    pairs_of = list(zip(differences["method"], differences["against"], strict=True))
+    return differences.assign(r=[r_of(a, b) for a, b in pairs_of], r_against=[r_of(b, a) for a, b in pairs_of])
 
 
 def _sentence(row, unit: str) -> str:

@@ -104,10 +104,10 @@ def compare_sites(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = None) 
     w = np.ones(len(first)) if weights is None else np.asarray(weights, dtype=float)
     if not first.shape == second.shape == w.shape:
         raise DataError(f"a, b and weights are of the same sites; they have {len(first)}, {len(second)} and {len(w)}")
-    known = np.isfinite(first) & np.isfinite(second) & (w > 0)
+    measured = np.isfinite(first) & np.isfinite(second) & (w > 0)
     # Whatever the units: what counts as no difference is a matter of rounding, not of size.
-    unit = max(float(np.abs([first[known], second[known]]).max(initial=0)), np.finfo(float).tiny)
-    mean, low, high, *tested = left_out_t((first - second)[known] / unit, w[known])
+    unit = max(float(np.abs([first[measured], second[measured]]).max(initial=0)), np.finfo(float).tiny)
+    mean, low, high, *tested = left_out_t((first - second)[measured] / unit, w[measured])
     return CorrectedT(mean * unit, low * unit, high * unit, *tested)
 
 
@@ -131,15 +131,15 @@ def compare_pairs(values: pd.DataFrame, weights: pd.Series, pairs: Sequence[tupl
     """
     rows = []
     for method, against in pairs:
-        known = values[[method, against]].dropna()
-        gap, weight = (known[method] - known[against]).to_numpy(), weights[known.index].to_numpy(dtype=float)
+        both = values[[method, against]].dropna()
+        gap, weight = (both[method] - both[against]).to_numpy(), weights[both.index].to_numpy(dtype=float)
         tested = left_out_t(gap, weight)
         rows.append(
             {
                 "method": method,
                 "against": against,
-                "mean": mean_over_sites(known[method].to_numpy(), weight),
-                "mean_against": mean_over_sites(known[against].to_numpy(), weight),
+                "mean": mean_over_sites(both[method].to_numpy(), weight),
+                "mean_against": mean_over_sites(both[against].to_numpy(), weight),
                 "difference": tested.mean,
                 "low": tested.low,
                 "high": tested.high,

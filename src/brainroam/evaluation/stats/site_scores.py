@@ -94,8 +94,8 @@ class SiteScores:
     def paired(self, method: str, against: str) -> CorrectedT:
         """Test and interval of that difference: folds share training people, left-out sites train one another."""
         gap = self.differences(method, against)
-        known = np.isfinite(gap)
-        gap, weights = gap[known], self.weights[known]
+        measured = np.isfinite(gap)
+        gap, weights = gap[measured], self.weights[measured]
         return nadeau_bengio(gap, self.test_over_train, weights) if self.protocol == "cv" else left_out_t(gap, weights)
 
 

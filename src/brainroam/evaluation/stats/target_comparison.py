@@ -79,13 +79,13 @@ def compare_families(
     table = pd.DataFrame(rows).sort_values(
         ["protocol", best], ascending=[True, False], kind="stable", ignore_index=True
     )
-    paired, told = [], []
+    paired, families_named = [], []
     for protocol, here in sites.groupby("protocol"):
         names = table.loc[table["protocol"] == protocol, "method"].tolist()
         for family in families(names, reference, all_pairs):
             paired.append(differences(here, family.pairs).assign(protocol=protocol))
-            told.append(family.text(TITLES[str(protocol)]))
-    return table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), told
+            families_named.append(family.text(TITLES[str(protocol)]))
+    return table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named
 
 
 def on_institutions(predictions: pd.DataFrame) -> list[str]:

@@ -146,12 +146,12 @@ def _known(values: ArrayLike, variances: ArrayLike) -> np.ndarray:
     a, v = (np.atleast_1d(np.asarray(x, dtype=float)) for x in (values, variances))
     if a.shape != v.shape:
         raise DataError(f"each result has a sampling variance; there are {a.size} and {v.size}")
-    known = np.isfinite(a) & np.isfinite(v)
-    if (v[known] <= 0).any():
+    measured = np.isfinite(a) & np.isfinite(v)
+    if (v[measured] <= 0).any():
         raise DataError(
-            f"a sampling variance is above 0; that of result {listed(np.flatnonzero(known & (v <= 0)))} is not"
+            f"a sampling variance is above 0; that of result {listed(np.flatnonzero(measured & (v <= 0)))} is not"
         )
-    return np.array([a[known], v[known]])
+    return np.array([a[measured], v[measured]])
 
 
 def _plain_model(a: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
@@ -258,8 +258,8 @@ def observed_auc(
     spread = np.sqrt(auc_variance(probit, 0.0, np.array(m), np.array(n)))
     below = ndtr((AREAS[:, None] - ndtr(probit)) / spread) @ mass
     tails = np.array([((1 - level) / 2, (1 + level) / 2) for level in levels])
-    found = np.interp(tails, below, AREAS, left=0, right=1)
-    return [(float(low), float(high)) for low, high in found]
+    ends = np.interp(tails, below, AREAS, left=0, right=1)
+    return [(float(low), float(high)) for low, high in ends]
 
 
 def tau_distribution(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> np.ndarray:
@@ -348,5 +348,5 @@ def _next_given_tau() -> np.ndarray:
 
 def _quantiles(below: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """AUCs at `TAILS` of distributions on the grid; 0 and 1 where a tail lies beyond it."""
-    found = np.array([np.interp(TAILS, row, ndtr(GRID), left=0, right=1) for row in below]).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    ends = np.array([np.interp(TAILS, row, ndtr(GRID), left=0, right=1) for row in below]).reshape(-1, 2)
+    return ends[:, 0], ends[:, 1]

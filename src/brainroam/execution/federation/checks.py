@@ -20,11 +20,13 @@ MIN_SITES = 3
 
 def refuse_copies(messages: Mapping[str, Message]) -> None:
     """An error where two sites sent the very same numbers."""
-    known: dict[str, Message] = {}
+    first_with: dict[str, Message] = {}
     for message in messages.values():
-        if message.digest in known:
-            raise SummaryError(f"{message} holds the very numbers of {known[message.digest]}: one is a copy; which?")
-        known[message.digest] = message
+        if message.digest in first_with:
+            raise SummaryError(
+                f"{message} holds the very numbers of {first_with[message.digest]}: one is a copy; which?"
+            )
+        first_with[message.digest] = message
 
 
 def refuse_other_people(site: str, first: SiteSummary, second: SiteProducts, counts: np.ndarray) -> None:
@@ -58,7 +60,7 @@ def refuse_other_people(site: str, first: SiteSummary, second: SiteProducts, cou
 
 def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
     """What is odd about single sites, in words."""
-    sites, found = sorted(summaries), []
+    sites, odd = sorted(summaries), []
     if len(sites) < MIN_SITES:
         return []
     spreads = [each.spread for each in summaries.values() if each.spread is not None]
@@ -71,17 +73,15 @@ def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
         others = np.arange(len(sites)) != k
         along = _correlation(contrast[k], contrast[others].mean(axis=0))
         if along < AGAINST:
-            found.append(f"site {name}: its contrast runs against the other sites (r = {along:.2f}): labels swapped?")
+            odd.append(f"site {name}: its contrast runs against the other sites (r = {along:.2f}): labels swapped?")
         for what, values in (("people differ", scale), ("mean values differ", level)):
             ratio = values[k] / max(float(np.median(values[others])), 1e-300)
             if not 1 / SCALE < ratio < SCALE:
-                found.append(
-                    f"site {name}: its {what} {ratio:.2g} times as much as at other sites: prepared otherwise?"
-                )
+                odd.append(f"site {name}: its {what} {ratio:.2g} times as much as at other sites: prepared otherwise?")
         twins = [sites[j] for j in range(k) if _correlation(contrast[k], contrast[j]) > ALIKE]
         if twins:
-            found.append(f"site {name}: nearly the numbers of {listed(twins)}: the same people under two names?")
-    return found
+            odd.append(f"site {name}: nearly the numbers of {listed(twins)}: the same people under two names?")
+    return odd
 
 
 def _contrast(summary: SiteSummary) -> np.ndarray:

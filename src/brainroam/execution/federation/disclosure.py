@@ -68,8 +68,8 @@ def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd
 
     masks, least, classes = *groups_of(y, k), pd.Series(_codes(y))
     for name in table:
-        known = table[name].notna().to_numpy()
-        if min((known & mask).sum() for mask in masks) < least:
+        present = table[name].notna().to_numpy()
+        if min((present & mask).sum() for mask in masks) < least:
             drop(name, FEW_KNOWN)
         elif _of_levels(table[name], k) and _fewest(table[name], classes) < k:
             drop(name, FEW_PEOPLE)
@@ -136,10 +136,10 @@ def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, hub
     """
     x = _basis(np.column_stack([np.ones(len(y)), CovariateEncoder().fit(covariates).imputed(covariates)]))
     residuals = own_residuals(values, covariates, huber_k)[1]
-    found = np.zeros(values.shape[1], dtype=bool)
+    singled = np.zeros(values.shape[1], dtype=bool)
     for block in edge_blocks(values.shape[1]):
-        found[block] = _largest_leverage(x, residuals[:, block], y, huber_k, k) > AT_EDGE / k
-    return found
+        singled[block] = _largest_leverage(x, residuals[:, block], y, huber_k, k) > AT_EDGE / k
+    return singled
 
 
 def recognisable(residuals: np.ndarray, missing: np.ndarray, k: int) -> np.ndarray:
@@ -151,12 +151,12 @@ def recognisable(residuals: np.ndarray, missing: np.ndarray, k: int) -> np.ndarr
     >>> int(recognisable(np.where(missing, 0, r), missing, 5).sum())
     40
     """
-    found, rank = np.zeros(missing.shape[1], dtype=bool), np.linalg.matrix_rank(residuals)
+    hidden, rank = np.zeros(missing.shape[1], dtype=bool), np.linalg.matrix_rank(residuals)
     for lacking in np.unique(missing[missing.any(axis=1)], axis=0):
         directions = rank - np.linalg.matrix_rank(residuals[:, lacking])
         if directions < min(k, (~lacking).sum()):
-            found |= lacking
-    return found
+            hidden |= lacking
+    return hidden
 
 
 def tellable(edges: np.ndarray, priority: np.ndarray, before: np.ndarray, n_people: int) -> np.ndarray:
@@ -165,12 +165,12 @@ def tellable(edges: np.ndarray, priority: np.ndarray, before: np.ndarray, n_peop
     >>> tellable(np.arange(4), np.array([0.1, 0.4, 0.3, 0.2]), np.arange(100, 128), 3)
     array([False,  True,  True, False])
     """
-    known = np.isin(edges, before)
-    order = np.argsort(np.where(known, np.inf, priority), kind="stable")[::-1]
-    room = EDGES_PER_PERSON * n_people - len(before) + int(known.sum())
-    found = known.copy()
-    found[order[: max(room, 0)]] = True
-    return found
+    told_before = np.isin(edges, before)
+    order = np.argsort(np.where(told_before, np.inf, priority), kind="stable")[::-1]
+    room = EDGES_PER_PERSON * n_people - len(before) + int(told_before.sum())
+    may_tell = told_before.copy()
+    may_tell[order[: max(room, 0)]] = True
+    return may_tell
 
 
 def drawn_in(score: np.ndarray, k: int) -> np.ndarray:

@@ -200,9 +200,9 @@ def read_message(path: str | Path, what: str) -> Message:
         raise SummaryError(f"{path} is damaged: its checksum does not match; have it sent again")
     try:
         arrays = safetensors.load(body)
-        found = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["header"])
-        require_settings(what, Settings, found["settings"])
-        message = Message(**{**found, "settings": Settings(**found["settings"])}, arrays=arrays)
+        header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["header"])
+        require_settings(what, Settings, header["settings"])
+        message = Message(**{**header, "settings": Settings(**header["settings"])}, arrays=arrays)
         _require_schema(message, what)
     except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError, UsageError) as error:
         raise SummaryError(f"{path} is not a whole {what}: {error}") from error
@@ -282,13 +282,13 @@ def _require_readings(arrays: dict[str, np.ndarray], n_sites: int, n_edges: int,
     for position in {int(name.partition(".")[0]) for name in arrays}:
         if position >= n_sites:
             raise ValueError(f"there is no site for the reading {position}")
-        found = part(arrays, str(position))
-        _require_edges(f"{position}.edges", found["edges"], n_edges)
-        size = len(found["edges"])
+        reading = part(arrays, str(position))
+        _require_edges(f"{position}.edges", reading["edges"], n_edges)
+        size = len(reading["edges"])
         weights = (size, len(target.classes)) if target.is_classes else (size,)
         shapes = {"weights": weights, "mean_intercept": (size,), "mean_coef": (d, size)}
-        _require_finite(found, {**shapes, "covariate_mean": (d,), "covariate_std": (d,)})
-        if (found["covariate_std"] <= 0).any():
+        _require_finite(reading, {**shapes, "covariate_mean": (d,), "covariate_std": (d,)})
+        if (reading["covariate_std"] <= 0).any():
             raise ValueError(f"{position}.covariate_std must be above 0")
 
 

@@ -43,8 +43,8 @@ class Ledger:
         self.site = site
         self.path = Path(folder) / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.ledger"
         nothing = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], **NOTHING_ASKED}
-        known = self.path.exists()
-        self.content: dict[str, Any] = read_checksummed(self.path, SummaryError) if known else nothing
+        exists = self.path.exists()
+        self.content: dict[str, Any] = read_checksummed(self.path, SummaryError) if exists else nothing
 
     def agree(
         self,
@@ -90,8 +90,8 @@ class Ledger:
         answer = [1 if request is None else request.round, _identity(request)]
         if request is not None and request.round == 2:
             asked, before = request.arrays["edges"], self.told_edges
-            told = asked[tellable(asked, request.arrays["priority"], before, n_people)]
-            self.content["edges"] = np.union1d(before, told).tolist()
+            new_edges = asked[tellable(asked, request.arrays["priority"], before, n_people)]
+            self.content["edges"] = np.union1d(before, new_edges).tolist()
             self.content["asked"] = np.union1d(self.content["asked"], asked).astype(int).tolist()
         if answer not in self.content["answers"]:
             self.content["answers"] = [*self.content["answers"], answer]
@@ -147,8 +147,8 @@ class Ledger:
 
     def _people(self, cohort: Cohort, covariates: Sequence[str]) -> list[str]:
         rows = cohort.table.reindex(columns=["label", *covariates]).astype(str).to_numpy().tolist()
-        told = zip(rows, cohort.series_digests, strict=True)
-        return sorted(content_hash([self.content["salt"], row, digest]) for row, digest in told)
+        identities = zip(rows, cohort.series_digests, strict=True)
+        return sorted(content_hash([self.content["salt"], row, digest]) for row, digest in identities)
 
 
 def _identity(request: Message | None) -> str:

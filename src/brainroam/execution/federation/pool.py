@@ -74,19 +74,19 @@ class Pool:
         begun = (self.folder / POOL).is_file()
         if self.folder.exists() and not begun and any(self.folder.iterdir()):
             raise SummaryError(f"{self.folder} exists and is no pool of summaries; choose another name")
-        known = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
-        self.thresholds = {**known.get("thresholds", THRESHOLDS), **(thresholds or {})}
-        self._withdrawn: list[str] = known.get("withdrawn", [])
+        kept = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
+        self.thresholds = {**kept.get("thresholds", THRESHOLDS), **(thresholds or {})}
+        self._withdrawn: list[str] = kept.get("withdrawn", [])
         for name in self.thresholds:
             if name not in THRESHOLDS:
                 raise unknown("setting of a pool", name, THRESHOLDS)
-        if known.get("deleting"):
+        if kept.get("deleting"):
             self._delete_withdrawn()
         self._messages = self._received()
 
     def receive(self, paths: Sequence[str | Path]) -> None:
         """Take summaries in; one that is damaged, doubled or does not fit the others is refused by name, with all."""
-        messages = {key: dict(found) for key, found in self._messages.items()}
+        messages = {key: dict(of_sites) for key, of_sites in self._messages.items()}
         for message in (read_message(path, SUMMARY) for path in paths):
             before = messages[message.round].get(message.site)
             if before is not None and before.digest == message.digest and before.path.parent == self.folder / RECEIVED:
@@ -101,8 +101,8 @@ class Pool:
             if message.round > 1 and message.site not in messages[1]:
                 raise SummaryError(f"{message}: this site has sent no first summary; pool that before, or with it")
             messages[message.round][message.site] = message
-        for found in messages.values():
-            refuse_copies(found)
+        for of_sites in messages.values():
+            refuse_copies(of_sites)
         target = common_target(messages[1].values())
         for site, message in messages[2].items():
             if not message.protection and not messages[1][site].protection:
@@ -200,8 +200,8 @@ class Pool:
         readings: dict[str, np.ndarray] = {}
         for k, name in enumerate(self.sites):
             if (left_out := frozenset({name})) in scaffolds:
-                found = reading(evidence.pathways(other_sites(self.sites, left_out), scaffolds[left_out]))
-                readings |= {f"{k}.{key}": value for key, value in found.items()}
+                arrays = reading(evidence.pathways(other_sites(self.sites, left_out), scaffolds[left_out]))
+                readings |= {f"{k}.{key}": value for key, value in arrays.items()}
         held_out = [name for k, name in enumerate(self.sites) if f"{k}.edges" in readings]
         notes = list(evidence.deconfounder.notes_)
         if len(held_out) < len(self.sites):
@@ -228,25 +228,25 @@ class Pool:
 
     def _withheld(self) -> list[str]:
         """What sites do not tell, in their words."""
-        told = [self._messages[1][name] for name in self.sites]
-        lines = [f"site {m.site}: {visible(what)} {visible(why)}" for m in told for what, why in m.withheld.items()]
+        first = [self._messages[1][name] for name in self.sites]
+        lines = [f"site {m.site}: {visible(what)} {visible(why)}" for m in first for what, why in m.withheld.items()]
         later = (m for m in self._messages[2].values() if "edges" in m.withheld)
         return lines + [f"site {m.site}, round 2: edges {visible(m.withheld['edges'])}" for m in later]
 
     def _without(self, evidence: SummaryEvidence, number: int) -> dict[frozenset[str], Scaffold]:
         """The scaffolds without every so many sites, where the others agree on any edge."""
-        found = {}
+        scaffolds = {}
         for left_out in map(frozenset, combinations(self.sites, number)):
             try:
-                found[left_out] = evidence.scaffold(other_sites(self.sites, left_out), **self.thresholds)
+                scaffolds[left_out] = evidence.scaffold(other_sites(self.sites, left_out), **self.thresholds)
             except EmptyScaffoldError:
                 continue
-        return found
+        return scaffolds
 
     def _ask(self, like: Message, number: int, arrays: dict[str, np.ndarray], request: str = "") -> None:
         asked = Message(REQUEST, number, like.settings, like.atlas, like.covariates, arrays, "", request)
-        known = {"sites": self.sites, "measure": like.measure, "target": self.target.described()}
-        Message(**{**vars(asked), **known}).write(self.folder / ASKED)
+        facts = {"sites": self.sites, "measure": like.measure, "target": self.target.described()}
+        Message(**{**vars(asked), **facts}).write(self.folder / ASKED)
 
     def _write_scaffold(self, scaffold: Scaffold, evidence: SummaryEvidence) -> None:
         edges = scaffold.edges
@@ -257,21 +257,21 @@ class Pool:
 
     def _received(self) -> dict[int, dict[str, Message]]:
         """All summaries; what a site sent later counts with its first one only."""
-        found: dict[int, dict[str, Message]] = {1: {}, 2: {}, 3: {}}
+        messages: dict[int, dict[str, Message]] = {1: {}, 2: {}, 3: {}}
         for path in sorted((self.folder / RECEIVED).glob("*.summary")):
             message = read_message(path, SUMMARY)
-            found[message.round][message.site] = message
-        return {number: {k: m for k, m in sites.items() if k in found[1]} for number, sites in found.items()}
+            messages[message.round][message.site] = message
+        return {number: {k: m for k, m in sites.items() if k in messages[1]} for number, sites in messages.items()}
 
     def _keep(self) -> None:
         """Files are named by hashes: a site's name never becomes a path."""
         self._withdrawn = [name for name in self._withdrawn if name not in map(_hashed, self._messages[1])]
         self._remember()
-        for number, found in self._messages.items():
-            for site, message in found.items():
+        for number, of_sites in self._messages.items():
+            for site, message in of_sites.items():
                 path = self.folder / RECEIVED / f"{_hashed(site)}-{number}.summary"
                 if message.path != path:
-                    found[site] = read_message(message.write(path), SUMMARY)
+                    of_sites[site] = read_message(message.write(path), SUMMARY)
 
 
 def _hashed(site: str) -> str:
@@ -288,13 +288,13 @@ def common_target(messages: Iterable[Message]) -> Target:
 
 
 def _summary(message: Message, target: Target) -> SiteSummary:
-    found = SiteSummary.from_arrays(message.arrays)
-    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
+    summary = SiteSummary.from_arrays(message.arrays)
+    return summary.among(message.predicts.classes, target.classes) if target.is_classes else summary
 
 
 def _products(message: Message, target: Target) -> SiteProducts:
-    found = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
-    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
+    products = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
+    return products.among(message.predicts.classes, target.classes) if target.is_classes else products
 
 
 def _counts(message: Message, target: Target) -> np.ndarray:
@@ -302,8 +302,8 @@ def _counts(message: Message, target: Target) -> np.ndarray:
     counts = message.arrays["counts"]
     if not target.is_classes:
         return counts
-    known = dict(zip(message.predicts.classes, counts.tolist(), strict=True))
-    return np.array([known.get(name, 0) for name in target.classes])
+    by_class = dict(zip(message.predicts.classes, counts.tolist(), strict=True))
+    return np.array([by_class.get(name, 0) for name in target.classes])
 
 
 def _calibrated(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
@@ -336,8 +336,8 @@ def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]],
             }
         )
     if target.is_classes:
-        known, names = counts > 0, target.classes
-        aucs = np.where(known, np.stack([part["auc"] for part in parts]), np.nan)
+        present, names = counts > 0, target.classes
+        aucs = np.where(present, np.stack([part["auc"] for part in parts]), np.nan)
         of_each = {f"n_{name}": counts[:, k] for k, name in enumerate(names)}
         of_each |= {f"auc_{name}": aucs[:, k] for k, name in enumerate(names)}
         variances = np.stack([part["auc_variance"] for part in parts])

@@ -96,9 +96,9 @@ class Protection:
 
     def _clipped(self, values: np.ndarray) -> tuple[np.ndarray, float]:
         """Values of at most this length (0 where missing), and the length."""
-        known, most = np.nan_to_num(values), self.clip * np.sqrt(values.shape[1])
-        length = np.linalg.norm(known, axis=1, keepdims=True)
-        return known * np.minimum(1, most / np.maximum(length, 1e-300)), float(most)
+        finite, most = np.nan_to_num(values), self.clip * np.sqrt(values.shape[1])
+        length = np.linalg.norm(finite, axis=1, keepdims=True)
+        return finite * np.minimum(1, most / np.maximum(length, 1e-300)), float(most)
 
     def _noise(self, moved_by: float, shape: int | tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return rng.normal(0, moved_by * noise_multiplier(self.epsilon, self.delta), shape)

@@ -109,10 +109,10 @@ def answer(
     covariates = _numeric(cohort, names, site)
     raw = CovariateEncoder().fit(covariates).encoded(covariates)
     covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
-    told, withheld = told_covariates(covariates, y, min_count)
+    covariates_told, withheld = told_covariates(covariates, y, min_count)
     why |= withheld
     edges = cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust)
-    people = People(mean_of_scans(edges, person), y, told, min_count, own_units, level)
+    people = People(mean_of_scans(edges, person), y, covariates_told, min_count, own_units, level)
     if request is None:
         arrays = _first(people, settings, protection, rng)
         n_edges = int(np.isnan(np.atleast_2d(arrays["contrast"])[0]).sum())
@@ -202,10 +202,10 @@ def _first(
         return protection.summary(people.edges, people.y, rng).arrays()
     values = people.on(slice(None), settings.huber_k)
     how = settings.huber_k, settings.contrast, people.own_units
-    found = SiteSummary.of(values, people.y, people.covariates, *how)
-    if found.target is not None:
-        found = replace(found, target=found.target + np.array([people.level, 0.0]))
-    return found.arrays()
+    summary = SiteSummary.of(values, people.y, people.covariates, *how)
+    if summary.target is not None:
+        summary = replace(summary, target=summary.target + np.array([people.level, 0.0]))
+    return summary.arrays()
 
 
 def _products(
@@ -218,19 +218,19 @@ def _products(
     """The second summary; edges told to requests before count among those that may show somebody."""
     asked, y, counts = request.arrays["edges"], people.y, people.counts
     if protection is not None:
-        found = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
-        return {"counts": counts, **vars(found)}
-    told = tellable(asked, request.arrays["priority"], before, len(y))
-    union = np.union1d(asked[told], before)
+        products = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
+        return {"counts": counts, **vars(products)}
+    may_tell = tellable(asked, request.arrays["priority"], before, len(y))
+    union = np.union1d(asked[may_tell], before)
     values, huber_k = people.on(union, request.settings.huber_k), request.settings.huber_k
     residuals = own_residuals(values, people.covariates, huber_k)[1]
     lacking = np.isnan(values) & ~np.isnan(values).all(axis=0)
     shown = recognisable(np.nan_to_num(residuals), lacking, people.min_count)
     kept = np.full((len(y), len(asked)), np.nan)
-    kept[:, told] = np.where(shown, np.nan, values)[:, np.isin(union, asked[told])]
-    found = SiteProducts.of(asked, kept, y, people.covariates, huber_k)
-    found.sums[:, np.isnan(kept).all(axis=0)] = np.nan
-    return {"counts": counts, **vars(found)}
+    kept[:, may_tell] = np.where(shown, np.nan, values)[:, np.isin(union, asked[may_tell])]
+    products = SiteProducts.of(asked, kept, y, people.covariates, huber_k)
+    products.sums[:, np.isnan(kept).all(axis=0)] = np.nan
+    return {"counts": counts, **vars(products)}
 
 
 def _scores(

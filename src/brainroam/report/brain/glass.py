@@ -100,11 +100,11 @@ def places_drawing(explanation: Explanation) -> Drawing | None:
         return None
     ranked = explanation.counted if explanation.kind == "scaffold" else explanation.pathways
     measures = places["measure"].value_counts().index[:MEASURES].tolist()
-    known = f"{len(places)} of {len(ranked)} columns are of regions whose centre is known"
+    located = f"{len(places)} of {len(ranked)} columns are of regions whose centre is known"
     caption = (
         f"Where the table's regions lie: larger dots count more, by {measure_words(explanation)}; "
         f"{_signs(explanation)}. "
-        f"{known} (Desikan-Killiany and deep structures of FreeSurfer)."
+        f"{located} (Desikan-Killiany and deep structures of FreeSurfer)."
     )
     return Drawing("regions", caption, lambda: _places(places, measures))
 

@@ -63,8 +63,8 @@ def _gates_sentence(core: Explained) -> str:
         )
     sentence = f"How {core.method} (seed {core.seed}) reads the people it was not trained on."
     choices = [fold["choice"] for fold in core.explanation.folds if "choice" in fold]
-    if told := decision_told(choices):
-        sentence += f" {told[0].upper()}{told[1:]}."
+    if decision := decision_told(choices):
+        sentence += f" {decision[0].upper()}{decision[1:]}."
     if any(choice["network"] == 0 for choice in choices):
         sentence += " Where it is not believed, a linear reading takes every pathway in full: all gates are 1."
     return sentence

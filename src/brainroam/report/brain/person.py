@@ -49,7 +49,7 @@ def write_person(method: TunedMethod, header: dict[str, Any], cohort: Cohort, su
     drawing = _drawing(lists)
     missing = method.missing_covariates(alone)
     site = str(alone.table["site"].iloc[0])
-    told = predictions(method, alone, method.familiarity_).iloc[0]
+    prediction = predictions(method, alone, method.familiarity_).iloc[0]
     everybody = np.asarray(method.probability(cohort), dtype=float)
     place = _place(everybody, subjects.index(subject), cohort) if len(cohort) >= FEWEST else None
     page = render(
@@ -65,8 +65,10 @@ def write_person(method: TunedMethod, header: dict[str, Any], cohort: Cohort, su
         tables=[_table(name, title, part) for name, title, part in lists if len(part)],
         meaning=MEANINGS["contribution" if "contribution" in rows else "mask"],
         place=inline(place) if place else None,
-        sets=[(name.removeprefix("set_"), SETS[told[name]]) for name in told.index if name.startswith("set_")],
-        flags=[flag for flag in str(told["flags"]).split("; ") if flag],
+        sets=[
+            (name.removeprefix("set_"), SETS[prediction[name]]) for name in prediction.index if name.startswith("set_")
+        ],
+        flags=[flag for flag in str(prediction["flags"]).split("; ") if flag],
         imputed=missing.columns[missing.to_numpy(dtype=bool)[0]].tolist() if len(missing.columns) else [],
     )
     return write_text(folder / f"person-{safe_name(subject)}.html", page + "\n")

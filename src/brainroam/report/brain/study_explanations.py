@@ -48,7 +48,7 @@ def runs_of(data: ReportData, method: str) -> list[tuple[RunSpec, dict[str, Any]
     runs = data.explanations(method)
     if data.protocol == "halves":
         repeat = min((spec.fold for spec, _ in runs), default="")[:-1]
-        runs = [(spec, found) for spec, found in runs if spec.fold.startswith(repeat)]
+        runs = [(spec, result) for spec, result in runs if spec.fold.startswith(repeat)]
     first = min((spec.seed for spec, _ in runs), default=0)
     return [run for run in runs if run[0].seed == first]
 

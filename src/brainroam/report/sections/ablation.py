@@ -28,23 +28,23 @@ def ablation_section(data: ReportData) -> Section:
         return missing("ablation", "Ablation", "What each part of CORE is worth", data.command("ablate"))
     drawings, studies = [], []
     for number, family in enumerate(families, 1):
-        found = data.compare(list(family.values()), family["core"])
+        comparison = data.compare(list(family.values()), family["core"])
         drawing = Drawing(
             "ablation" if number == 1 else f"ablation-{number}",
             f"Mean AUC of {family['core']} and of it without one part, with 95 % intervals; dots are held-out "
             f"{data.unit}s.",
-            lambda found=found, family=family: _bars(data, found, family),  # type: ignore[misc]
+            lambda comparison=comparison, family=family: _bars(data, comparison, family),  # type: ignore[misc]
         )
         drawings.append(drawing)
-        paired = paired_table(found, family["core"], drawing.name)
-        studies.append({"figure": inline(drawing), "paired": paired, "notes": found.notes, "name": family["core"]})
+        paired = paired_table(comparison, family["core"], drawing.name)
+        studies.append({"figure": inline(drawing), "paired": paired, "notes": comparison.notes, "name": family["core"]})
     html = render("ablation.html", studies=studies)
     return Section("ablation", "Ablation", html, tuple(drawings))
 
 
-def _bars(data: ReportData, found: Comparison, family: dict[str, str]) -> Figure:
+def _bars(data: ReportData, comparison: Comparison, family: dict[str, str]) -> Figure:
     variants = [method for method in PARTS if method in family]
-    rows = found.table.set_index("method").loc[[family[method] for method in variants]]
+    rows = comparison.table.set_index("method").loc[[family[method] for method in variants]]
     figure, axes = canvas(7.6, 0.5 * len(variants) + 0.8)
     at = np.arange(len(variants))[::-1]
     colour = [VERMILION if method == "core" else BLUE for method in variants]

@@ -140,11 +140,11 @@ def causes_of(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, A
             seen.setdefault(COUNTS.sub(MARK, note), []).append((method, note))
     rows = [
         {
-            "note": _with_ranges(cause, [note for _, note in found]),
-            "methods": sorted({method for method, _ in found}),
-            "n_runs": len(found),
+            "note": _with_ranges(cause, [note for _, note in notes]),
+            "methods": sorted({method for method, _ in notes}),
+            "n_runs": len(notes),
         }
-        for cause, found in seen.items()
+        for cause, notes in seen.items()
     ]
     return sorted(rows, key=lambda row: -row["n_runs"])
 

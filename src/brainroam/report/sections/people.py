@@ -42,7 +42,7 @@ def people_section(data: ReportData) -> Section:
 
 def _lacking(study: Mapping[str, Any]) -> str:
     """How many people have each of several blocks, where somebody lacks one."""
-    have = {name: told.get("n") for name, told in study.get("measured", {}).items()}
+    have = {name: words.get("n") for name, words in study.get("measured", {}).items()}
     if len(have) < 2 or len(set(have.values())) == 1:
         return ""
     each = ", ".join(f"{n} have {name}" for name, n in have.items())

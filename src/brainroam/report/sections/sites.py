@@ -58,9 +58,9 @@ class ScoresBySiteDisplay(Shown):
     def from_results(cls, results: Source, method: str | None = None) -> "ScoresBySiteDisplay":
         """Of a folder of runs or of results."""
         people = read_data(results, method).people
-        known = people["probability"].notna().all()
-        value = people["probability" if known else "score"]
-        name = "Predicted probability of the condition" if known else "Score"
+        calibrated = people["probability"].notna().all()
+        value = people["probability" if calibrated else "score"]
+        name = "Predicted probability of the condition" if calibrated else "Score"
         return cls(people[["site", "label"]].assign(value=value), name)
 
     @classmethod

@@ -88,8 +88,12 @@ def _against(data: ReportData) -> list[str]:
 
 
 def _facts(data: ReportData, row: dict):
-    known, following = not math.isnan(row["auc_low"]), not math.isnan(row["next_low"])
-    yield "Mean AUC", number(row["auc"]), f"95 % interval {span(row['auc_low'], row['auc_high'])}" if known else ""
+    has_interval, following = not math.isnan(row["auc_low"]), not math.isnan(row["next_low"])
+    yield (
+        "Mean AUC",
+        number(row["auc"]),
+        f"95 % interval {span(row['auc_low'], row['auc_high'])}" if has_interval else "",
+    )
     if following:
         yield f"Next {data.unit}", span(row["next_low"], row["next_high"]), "95 % prediction interval of the AUC"
     if row["worst_site"]:
