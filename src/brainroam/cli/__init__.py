@@ -11,10 +11,10 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from brainroam import __version__
 from brainroam.cli import (
@@ -44,7 +44,22 @@ Documentation: docs/ beside the source; every command has --help with an example
 INTERRUPTED = "interrupted; finished work is kept"
 
 
-class _Commands(TyperGroup):
+class _FlagsWithoutType:
+    """Lists flags without the <bool> that typer writes behind them."""
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class _Command(_FlagsWithoutType, TyperCommand):  # type: ignore[misc]
+    pass
+
+
+class _Commands(_FlagsWithoutType, TyperGroup):  # type: ignore[misc]
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Take ``BIDS_DIR OUT_DIR LEVEL``, the grammar of BIDS-Apps, for the command bids-app."""
         if args[2:] and args[2] in bids_app.LEVELS and not args[0].startswith("-") and args[0] not in self.commands:
@@ -137,7 +152,7 @@ def _help_of(command: Callable[..., None]) -> str:
 
 for _panel, _commands in PANELS.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel, help=_help_of(_command))(with_verbosity(_command))
+        app.command(cls=_Command, rich_help_panel=_panel, help=_help_of(_command))(with_verbosity(_command))
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brainroam.cli.options import EngineOptions, Jobs, Json, Memory, Seed, flag, quiet
+from brainroam.cli.options import EngineOptions, Jobs, Json, Memory, Seed, output, quiet
 from brainroam.cli.source import (
     DataSource,
     cohort_on_disk,
@@ -31,9 +31,7 @@ DEMO_METHODS = ["ensemble", "core", "fc-ridge", "confounds"]
 @takes_data
 def check(
     source: DataSource,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write it as JSON, as runs/check.json for the report.", metavar="FILE")
-    ] = None,
+    out: Annotated[Path | None, output("Also write it as JSON, as runs/check.json for the report.", "FILE")] = None,
     memory: Memory = None,
     json: Json = False,
 ) -> None:
@@ -70,12 +68,11 @@ def audit(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Names (see brainroam methods) with commas between: fc-ridge; those of a study file.", metavar="A,B"
+            help="Names (see brainroam methods) with commas between. By default those of the study file, or fc-ridge.",
+            metavar="A,B",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write it as JSON, as runs/audit.json for the report.", metavar="FILE")
-    ] = None,
+    out: Annotated[Path | None, output("Also write it as JSON, as runs/audit.json for the report.", "FILE")] = None,
     permutations: Annotated[
         int, typer.Option(help="Of the labels, for each method; 0 for none.", min=0, metavar="N")
     ] = 19,
@@ -114,7 +111,7 @@ def audit(
 
 def fetch(
     dataset: Annotated[str, typer.Argument(help="Which dataset: abide.", metavar="DATASET")],
-    out: Annotated[Path, typer.Option(help="The folder to put it in.", metavar="DIR")] = Path("."),
+    out: Annotated[Path, output("The folder to put it in.", "DIR")] = Path("."),
     atlas: Annotated[list[str], typer.Option(help="Which ROI set; may be repeated.", metavar="NAME")] = ["aal"],  # noqa: B006
 ) -> None:
     """Download a public dataset.
@@ -128,7 +125,7 @@ def fetch(
     typer.echo(f"fetched; now try: brainroam check {fetch_abide(out, roi_sets=atlas)}")
 
 
-def demo(out: Annotated[Path, typer.Option(help="The folder for its results.", metavar="DIR")] = Path("demo")) -> None:
+def demo(out: Annotated[Path, output("The folder for its results.", "DIR")] = Path("demo")) -> None:
     """See it work on an embedded synthetic cohort: check it, hold out each site once, compare, report.
 
     [bold]Example:[/bold] brainroam demo --out demo
@@ -180,7 +177,7 @@ def atlas(
     names: Annotated[
         Path | None, typer.Option(help="A table of the regions' names: index, name, perhaps network.", metavar="FILE")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The table to write.", metavar="CSV")] = Path("atlas.csv"),
+    out: Annotated[Path, output("The table to write.", "CSV")] = Path("atlas.csv"),
 ) -> None:
     """Write the names, MNI centres and networks of an atlas as a table, to give as --atlas.
 
@@ -210,14 +207,16 @@ def atlas(
 @takes_data
 def export(
     source: DataSource,
-    out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")] = Path("relmats"),
+    out: Annotated[Path, output("The folder to write.", "DIR")] = Path("relmats"),
     kind: Annotated[str, typer.Option(help="Edge values: pearson, log, partial or lag.", metavar="NAME")] = "pearson",
-    deconfounded: Annotated[bool, flag("--deconfounded", help="Without the effects of site and covariates.")] = False,
+    deconfounded: Annotated[
+        bool, typer.Option("--deconfounded", help="Without the effects of site and covariates.")
+    ] = False,
     held_out: Annotated[
         str | None,
         typer.Option(help="Sites that must not be learned from, with commas between; frozen for them.", metavar="A,B"),
     ] = None,
-    table: Annotated[bool, flag("--table", help="One table, a row per person and a column per edge.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="One table, a row per person and a column per edge.")] = False,
 ) -> None:
     """Write everybody's connectivity as BIDS relationship matrices, with a table of people.
 
@@ -249,7 +248,7 @@ def export(
 @takes_data
 def convert(
     source: DataSource,
-    out: Annotated[Path, typer.Option(help="The store to write; must not exist yet.", metavar="STORE")],
+    out: Annotated[Path, output("The store to write; must not exist yet.", "STORE")],
 ) -> None:
     """Write your data as a chunked store, which every command reads like the original, in part, and checked.
 
@@ -278,7 +277,7 @@ def convert(
 def scaffold(
     source: DataSource,
     place: EngineOptions,
-    out: Annotated[Path, typer.Option(help="The folder for the results.", metavar="DIR")],
+    out: Annotated[Path, output("The folder for the results.", "DIR")],
     memory: Memory = "2GB",
     settings: Annotated[
         list[str] | None,
@@ -324,7 +323,7 @@ def extract(
         str,
         typer.Option(help="schaefer200, aal, power264, ..., or a label image (.nii.gz) in MNI space.", metavar="NAME"),
     ],
-    out: Annotated[Path, typer.Option(help="The folder for the series.", metavar="DIR")] = Path("series"),
+    out: Annotated[Path, output("The folder for the series.", "DIR")] = Path("series"),
     names: Annotated[
         Path | None, typer.Option(help="Names of the regions of a label image: index, name.", metavar="FILE")
     ] = None,
@@ -336,7 +335,9 @@ def extract(
             rich_help_panel=PANEL,
         ),
     ] = "simple",
-    gsr: Annotated[bool, flag("--gsr", help="Also regress out the global signal.", rich_help_panel=PANEL)] = False,
+    gsr: Annotated[
+        bool, typer.Option("--gsr", help="Also regress out the global signal.", rich_help_panel=PANEL)
+    ] = False,
     high_pass: Annotated[
         float,
         typer.Option(
@@ -346,7 +347,9 @@ def extract(
     low_pass: Annotated[
         float, typer.Option(help="Upper end of the band in Hz; 0: none.", min=0, metavar="HZ", rich_help_panel=PANEL)
     ] = 0.1,
-    standardise: Annotated[bool, flag(help="Every region to mean 0 and variance 1.", rich_help_panel=PANEL)] = True,
+    standardise: Annotated[
+        bool, typer.Option(help="Every region to mean 0 and variance 1.", rich_help_panel=PANEL)
+    ] = True,
     min_coverage: Annotated[
         float,
         typer.Option(

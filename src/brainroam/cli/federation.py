@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from brainroam.cli.options import output
 from brainroam.cli.source import DataSource, parse_settings, takes_data
 from brainroam.errors import UsageError
 
@@ -23,7 +24,7 @@ def _show(path: Path | None) -> None:
 @takes_data
 def site(
     source: DataSource,
-    out: Annotated[Path, typer.Option(help="The file to send.", metavar="FILE")],
+    out: Annotated[Path, output("The file to send.", "FILE")],
     request: Annotated[
         Path | None, typer.Option(help="What the coordinator asks for; without it, the first round.", metavar="FILE")
     ] = None,
@@ -116,9 +117,9 @@ def site(
 
 def pool(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Summaries of any round, in any order.", metavar="SUMMARY...")
+        list[Path] | None, typer.Argument(help="Summaries of any round, in any order.", metavar="SUMMARY")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of the pool.", metavar="POOL")] = Path("pool"),
+    out: Annotated[Path, output("The folder of the pool.", "POOL")] = Path("pool"),
     without: Annotated[
         list[str] | None, typer.Option(help="Take a site out again; may be repeated.", metavar="SITE")
     ] = None,

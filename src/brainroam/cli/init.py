@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from brainroam.cli.options import flag
+from brainroam.cli.options import output
 from brainroam.cli.source import parse_option, possible_here
 from brainroam.errors import UsageError, listed, visible
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, split_names
@@ -28,7 +28,7 @@ CODE = {"metavar": "VALUE", "rich_help_panel": PANEL}
 
 def init(
     folder: Annotated[str, typer.Argument(help="The folder of your data.", metavar="FOLDER")],
-    out: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE")] = Path("study.yaml"),
+    out: Annotated[Path, output("The file to write.", "FILE")] = Path("study.yaml"),
     table: Annotated[
         list[Path] | None,
         typer.Option(help="The table of people; repeat it to join several.", metavar="FILE", rich_help_panel=PANEL),
@@ -83,7 +83,7 @@ def init(
             help="Runs at a time, each on one core; unless told all cores, or 1 for a small cohort.", min=1, metavar="N"
         ),
     ] = None,
-    force: Annotated[bool, flag("--force", help="Replace a study file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a study file that exists.")] = False,
 ) -> None:
     """Look at a folder of series and a table of people, and write a study file for it.
 

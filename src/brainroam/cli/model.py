@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning, quiet
+from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning, output, quiet
 from brainroam.cli.source import (
     DataSource,
     discard_work,
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote.", metavar="MODEL")]
 
-Ledger = Annotated[
-    Path | None, typer.Option(help="The ledger, by default ledger.csv beside the forecast.", metavar="CSV")
-]
+Ledger = Annotated[Path | None, output("The ledger, by default ledger.csv beside the forecast.", "CSV")]
 LEDGER = "ledger.csv"
 READING = {"reader", "atlas", "sites", "max_missing_rois", "options"}  # how a second version of the data is read, too
 SHOWN = 5  # columns of a table that are named on the terminal
@@ -43,13 +41,11 @@ SHOWN = 5  # columns of a table that are named on the terminal
 @takes_data
 def fit(
     source: DataSource,
-    out: Annotated[
-        Path, typer.Option(help="The folder for the model; a model there is replaced.", metavar="MODEL")
-    ] = Path("model"),
+    out: Annotated[Path, output("The folder for the model; a model there is replaced.", "MODEL")] = Path("model"),
     method: Annotated[
         str | None,
         typer.Option(
-            help="Which method, see brainroam methods: ensemble; core when --set is given; the first of a study file.",
+            help="A name, see brainroam methods. By default the first of the study file, or ensemble; core with --set.",
             metavar="NAME",
         ),
     ] = None,
@@ -116,7 +112,7 @@ def fit(
 def predict(
     source: DataSource,
     model: Model,
-    out: Annotated[Path, typer.Option(help="The table to write.", metavar="CSV")] = Path("predictions.csv"),
+    out: Annotated[Path, output("The table to write.", "CSV")] = Path("predictions.csv"),
     controls: Annotated[
         Path | None,
         typer.Option(help="A file with ids of known controls; they move their site's threshold.", metavar="FILE"),
@@ -222,7 +218,7 @@ def predict(
 def explain(
     source: DataSource,
     model: Model,
-    out: Annotated[Path, typer.Option(help="The folder for tables and figures.", metavar="DIR")] = Path("explanation"),
+    out: Annotated[Path, output("The folder for tables and figures.", "DIR")] = Path("explanation"),
     top: Annotated[int, typer.Option(help="Pathways to list for each person.", min=1, metavar="N")] = 10,
     subject: Annotated[str | None, typer.Option(help="Write a page about this person instead.", metavar="ID")] = None,
 ) -> None:
@@ -280,7 +276,7 @@ def explain(
 def foretell(
     source: DataSource,
     model: Model,
-    out: Annotated[Path, typer.Option(help="The forecast to write.", metavar="JSON")] = Path("forecast.json"),
+    out: Annotated[Path, output("The forecast to write.", "JSON")] = Path("forecast.json"),
     prevalence: Annotated[
         str | None,
         typer.Option(
@@ -336,9 +332,7 @@ def foretell(
 def reveal(
     source: DataSource,
     forecast: Annotated[Path, typer.Argument(help="What brainroam foretell wrote.", metavar="FORECAST")],
-    out: Annotated[Path, typer.Option(help="The folder for reveal.json and the figure.", metavar="DIR")] = Path(
-        "reveal"
-    ),
+    out: Annotated[Path, output("The folder for reveal.json and the figure.", "DIR")] = Path("reveal"),
     hash: Annotated[
         str | None, typer.Option(help="The hash that was committed; another forecast is refused.", metavar="SHA256")
     ] = None,

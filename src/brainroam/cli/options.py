@@ -14,41 +14,45 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.models import ArgumentInfo
 
 from brainroam.data.study_file import SYNTHETIC
 from brainroam.errors import UsageError
 
-
-def flag(*names: str, help: str, rich_help_panel: str | None = None) -> Any:
-    """An option without a value, shown without a type."""
-    return typer.Option(*names, help=help, rich_help_panel=rich_help_panel, metavar="")
-
-
-READING, RESULTS, WHERE = "Reading the data", "Output", "Where to run"
+READING, WHERE, RESULTS = "Reading the data", "Where to run", "Output"  # groups in --help, in this order, after others
 QUEUE_FILE = "lines like 'memory: 8GB', one for each thing to ask the queue for"
+
+
+def output(help: str, metavar: str) -> Any:
+    """An option for what a command writes."""
+    return typer.Option(help=help, metavar=metavar, rich_help_panel=RESULTS)
+
 
 Data = Annotated[
     str,
     typer.Argument(help=f"A file or folder of any known layout, a study.yaml, or '{SYNTHETIC}'.", metavar="DATA"),
 ]
-Json = Annotated[bool, flag("--json", help="Print JSON for machines instead of tables.", rich_help_panel=RESULTS)]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON for machines instead of tables.", rich_help_panel=RESULTS)
+]
 Quiet = Annotated[
     bool,
     typer.Option(
         "--quiet",
         "-q",
-        metavar="",
         help="Say only what goes wrong; results go to files or --json.",
         rich_help_panel=RESULTS,
     ),
 ]
-Verbose = Annotated[bool, flag("--verbose", "-v", help="Show where an error came from.", rich_help_panel=RESULTS)]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show where an error came from.", rich_help_panel=RESULTS)
+]
 Seed = Annotated[int, typer.Option(help="Random seed.", min=0, metavar="N")]
 Studies = Annotated[
     list[Path],
     typer.Argument(
         help="A folder of runs, or a table of predictions; or several, of the same people, side by side.",
-        metavar="RUNS...",
+        metavar="RUNS",
     ),
 ]
 PeopleOf = Annotated[
@@ -99,14 +103,14 @@ Seeds = Annotated[
 ]
 Tuning = Annotated[
     str | None,
-    typer.Option(help="Tuning, the same for all methods: fast, default or full (default).", metavar="NAME"),
+    typer.Option(help="How methods are tuned: fast, default or full (default).", metavar="NAME"),
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter to fix; may be repeated.", metavar="KEY=VALUE")
 ]
 Partial = Annotated[
     bool,
-    flag("--partial", help="Accept a study of which some runs are not finished.", rich_help_panel=RESULTS),
+    typer.Option("--partial", help="Accept a study of which some runs are not finished.", rich_help_panel=RESULTS),
 ]
 
 # Where it is computed.
@@ -228,7 +232,7 @@ class EngineOptions:
     ] = None
     dry_run: Annotated[
         bool,
-        flag("--dry-run", help="Print the script for the queue and stop.", rich_help_panel=WHERE),
+        typer.Option("--dry-run", help="Print the script for the queue and stop.", rich_help_panel=WHERE),
     ] = False
 
     def choose_engine(self, data: str, out: Path) -> "str | Callable":
@@ -272,7 +276,7 @@ class StudyOptions:
             rich_help_panel=RESULTS,
         ),
     ] = None
-    force: Annotated[bool, flag("--force", help="Do finished runs again.", rich_help_panel=RESULTS)] = False
+    force: Annotated[bool, typer.Option("--force", help="Do finished runs again.", rich_help_panel=RESULTS)] = False
     partial: Partial = False
     json: Json = False
     memory: Memory = None
@@ -294,7 +298,17 @@ def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
         for name, annotation in (("quiet", Quiet), ("verbose", Verbose))
     ]
-    return with_signature(wrapper, command, (*own, *common))
+    return with_signature(wrapper, command, sorted((*own, *common), key=_group))
+
+
+def _group(parameter: inspect.Parameter) -> int:
+    """Where a parameter stands in ``--help``: arguments, options of the command, its groups, those of all commands."""
+    (about,) = parameter.annotation.__metadata__
+    if isinstance(about, ArgumentInfo):
+        return 0
+    shared = (READING, WHERE, RESULTS)
+    panel = about.rich_help_panel
+    return 1 if not isinstance(panel, str) else 3 + shared.index(panel) if panel in shared else 2
 
 
 def with_signature(

@@ -18,7 +18,6 @@ from brainroam.cli.options import (
     Protocol,
     Repeats,
     StudyOptions,
-    flag,
     quiet,
 )
 from brainroam.cli.source import (
@@ -57,7 +56,9 @@ def run(
     protocol: Protocol = None,
     folds: NumberOfFolds = 5,
     repeats: Repeats = None,
-    open_: Annotated[bool, flag("--open", help="Open the report in the browser.", rich_help_panel=RESULTS)] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the report in the browser.", rich_help_panel=RESULTS)
+    ] = False,
 ) -> None:
     """Do a whole study: check the data, hold out every site once, audit, compare the methods, write the report.
 

@@ -22,7 +22,7 @@ from brainroam.cli.options import (
     Studies,
     StudyOptions,
     Tuning,
-    flag,
+    output,
     quiet,
 )
 from brainroam.cli.source import (
@@ -267,7 +267,7 @@ def compare(
     ] = None,
     all_pairs: Annotated[
         bool,
-        flag("--all-pairs", help="Compare every pair, which costs more under Holm's correction."),
+        typer.Option("--all-pairs", help="Compare every pair, which costs more under Holm's correction."),
     ] = False,
     data: PeopleOf = None,
     partial: Partial = False,
@@ -312,7 +312,7 @@ def plan(
     seed: Seed = 0,
     tuning: Tuning = None,
     jobs: Jobs = None,
-    out: Annotated[Path, typer.Option(help="The folder to write.", metavar="DIR")] = Path("plan"),
+    out: Annotated[Path, output("The folder to write.", "DIR")] = Path("plan"),
     json: Json = False,
 ) -> None:
     """Plan a larger study: what would more sites bring, what more people, and what does a comparison need?
@@ -362,7 +362,7 @@ def _of_runs(folder: Path, methods: list[str] | None, difference: float) -> "Pla
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show this one and its settings.", metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this one and its settings.", metavar="NAME")] = None,
     json: Json = False,
 ) -> None:
     """List the methods: names, what they do and need, whom to cite; of one of them also the settings.
@@ -380,12 +380,8 @@ def methods(
 
 def report(
     runs: Studies,
-    out: Annotated[Path, typer.Option(help="The HTML file; it is self-contained.", metavar="FILE")] = Path(
-        "report.html"
-    ),
-    figures: Annotated[
-        Path | None, typer.Option(help="A folder for the figures as PNG (300 dpi) and SVG.", metavar="DIR")
-    ] = None,
+    out: Annotated[Path, output("The HTML file; it is self-contained.", "FILE")] = Path("report.html"),
+    figures: Annotated[Path | None, output("A folder for the figures as PNG (300 dpi) and SVG.", "DIR")] = None,
     method: Annotated[
         str | None,
         typer.Option(help="The method the report is about; else ensemble, core, or the first run.", metavar="NAME"),
