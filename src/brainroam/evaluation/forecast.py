@@ -26,6 +26,7 @@ against the diagnoses later.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -186,9 +187,13 @@ class Forecast:
                     "has not seen"
                 )
             if row["looks"]["flagged"] >= UNLIKE * row["n"]:
+                told = [
+                    p["flags"].split("; ") for p in self.content["persons"] if p["site"] == row["site"] and p["flags"]
+                ]
+                why, _ = Counter(reason for one in told for reason in one).most_common(1)[0]
                 yield (
-                    f"{row['site']}: {row['looks']['flagged']} of {row['n']} people are unlike those trained on; the "
-                    "forecast is for sites like the training sites, and this one may not be"
+                    f"{row['site']}: {row['looks']['flagged']} of {row['n']} people are unlike those trained on (first "
+                    f"of all: {why}); the forecast is for sites like the training sites, and this one may not be"
                 )
         if self.content["pipelines"]:
             yield self.content["pipelines"]["sentence"]
