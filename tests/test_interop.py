@@ -8,13 +8,21 @@ import pytest
 import sklearn
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeClassifier
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict, cross_validate
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Bunch
 
-from brainroam import Cohort, CoreClassifier, EnsembleClassifier, SiteScorer, make_cohort
+from brainroam import (
+    Cohort,
+    CoreClassifier,
+    EnsembleClassifier,
+    LeaveOneSiteOut,
+    SiteRegressor,
+    SiteScorer,
+    make_cohort,
+)
 from brainroam.core.connectivity import edges_to_matrix, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.readers.bunch import cohort_from_bunch
@@ -62,6 +70,26 @@ def test_cross_validate_leaves_sites_out(routing, cohort, make):
         make(), cohort.series, people["label"], cv=LeaveOneGroupOut(), params=known, scoring=SiteScorer()
     )
     np.testing.assert_allclose(found["test_score"], by_hand(make, cohort))
+
+
+@pytest.mark.parametrize("metric", ["r2", "neg_mean_absolute_error"])
+def test_a_number_is_scored_as_by_hand(routing, cohort, metric):
+    """With covariates by SiteScorer; scikit-learn's own scorer gives the same where there are none."""
+    people, series = cohort.table, cohort.series
+    measure = {"r2": r2_score, "neg_mean_absolute_error": lambda *y: -mean_absolute_error(*y)}[metric]
+    for known in ({}, {"covariates": people[["sex"]]}):
+        by_hand = []
+        for train, test in LeaveOneGroupOut().split(people, groups=people["site"]):
+            fit, new = ({name: table.iloc[who] for name, table in known.items()} for who in (train, test))
+            age, site = people["age"].iloc[train], people["site"].iloc[train]
+            model = SiteRegressor("fc-ridge").fit([series[i] for i in train], age, site=site, **fit)
+            by_hand.append(measure(people["age"].iloc[test], model.predict([series[i] for i in test], **new)))
+        params = {"site": people["site"], "groups": people["site"], **known}
+        for scoring in (SiteScorer(metric), *([] if known else [metric])):
+            found = cross_val_score(
+                SiteRegressor("fc-ridge"), series, people["age"], cv=LeaveOneSiteOut(), params=params, scoring=scoring
+            )
+            np.testing.assert_allclose(found, by_hand)
 
 
 def test_requests_can_be_set_as_for_any_estimator(routing, cohort):

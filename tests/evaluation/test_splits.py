@@ -161,6 +161,9 @@ def test_the_public_splitters_refuse_what_would_leak():
     for site, noun in [(["NYU", "nyu ", "UM", "UM"], "names"), (["A", None, "B", "B"], "missing"), (None, "groups")]:
         with pytest.raises((DataError, UsageError), match=noun):
             list(brainroam.LeaveOneSiteOut().split(X, y, groups=site))
+    for splitter in (brainroam.LeaveOneSiteOut(), brainroam.SiteHalves()):
+        with pytest.raises(ValueError, match="inconsistent"):
+            list(splitter.split(X, y, groups=["A", "B", "C"]))
     split = brainroam.LeaveOneInstitutionOut(by_name=True).split(X, y, groups=["UM_1", "UM_2", "A", "B"])
     assert [test.tolist() for _, test in split] == [[2], [3], [0, 1]]
 

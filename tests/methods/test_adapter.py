@@ -2,13 +2,14 @@
 
 import inspect
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.neighbors import KNeighborsClassifier
@@ -373,6 +374,59 @@ def test_an_error_names_method_fold_and_remedy(cohort, estimator, words):
     assert "mine at S02" in str(error.value) and "MethodError: mine: " in str(error.value)
 
 
+def test_an_error_says_where_in_the_authors_code_it_was_raised(cohort, tmp_path):
+    def stumble(self, X):
+        raise ValueError("boom")
+
+    with pytest.raises(RunsError, match="out=FOLDER") as error:  # nothing is kept, so no traceback can be read later
+        runner.evaluate(cohort, {"mine": broken(score=stumble)}, tuning="fast", sites=["S02"])
+    line = stumble.__code__.co_firstlineno + 1
+    assert f"boom (test_adapter.py, line {line}, in stumble)" in str(error.value)
+    with pytest.raises(RunsError, match="tracebacks") as error:
+        runner.evaluate(cohort, {"mine": LogisticRegression(C=-1)}, tuning="fast", sites=["S02"], out=tmp_path)
+    assert "line" not in str(error.value)  # raised by scikit-learn: nothing of the author's to look at
+
+
+def test_one_fold_that_fails_costs_no_other(cohort, tmp_path):
+    class Bomb(RidgeClassifier):
+        def fit(self, X, y, site=None):
+            if "S02" not in site and not (tmp_path / "mended").exists():
+                raise ValueError("boom")
+            fitted.append(len(X))
+            return super().fit(X, y)
+
+    fitted = []
+    for _ in range(2):
+        with pytest.raises(RunsError, match="1 of 4 runs"):
+            runner.evaluate(cohort, {"mine": Bomb()}, tuning="fast", out=tmp_path / "runs")
+    n_whole = fitted.count(36)
+    assert n_whole == 3  # not fitted again
+    (tmp_path / "mended").touch()
+    assert len(runner.evaluate(cohort, {"mine": Bomb()}, tuning="fast", out=tmp_path / "runs").scores) == 4
+    assert fitted.count(36) == 4
+
+
+def test_a_vote_without_scores_is_told_so(cohort):
+    vote = VotingClassifier([("a", LogisticRegression()), ("b", RidgeClassifier())])
+    with pytest.raises(RunsError, match="soft"):
+        runner.evaluate(cohort, {"mine": vote}, tuning="fast", sites=["S02"])
+
+
+def test_the_audit_is_silent_about_what_a_method_prints_and_warns_of(capfd):
+    class Noisy(RidgeClassifier):
+        def fit(self, X, y):
+            print("epoch 1")
+            warnings.warn("poor convergence", stacklevel=2)
+            return super().fit(X, y)
+
+    cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8)
+    with pytest.warns(UserWarning, match="convergence"):
+        brainroam.evaluate(cohort, {"noisy": Noisy()}, tuning="fast", sites=["S02"])
+    seen = capfd.readouterr()
+    assert "audit of noisy: no leak" in seen.err and "poor" not in seen.err and "epoch" not in seen.err
+    assert "epoch 1" in seen.out  # of the study itself
+
+
 def test_a_method_of_ones_own_is_told_the_same(cohort):
     class Forgetful(Method):
         def fit(self, cohort, seed=0, validation=None):
@@ -392,7 +446,12 @@ def test_a_method_of_ones_own_is_told_the_same(cohort):
 
 
 def test_what_is_no_estimator_is_refused_before_anything_is_computed(cohort):
-    for wrong, noun in [(object(), "fit"), (StandardScaler(), "predict_proba"), (RidgeClassifier, "class")]:
+    for wrong, noun in [
+        (object(), "fit"),
+        (StandardScaler(), "predict_proba"),
+        (RidgeClassifier, "class"),
+        (make_pipeline, "function"),
+    ]:
         with pytest.raises(UsageError, match=noun):
             resolve([wrong])
     with pytest.raises(UsageError, match="name"):
@@ -425,6 +484,22 @@ def doubled(X):
 
 
 pipeline = make_pipeline(FunctionTransformer(doubled), RidgeClassifier())
+
+
+def made(alpha=3.0):
+    return RidgeClassifier(alpha=alpha)
+
+
+def unfinished(alpha):
+    return RidgeClassifier(alpha=alpha)
+
+
+def procedure(cohort, train, test, seed):
+    from brainroam.core.connectivity import cohort_edges
+
+    edges = cohort_edges(cohort, "pearson")
+    edges = edges / edges.std(axis=0)
+    return RidgeClassifier().fit(edges[train], cohort.labels[train]).decision_function(edges[test])
 """
 
 
@@ -437,9 +512,25 @@ def test_a_file_of_methods_stands_beside_ours(cohort, tmp_path):
     assert result.exit_code == 0, result.output
     assert "running the code of" in result.stderr and "audit of pipeline: no leak" in result.stderr
     assert {row["method"] for row in json.loads(result.stdout)["methods"]} == {"pipeline", "fc-ridge"}
-    for wrong, noun in [("my_study_methods.py:pipelin", "pipeline"), ("absent.py:x", "file")]:
+    ((info, _),) = resolve(f"{tmp_path / 'my_study_methods.py'}:made")
+    assert info.name == "made" and info.estimator.alpha == 3
+    for wrong, noun in [
+        ("my_study_methods.py:pipelin", "pipeline"),
+        ("absent.py:x", "file"),
+        ("my_study_methods.py:unfinished", "alpha"),
+    ]:
         with pytest.raises(UsageError, match=noun):
             resolve(str(tmp_path / wrong))
+
+
+def test_a_procedure_of_a_file_is_audited(cohort, tmp_path):
+    cohort.save(tmp_path / "cohort.npz")
+    (tmp_path / "my_procedures.py").write_text(FILE)
+    asked = ["--methods", f"{tmp_path / 'my_procedures.py'}:procedure", "--permutations", "0", "--json"]
+    result = CliRunner().invoke(app, ["audit", str(tmp_path / "cohort.npz"), *asked])
+    assert result.exit_code == 1, result.output
+    checks = {check["name"]: check["passed"] for check in json.loads(result.stdout)["checks"] if check["method"]}
+    assert checks["corruption"] is False and checks["names"] is True  # scaled with everybody; reads no ids
 
 
 def test_a_study_file_cannot_run_code(tmp_path):

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from inspect import isfunction
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
+from brainroam.methods.adapter import arguments_of, in_file
 from brainroam.methods.base import MethodInfo, score_shape
-from brainroam.methods.registry import Judged, full_name, resolve
+from brainroam.methods.registry import IN_A_FILE, Judged, full_name, resolve
 from brainroam.methods.tuning import TunedMethod
 
 Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarray]
@@ -100,6 +102,8 @@ def candidate(method: Judged) -> Candidate:
     >>> candidate("core[budget=20]").name
     'core[budget=20]'
     """
+    if isinstance(method, str) and IN_A_FILE in method and isfunction(content := in_file(method)):
+        method = content if arguments_of(content) else method
     if isinstance(method, str | MethodInfo | type) or hasattr(method, "fit"):
         ((info, fixed),) = resolve([method])
         if info.in_distribution_only:

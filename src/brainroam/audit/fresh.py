@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -124,7 +125,7 @@ def serve() -> None:
     from brainroam.methods.registry import late_imports
 
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a method prints is no answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a method prints is no answer, and is printed in the study
     while True:
         try:
             message = _received(questions)
@@ -156,7 +157,7 @@ def _answer(message: bytes) -> bytes:
             packed, function, cohort, args, kwargs = pickle.loads(message)
             candidate = pickle.loads(packed)
             sys.addaudithook(partial(_watch, made, [shared, *filter(None, [cohort.features.folder])]))
-            with one_thread():
+            with one_thread(), warnings.catch_warnings(action="ignore"):  # they are shown in the study
                 return pickle.dumps(function(candidate, cohort, *args, **kwargs))
         except Exception as error:
             error.add_note(traceback.format_exc())

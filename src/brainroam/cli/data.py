@@ -68,7 +68,8 @@ def audit(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Names (see brainroam methods) with commas between. By default those of the study file, or fc-ridge.",
+            help="Names (see brainroam methods) with commas between. By default those of the study file, or fc-ridge. "
+            "FILE.py:NAME is a pipeline of yours, or procedure(cohort, train, test, seed): it runs that file.",
             metavar="A,B",
         ),
     ] = None,
@@ -85,7 +86,7 @@ def audit(
     each time in a fresh process and folder, and demands that nothing of the model moves; demands that people whose data
     were spoilt no longer score as before; scores people alone and in company; permutes labels; looks for one person at
     two sites; asks whether sites can be told apart and whether confounds alone predict. Exit code 1 when a leak is
-    found. Says what it cannot see. A procedure of your own can be audited from Python: brainroam.audit.audit.
+    found. Says what it cannot see.
 
     [bold]Example:[/bold] brainroam audit ABIDE_pcp --atlas aal --methods fc-ridge --out runs/audit.json
     """

@@ -94,14 +94,17 @@ class Results:
         return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
 
 
-def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> Results:
-    """The finished runs among those wanted, by key; the others are an error, or a warning when ``partial``."""
+def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool, kept: bool = True) -> Results:
+    """The finished runs among those wanted, by key; the others are an error, or a warning when ``partial``.
+
+    ``kept`` says whether the folder stays when the study is done.
+    """
     specs = sorted(wanted, key=lambda spec: spec.key)
     done = [folder.runs[spec.hash] for spec in specs if folder.status(spec) == "done"]
     failed = [(str(spec), folder.runs[spec.hash][1]["error"]) for spec in specs if folder.status(spec) == "failed"]
     missing = [str(spec) for spec in specs if folder.status(spec) == "missing"]
     if missing or failed:
-        words = _incomplete(len(specs), missing, failed)
+        words = _incomplete(len(specs), missing, failed, kept)
         if not partial or not done:
             raise RunsError(words)
         warnings.warn(words, stacklevel=3)
@@ -116,7 +119,7 @@ def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool) -> 
     )
 
 
-def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[str, str]]) -> str:
+def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[str, str]], kept: bool) -> str:
     """What is not there, in words; runs that failed by the same error together."""
     parts = [f"{len(missing) + len(failed)} of {n_wanted} runs are not finished"]
     if missing:
@@ -124,10 +127,15 @@ def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[st
     if failed:
         runs: dict[str, list[str]] = {}
         for run, error in failed:
-            runs.setdefault(error, []).append(run)
+            runs.setdefault(error.rstrip("."), []).append(run)
         alike = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {e}" for e, names in runs.items()]
-        parts.append(f"failed, with tracebacks in their files: {listed(alike, 3)}")
-    return "; ".join(parts) + ". The same command does what is missing; --partial accepts what there is"
+        parts.append(f"failed{', with tracebacks in their files' * kept}: {listed(alike, 3)}")
+    remedy = (
+        "The same command does what is missing; --partial (partial=True) accepts what there is"
+        if kept
+        else "partial=True returns the others; out=FOLDER keeps them, and tracebacks, and the same call then goes on"
+    )
+    return "; ".join(parts) + f". {remedy}"
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:

@@ -148,7 +148,7 @@ def evaluate(
                     advance.say(words)
                 advance.now(_now(running))
         everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
-        results = results_of(everything, [task.spec for task in tasks], partial)
+        results = results_of(everything, [task.spec for task in tasks], partial, kept=out is not None)
         return replace(results, path=None if out is None else everything.path)
 
 

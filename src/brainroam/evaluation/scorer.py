@@ -4,7 +4,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.metrics import average_precision_score, balanced_accuracy_score, brier_score_loss, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    brier_score_loss,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
 
 from brainroam.errors import unknown
 
@@ -26,12 +33,17 @@ def _neg_brier_score(estimator: Any, condition: np.ndarray, X: Any, metadata: di
     return -brier_score_loss(condition, estimator.predict_proba(X, **metadata)[:, 1])
 
 
+def _neg_mean_absolute_error(y: np.ndarray, predicted: np.ndarray) -> float:
+    return -mean_absolute_error(y, predicted)
+
+
 METRICS = {
     "roc_auc": _of_score(roc_auc_score),
     "balanced_accuracy": _balanced_accuracy,
     "average_precision": _of_score(average_precision_score),
     "neg_brier_score": _neg_brier_score,
 }
+NUMBER_METRICS = {"r2": r2_score, "neg_mean_absolute_error": _neg_mean_absolute_error}
 
 
 class SiteScorer(BaseEstimator):
@@ -44,7 +56,8 @@ class SiteScorer(BaseEstimator):
 
     Parameters
     ----------
-    metric : {"roc_auc", "balanced_accuracy", "average_precision", "neg_brier_score"}
+    metric : {"roc_auc", "balanced_accuracy", "average_precision", "neg_brier_score", "r2", "neg_mean_absolute_error"}
+        The last two are of a number (`SiteRegressor`).
 
     Examples
     --------
@@ -67,9 +80,11 @@ class SiteScorer(BaseEstimator):
 
     def score(self, estimator: Any, X: Any, y: Any, covariates: Any = None) -> float:
         """The measure of the estimator on these people."""
-        if self.metric not in METRICS:
-            raise unknown("metric", self.metric, METRICS)
         options = {} if covariates is None else {"covariates": covariates}
+        if self.metric in NUMBER_METRICS:
+            return float(NUMBER_METRICS[self.metric](np.asarray(y, dtype=float), estimator.predict(X, **options)))
+        if self.metric not in METRICS:
+            raise unknown("metric", self.metric, [*METRICS, *NUMBER_METRICS])
         condition = np.asarray(y) == estimator.classes_[1]
         return float(METRICS[self.metric](estimator, condition, X, options))
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import BaseCrossValidator, LeaveOneGroupOut
+from sklearn.utils import check_consistent_length
 
 from brainroam.data.folds import Fold, hold_out
 from brainroam.data.names import institutions_by_name, refuse_aliases, shared_institutions
@@ -118,6 +119,7 @@ class LeaveOneSiteOut(LeaveOneGroupOut):
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions of the people to train on and of those held out."""
+        check_consistent_length(X, y, groups)
         for fold in self.folds(X, groups):
             yield fold.train, fold.test
 
@@ -185,6 +187,7 @@ class SiteHalves(LeaveOneGroupOut):
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions of the people to train on and of those held out."""
+        check_consistent_length(X, y, groups)
         for fold in self.folds(X, y, groups):
             yield fold.train, fold.test
 

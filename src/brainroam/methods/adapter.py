@@ -34,13 +34,15 @@ from brainroam.core.connectivity import EdgeKind, edges_to_matrix
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO
-from brainroam.errors import MethodError, UsageError, unknown
+from brainroam.errors import MethodError, UsageError, listed, unknown
 from brainroam.methods.base import ANYTHING, Method, MethodInfo
 from brainroam.methods.features import EdgeFeatures
 from brainroam.methods.registry import Judged, renamed, resolve
 
 Input = Literal["edges", "series", "matrices", "table"]
 SCORING = ("decision_function", "predict_proba")
+NO_SCORE = "a {} has neither decision_function nor predict_proba"
+REMEDY = "CalibratedClassifierCV"
 READS: dict[str, tuple[str, ...]] = {
     "edges": ("series", "matrices", "table"),
     "matrices": ("series", "matrices"),
@@ -114,7 +116,7 @@ class EstimatorMethod(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The decision function, or the probability of the condition; of a regressor its prediction."""
-        verb = "predict" if self.number else next(name for name in SCORING if hasattr(self.model_, name))
+        verb = "predict" if self.number else _scoring_verb(self.model_)
         _require_no_site(getattr(self.model_, verb), verb)
         with _routing(self.model_, verb, self._people(cohort)) as asked:
             scores = np.asarray(getattr(self.model_, verb)(self._given(cohort), **asked))
@@ -186,7 +188,7 @@ def estimator_info(method: Any) -> MethodInfo:
 def resolve_own(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
     """As `brainroam.methods.registry.resolve`, of one method of the user's: no registered name."""
     if isinstance(method, str):
-        return _in_file(method)
+        return _of_file(method)
     if isinstance(method, MethodInfo):
         return method, {}
     if hasattr(method, "method_and_settings"):  # a SiteEstimator is a method with its settings, not one more estimator
@@ -199,8 +201,8 @@ def resolve_own(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
     return renamed(info.name, info, {})
 
 
-def _in_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
-    """The method that ``my_methods.py:pipeline`` names; it runs the code of that file."""
+def in_file(text: str) -> Any:
+    """What ``my_methods.py:pipeline`` names; it runs the code of that file."""
     path, _, name = text.rpartition(":")
     file = Path(path).expanduser().resolve()
     if not file.is_file():
@@ -208,10 +210,33 @@ def _in_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
     module = _loaded(file, file.stat().st_mtime_ns)
     if not hasattr(module, name):
         raise unknown(f"name in {path}", name, [name for name in vars(module) if not name.startswith("_")])
-    content = getattr(module, name)
+    return getattr(module, name)
+
+
+def _of_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
+    """The method of a file, by its name there; a class of an estimator and a function that makes one are called."""
+    content = in_file(text)
     if isinstance(content, MethodInfo | str) or (isinstance(content, type) and issubclass(content, Method)):
         return resolve(content)[0]
-    return renamed(name, estimator_info(content() if isinstance(content, type) else content), {})
+    if isinstance(content, type) or inspect.isfunction(content):
+        if needed := arguments_of(content):
+            raise UsageError(f"{text} is called without arguments, and it needs {listed(needed)}: give them defaults")
+        content = content()
+    return renamed(text.rpartition(":")[2], *resolve_own(content))
+
+
+def arguments_of(function: Callable[..., Any]) -> list[str]:
+    """The arguments without which it cannot be called.
+
+    >>> arguments_of(lambda cohort, train, seed=0: None)
+    ['cohort', 'train']
+    """
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is parameter.empty and parameter.kind in positional
+    ]
 
 
 @cache
@@ -246,6 +271,10 @@ def _is_regressor(estimator: Any) -> bool:
 def _require_verbs(estimator: Any) -> None:
     if isinstance(estimator, type):
         raise UsageError(f"give an estimator, not its class: {estimator.__name__}()")
+    if inspect.isroutine(estimator):
+        raise UsageError(
+            f"give the estimator that {estimator.__name__} makes, not the function: {estimator.__name__}()"
+        )
     name = type(estimator).__name__
     if not hasattr(estimator, "fit"):
         raise UsageError(
@@ -254,10 +283,15 @@ def _require_verbs(estimator: Any) -> None:
         )
     # What a search or a pipeline offers may depend on parts that are known after fit, so classes are asked as well.
     if not any(hasattr(estimator, verb) or hasattr(type(estimator), verb) for verb in SCORING):
-        raise UsageError(
-            f"a {name} has neither decision_function nor predict_proba; a score is needed for each person, such as by "
-            "CalibratedClassifierCV, or SVC(probability=True)"
-        )
+        raise UsageError(f"{NO_SCORE.format(name)}; a score is needed for each person, such as by {REMEDY}")
+
+
+def _scoring_verb(model: Any) -> str:
+    """What a fitted model scores people by."""
+    for verb in SCORING:
+        if hasattr(model, verb):
+            return verb
+    raise MethodError(f"{NO_SCORE.format(type(model).__name__)} once it is fitted; voting='soft' of a vote, {REMEDY}")
 
 
 def _require_no_site(score: Callable[..., Any], verb: str) -> None:

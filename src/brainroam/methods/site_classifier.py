@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metadata_routing import UNUSED
 
 from brainroam.core.calibration import as_shares
 from brainroam.core.model import CoreModel
@@ -65,6 +66,7 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     ((2, 2), (2, 2))
     """
 
+    __metadata_request__fit: ClassVar = {"positive": UNUSED}
     __metadata_request__predict_proba: ClassVar = READ
     __metadata_request__decision_function: ClassVar = READ
 

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from brainroam.core.connectivity import TakesSeries
@@ -50,7 +49,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     """
 
     # With scikit-learn's metadata routing switched on, pipelines and cross-validation pass these on unasked.
-    __metadata_request__fit: ClassVar = {**READ, "site": True, "positive": UNUSED}
+    __metadata_request__fit: ClassVar = {**READ, "site": True}
     __metadata_request__predict: ClassVar = READ
     __metadata_request__score: ClassVar = READ
     _settings: Mapping[str, Any] = MappingProxyType({})

@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+import sysconfig
 import threading
 import traceback
 from collections import deque
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Self
 
 import cloudpickle
@@ -29,6 +31,12 @@ from threadpoolctl import threadpool_limits
 from brainroam.errors import BrainroamError, UsageError
 
 FORK_SERVER = sys.platform == "linux"
+#: Where code lies that is not of the author of a method: Python's, of packages, and ours.
+INSTALLED = (
+    *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    str(Path(__file__).resolve().parents[1]) + os.sep,
+    "<frozen",
+)
 SHARED = b"what the next tasks share follows"
 
 
@@ -67,7 +75,18 @@ def attempt(function: Callable, *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:
-        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+        return Failure(f"{type(error).__name__}: {error}{place(error)}", traceback.format_exc())
+
+
+def place(error: BaseException) -> str:
+    """Where in code that was not installed an error was raised, in words; nothing where it was raised elsewhere.
+
+    The author of a method finds the line without the traceback.
+    """
+    while error.__cause__ is not None:
+        error = error.__cause__
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(INSTALLED)]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}, in {own[-1].name})" if own else ""
 
 
 def on_one_core(function: Callable, shared: Any, task: Any) -> Any:

@@ -1,10 +1,13 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
+from brainroam.errors import DataError
+from brainroam.evaluation.stats.paired import compare_sites
 from brainroam.evaluation.stats.verdict import auc_variance, limits, next_site, refusal, site_intervals, verdict
 
 
@@ -177,3 +180,31 @@ def test_a_worthless_result_does_not_move_the_mean_of_any_measure():
 def test_no_site_has_no_interval():
     low, high = site_intervals(np.empty(0), np.empty(0), np.empty(0))
     assert low.shape == high.shape == (0,)
+
+
+def test_named_sites_are_matched_by_name_and_others_by_place():
+    values, variances = {"A": 0.4, "B": 0.5, "C": 0.45, "D": 0.3}, {"D": 0.04, "C": 0.03, "B": 0.02, "A": 0.01}
+    by_place = next_site([0.4, 0.5, 0.45, 0.3], [0.01, 0.02, 0.03, 0.04])
+    assert next_site(values, variances) == by_place
+    assert next_site(pd.Series(values), pd.Series(variances)) == by_place
+    rows = pd.DataFrame({"value": [0.4, 0.5, 0.45, 0.3] * 2, "variance": [0.01, 0.02, 0.03, 0.04] * 2})
+    assert next_site(rows["value"][:4], rows["variance"][4:]) == by_place  # row numbers are no names
+    others = {"D": 0.25, "B": 0.4, "C": 0.43, "A": 0.33}
+    found = compare_sites(pd.Series(values), others)
+    assert found == compare_sites([0.4, 0.5, 0.45, 0.3], [0.33, 0.4, 0.43, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("values", "variances", "noun"),
+    [
+        ([0.4, 0.5], [0.1], "one number"),
+        ([[0.4, 0.5]], [[0.1, 0.1]], "one number"),
+        ({"A": 0.4}, {"B": 0.1}, "A, B"),
+        (["high"], [0.1], "number"),
+        (pd.Series([0.4, 0.5], ["A", "A"]), [0.1, 0.1], "several"),
+        ([0.4], [0.0], "variance"),
+    ],
+)
+def test_what_is_no_number_for_each_site_is_refused(values, variances, noun):
+    with pytest.raises(DataError, match=noun):
+        next_site(values, variances)

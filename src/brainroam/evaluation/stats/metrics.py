@@ -14,7 +14,8 @@ alone: all methods have the same, a mean of differences is the difference of mea
 The AUC is in `brainroam.core.targets`, because inner sites are chosen by it too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from scipy.special import logit
 from brainroam.core.calibration import fit_logistic, to_prevalence
 from brainroam.core.targets import auc as auc
 from brainroam.core.targets import aucs as aucs
-from brainroam.errors import DataError
+from brainroam.errors import DataError, listed
 
 METRICS = (
     "auc",
@@ -200,6 +201,33 @@ def named(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
     """
     enough = judged(n_cases, n_controls)
     return enough & (2 * enough.sum() >= enough.size)
+
+
+def by_site(*columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
+    """Columns of the same sites as arrays in one order: as they stand, or by name where sites are named.
+
+    A dict names sites, and so does a Series by an index of text.
+
+    >>> [column.tolist() for column in by_site({"NYU": 0.7, "UM": 0.8}, {"UM": 2, "NYU": 1})]
+    [[0.7, 0.8], [1.0, 2.0]]
+    """
+    tables: list[Any] = [pd.Series(column) if isinstance(column, Mapping) else column for column in columns]
+    known = [x for x in tables if isinstance(x, pd.Series) and not pd.api.types.is_numeric_dtype(x.index)]
+    for column in known[1:]:
+        if odd := set(known[0].index) ^ set(column.index):
+            raise DataError(f"all columns are of the same sites; {listed(sorted(map(str, odd)))} is not in all of them")
+    for column in known:
+        if not column.index.is_unique:
+            twice = column.index[column.index.duplicated()]
+            raise DataError(f"a site has one value; {listed(twice)} has several: average seeds first")
+    ordered = [x.reindex(known[0].index) if any(x is each for each in known) else x for x in tables]
+    try:
+        arrays = [np.atleast_1d(np.asarray(x, dtype=float)) for x in ordered]
+    except (TypeError, ValueError) as error:
+        raise DataError(f"a number is needed for each site: {error}") from error
+    if any(x.ndim > 1 or len(x) != len(arrays[0]) for x in arrays):
+        raise DataError(f"one number is needed for each site; there are {' and '.join(str(x.shape) for x in arrays)}")
+    return arrays
 
 
 def mean_over_sites(values: ArrayLike, weights: ArrayLike) -> float:

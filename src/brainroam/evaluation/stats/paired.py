@@ -1,6 +1,6 @@
 """Paired differences of two methods: test and interval from one corrected t, for sites and for folds alike."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,8 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import t
 
-from brainroam.errors import DataError
-from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites
+from brainroam.evaluation.stats.metrics import MIN_WEIGHT, by_site, mean_over_sites, number_of_sites
 
 LEVEL = 0.95
 
@@ -88,10 +87,15 @@ def left_out_t(differences: np.ndarray, weights: np.ndarray | None = None) -> Co
     return nadeau_bengio(d, 1 / (k - 2), w)
 
 
-def compare_sites(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = None) -> CorrectedT:
+def compare_sites(
+    a: ArrayLike | Mapping[str, float],
+    b: ArrayLike | Mapping[str, float],
+    weights: ArrayLike | Mapping[str, float] | None = None,
+) -> CorrectedT:
     """Results of two methods at the same left-out sites: mean difference a - b, its 95 % interval and p.
 
-    Sites where either is NaN are left out. ``weights`` are those of `metrics.site_weights` for AUCs; by default sites
+    Dicts, and Series with names of sites, are matched by name. Sites where either is NaN are left out; fewer than three
+    have no interval. ``weights`` are those of `metrics.site_weights` for AUCs; by default sites
     count alike. See `left_out_t`.
 
     Examples
@@ -100,10 +104,8 @@ def compare_sites(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = None) 
     >>> round(found.mean, 3), round(found.p, 3)
     (0.052, 0.046)
     """
-    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    w = np.ones(len(first)) if weights is None else np.asarray(weights, dtype=float)
-    if not first.shape == second.shape == w.shape:
-        raise DataError(f"a, b and weights are of the same sites; they have {len(first)}, {len(second)} and {len(w)}")
+    first, second, *given = by_site(a, b, *([] if weights is None else [weights]))
+    w = given[0] if given else np.ones(len(first))
     measured = np.isfinite(first) & np.isfinite(second) & (w > 0)
     # Whatever the units: what counts as no difference is a matter of rounding, not of size.
     unit = max(float(np.abs([first[measured], second[measured]]).max(initial=0)), np.finfo(float).tiny)

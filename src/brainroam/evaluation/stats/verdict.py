@@ -32,7 +32,7 @@ Medicine 26(1), 37-52, for Q(tau); Nagashima, Noma and Furukawa (2019), Statisti
 1689-1702, for prediction from the confidence distribution of tau.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -43,7 +43,7 @@ from scipy.special import ndtr, ndtri, owens_t
 from scipy.stats import chi2
 
 from brainroam.errors import DataError, listed
-from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites, site_weights
+from brainroam.evaluation.stats.metrics import MIN_WEIGHT, by_site, mean_over_sites, number_of_sites, site_weights
 
 LEVEL = 0.95
 TAILS = (1 - LEVEL) / 2, (1 + LEVEL) / 2
@@ -101,12 +101,14 @@ def verdict(auc: np.ndarray, n_cases: np.ndarray, n_controls: np.ndarray) -> Ver
     return Verdict(len(a), mean, low, high, next_low, next_high, tau, reason)
 
 
-def next_site(values: ArrayLike, variances: ArrayLike) -> Verdict:
+def next_site(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Mapping[str, float]) -> Verdict:
     """What results of left-out sites, each with its sampling variance, say about the next site: any measure.
 
     The model of `verdict` on a plain scale: A_s ~ N(mu, v_s + tau^2), with the same allowance for sites that were
-    trained on one another, tau from the same Q, and weights 1 / (v_s + tau^2) at its median. For AUCs `verdict` knows
-    more: how their variance depends on the AUC and on numbers of people.
+    trained on one another, tau from the same Q, and weights 1 / (v_s + tau^2) at its median. Dicts, and Series with
+    names of sites, are matched by name. Sites where either is NaN are left out; fewer than four have no intervals. For
+    AUCs `brainroam.evaluation.stats.verdict.verdict` knows more: how their variance depends on the AUC and on numbers
+    of people, and that none is above 1.
 
     Examples
     --------
@@ -142,10 +144,8 @@ def observed_next(
     return mean, [(mean - half, mean + half) for half in halves]
 
 
-def _known(values: ArrayLike, variances: ArrayLike) -> np.ndarray:
-    a, v = (np.atleast_1d(np.asarray(x, dtype=float)) for x in (values, variances))
-    if a.shape != v.shape:
-        raise DataError(f"each result has a sampling variance; there are {a.size} and {v.size}")
+def _known(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Mapping[str, float]) -> np.ndarray:
+    a, v = by_site(values, variances)
     measured = np.isfinite(a) & np.isfinite(v)
     if (v[measured] <= 0).any():
         raise DataError(
