@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from brainroam.core.choice import decision_told
+from brainroam.core.choice import describe_decision
 from brainroam.errors import listed
 from brainroam.report.figures import BLUE, GREY, INK, canvas
 from brainroam.report.page import Drawing
@@ -120,7 +120,7 @@ def _network(choices: list[dict[str, Any]]) -> str:
     epochs = sorted({choice["epochs"] for choice in choices if "epochs" in choice})
     length = "" if not epochs else f"{epochs[0]} epochs" if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]} epochs"
     tried = any("gain" in choice for choice in choices)
-    return "; ".join(filter(None, [decision_told(choices) if tried else "alone", length]))
+    return "; ".join(filter(None, [describe_decision(choices) if tried else "alone", length]))
 
 
 def _best(data: PaperData, names: Mapping[str, str], published: str) -> str:

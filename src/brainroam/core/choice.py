@@ -109,10 +109,10 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
         return Choice(0.0)
     gains_at = _gains_of_classes if y.ndim == 2 else _gains_of_a_number if is_number(y) else _gains_of_two_classes
     mixed = Choice(0.0, linear_spread=_spread(linear, site), network_spread=_spread(network, site))
-    found = [gains_at(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
-    if not found[0]:
+    gains = [gains_at(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
+    if not gains[0]:
         return Choice(0.0)
-    gain, error = np.transpose([_pooled(*zip(*at_sites, strict=True)) for at_sites in found])
+    gain, error = np.transpose([_pooled(*zip(*at_sites, strict=True)) for at_sites in gains])
     mu, tau = expectation(y, n_edges)
     variance = max(tau**2, (gain[-1] - mu) ** 2 / 4 - error[-1] ** 2)
     known = variance / (variance + error[-1] ** 2)
@@ -123,13 +123,13 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
 
 def _gains_of_two_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:
     """At each site: the gain of a score over another one, its variance, and how much the site counts."""
-    found = []
+    gains = []
     for here in sites_with_scores(y, site, old + new, LEAST):
         both = (placements(y[here], score[here]) for score in (new, old))
         of_cases, of_controls = (after - before for after, before in zip(*both, strict=True))
         variance = sum(np.var(change, ddof=1) / len(change) for change in (of_cases, of_controls))
-        found.append((of_cases.mean(), variance, len(of_cases) * len(of_controls)))
-    return found
+        gains.append((of_cases.mean(), variance, len(of_cases) * len(of_controls)))
+    return gains
 
 
 def _gains_of_a_number(old: np.ndarray, new: np.ndarray, t: np.ndarray, site: np.ndarray) -> list[Gain]:
@@ -147,17 +147,17 @@ def _gains_of_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.
     known = np.isfinite(old + new).all(axis=1)
     for name in np.unique(site[known]):
         here = np.flatnonzero(known & (site == name))
-        added, found, counted = np.zeros(len(here)), [], 0
+        added, of_classes, counted = np.zeros(len(here)), [], 0
         for k, case in enumerate(y[here].T == 1):
             if min(case.sum(), (~case).sum()) < LEAST:
                 continue
             both = (placements(case, scores[here, k]) for scores in (new, old))
             of_cases, of_others = (after - before for after, before in zip(*both, strict=True))
-            found.append(of_cases.mean())
+            of_classes.append(of_cases.mean())
             added += added_error(case, of_cases, of_others)
             counted += len(of_cases) * len(of_others)
-        if found:
-            gains.append((float(np.mean(found)), float(np.square(added / len(found)).sum()), counted))
+        if of_classes:
+            gains.append((float(np.mean(of_classes)), float(np.square(added / len(of_classes)).sum()), counted))
     return gains
 
 
@@ -181,30 +181,30 @@ def _spread(score: np.ndarray, site: np.ndarray) -> float:
     return float(np.std(score - means[codes])) or 1.0
 
 
-def decision_told(chosen: Sequence[Mapping[str, Any]]) -> str:
+def describe_decision(chosen: Sequence[Mapping[str, Any]]) -> str:
     """What one or several fits decided (`CoreModel.chosen_`), in words; nothing where nothing is known.
 
-    >>> decision_told([{"network": 0.834, "gain": 0.0411, "gain_error": 0.0123}])
+    >>> describe_decision([{"network": 0.834, "gain": 0.0411, "gain_error": 0.0123}])
     'the network is believed by 0.83: +4.1 points of AUC at held-out training sites, standard error 1.2'
-    >>> decision_told([{"network": 0.0}, {"network": 1.0}])
+    >>> describe_decision([{"network": 0.0}, {"network": 1.0}])
     'the network is believed by 0.50 (0.00 to 1.00 in 2 folds)'
     """
-    shares = [found["network"] for found in chosen if "network" in found]
+    shares = [facts["network"] for facts in chosen if "network" in facts]
     if not shares:
         return ""
-    told = f"the network is believed by {np.mean(shares):.2f}"
+    text = f"the network is believed by {np.mean(shares):.2f}"
     if len(shares) > 1:
-        told += f" ({min(shares):.2f} to {max(shares):.2f} in {len(shares)} folds)"
-    tried = [(found["gain"], found["gain_error"]) for found in chosen if "gain" in found]
+        text += f" ({min(shares):.2f} to {max(shares):.2f} in {len(shares)} folds)"
+    tried = [(facts["gain"], facts["gain_error"]) for facts in chosen if "gain" in facts]
     if not tried:
-        return told
-    if any("r" in found for found in chosen):
+        return text
+    if any("r" in facts for facts in chosen):
         gain, error = np.mean(tried, axis=0)
-        return f"{told}: {gain:+.2f} of Fisher's z at held-out training sites, standard error {error:.2f}"
+        return f"{text}: {gain:+.2f} of Fisher's z at held-out training sites, standard error {error:.2f}"
     gain, error = 100 * np.mean(tried, axis=0)
-    told += f": {gain:+.1f} points of AUC at held-out training sites, standard error {error:.1f}"
-    expected = [found["gain_expected"] for found in chosen if "gain_expected" in found]
-    return f"{told} (expected {100 * np.mean(expected):+.1f})" if expected else told
+    text += f": {gain:+.1f} points of AUC at held-out training sites, standard error {error:.1f}"
+    expected = [facts["gain_expected"] for facts in chosen if "gain_expected" in facts]
+    return f"{text} (expected {100 * np.mean(expected):+.1f})" if expected else text
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ import numpy as np
 
 from brainroam.core.connectivity import edge_blocks
 from brainroam.errors import listed
-from brainroam.utils.model_files import part
 
 MAD_OF_A_STANDARD_NORMAL = 0.6744897501960817
 HUBER_K = 1.345
@@ -254,9 +253,8 @@ class SiteFit:
         whole.centre = blocks[0]["centre"]
         start = 0
         for block in blocks:
-            groups = part(block, "absorbed")
-            for g in range(len(groups) // len(ABSORBED)):
-                columns, *rest = (groups[f"{g}.{name}"] for name in ABSORBED)
+            for g in range(sum(name.endswith(".columns") for name in block)):
+                columns, *rest = (block[f"absorbed.{g}.{name}"] for name in ABSORBED)
                 whole._absorbed.append((columns + start, *rest))
             start += len(block["intercept"])
         return whole

@@ -99,29 +99,29 @@ class SiteSummary:
         deconfounder, residuals = own_residuals(edges, covariates, huber_k)
         here, delta, target = np.zeros(len(edges), dtype=int), contrast_delta(contrast), None
         raw = deconfounder.encoder_.imputed(covariates)
-        told = np.isfinite(deconfounder.encoder_.encoded(covariates)).any(axis=0)
+        is_known = np.isfinite(deconfounder.encoder_.encoded(covariates)).any(axis=0)
         if y.ndim == 2:
             counts, masks = y.sum(axis=0), [column == 1 for column in y.T]
             means = np.stack([raw[mask if mask.any() else slice(None)].mean(axis=0) for mask in masks])
             nobody = np.full(edges.shape[1], np.nan)
-            found = np.stack([huber_mean(residuals[mask], delta=delta) if mask.any() else nobody for mask in masks])
-            found -= found[np.flatnonzero(counts)[0]]
+            contrasts = np.stack([huber_mean(residuals[mask], delta=delta) if mask.any() else nobody for mask in masks])
+            contrasts -= contrasts[np.flatnonzero(counts)[0]]
         elif is_number(y):
             counts, t = np.array([len(y)]), y - y.mean()
             target = np.array([y.mean(), t @ t])
             means = np.stack([raw.mean(axis=0), covariate_slopes(raw, t)])
-            found = slopes(residuals, t, delta)
+            contrasts = slopes(residuals, t, delta)
         else:
             masks = [y == 0, y == 1]
             counts = np.array([mask.sum() for mask in masks])
             means = np.stack([raw[mask].mean(axis=0) for mask in masks])
-            found = site_contrasts(residuals, y, here, [0], huber_delta=delta)[0]  # type: ignore[list-item]
+            contrasts = site_contrasts(residuals, y, here, [0], huber_delta=delta)[0]  # type: ignore[list-item]
         return cls(
             counts,
-            np.where(told, means, np.nan),
+            np.where(is_known, means, np.nan),
             _scatter(raw - raw.mean(axis=0)),
             deconfounder.site_fits[0],
-            found,
+            contrasts,
             spread_of(residuals) if own_units else None,
             target,
         )
@@ -292,7 +292,7 @@ class SummaryEvidence(SiteStatistics):
 
     def _of_classes(self, against_controls: bool) -> "Iterator[SummaryEvidence]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
-        found, n_classes = 0, len(next(iter(self._summaries.values())).counts)
+        n_contrasts, n_classes = 0, len(next(iter(self._summaries.values())).counts)
         for k in range(int(against_controls), n_classes):
             one = copy(self)
             one._several, one.parts = False, ()
@@ -310,9 +310,9 @@ class SummaryEvidence(SiteStatistics):
                 one._classes_in, one.sites = weights, sorted(weights)
                 means = {name: self._summaries[name].contrast for name in one.sites}
                 one.contrast = np.stack([_weighted(weights[name], means[name]) for name in one.sites])
-                found += 1
+                n_contrasts += 1
                 yield one
-        if not found:
+        if not n_contrasts:
             raise EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
 
     _several, _number = False, False
@@ -424,9 +424,9 @@ def own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -
 
 def _among(values: np.ndarray, names: Sequence[str], classes: Sequence[str], nothing: float) -> np.ndarray:
     """Rows by class at a site as rows by class of all; ``nothing`` for a class that the site does not have."""
-    found = np.full((len(classes), *values.shape[1:]), nothing, dtype=values.dtype)
-    found[[list(classes).index(name) for name in names]] = values
-    return found
+    rows = np.full((len(classes), *values.shape[1:]), nothing, dtype=values.dtype)
+    rows[[list(classes).index(name) for name in names]] = values
+    return rows
 
 
 def _weighted(weights: np.ndarray, means: np.ndarray) -> np.ndarray:

@@ -144,8 +144,8 @@ def counted_as(counts: np.ndarray, share: float = 1.0) -> np.ndarray:
     known = (counts > 0) & (counts < n)
     variance = np.where(known, (n + 1) / (12 * np.where(known, counts * (n - counts), 1)), 0).sum(axis=1)
     variance = share * variance / np.maximum(known.sum(axis=1), 1)
-    found = (1 + np.sqrt(1 + 12 * variance)) / np.where(variance > 0, 12 * variance, 1)
-    return np.where(variance > 0, found, 0.0)
+    m = (1 + np.sqrt(1 + 12 * variance)) / np.where(variance > 0, 12 * variance, 1)
+    return np.where(variance > 0, m, 0.0)
 
 
 def shared_error(m: np.ndarray, variances: np.ndarray, n_classes: int) -> float:

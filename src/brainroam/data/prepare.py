@@ -223,20 +223,22 @@ def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
             subjects.setdefault(spelled(subject), set()).add(subject)
     reasons: dict[str, str] = {}
     absent: list[str] = []
-    for told, reason in people.items():
-        found = by_spelling[0].get(bare_id(told)) or by_spelling[1].get(unpadded(told), set())
-        if len(found) > 1:
-            raise UsageError(f"{told!r}, listed to be excluded, may be {listed(sorted(found))}; write the id as there")
-        reasons |= dict.fromkeys(found, reason)
-        absent += [told] if not found and told.lower() not in USUAL["subject"] else []
+    for listed_id, reason in people.items():
+        matches = by_spelling[0].get(bare_id(listed_id)) or by_spelling[1].get(unpadded(listed_id), set())
+        if len(matches) > 1:
+            raise UsageError(
+                f"{listed_id!r}, listed to be excluded, may be {listed(sorted(matches))}; write the id as there"
+            )
+        reasons |= dict.fromkeys(matches, reason)
+        absent += [listed_id] if not matches and listed_id.lower() not in USUAL["subject"] else []
     if absent:
         warnings.warn(f"no person in the data has the id {listed(absent)}, listed to be excluded", stacklevel=4)
     mask = cohort.table["subject"].isin(reasons).to_numpy()
     if not mask.any():
         return cohort
-    told = "on the list of people to exclude"
+    why = "on the list of people to exclude"
     left = cohort.table["subject"][mask]
-    return cohort.exclude(mask, [f"{told}: {reasons[who]}" if reasons[who] else told for who in left])
+    return cohort.exclude(mask, [f"{why}: {reasons[who]}" if reasons[who] else why for who in left])
 
 
 def _with_enough_volumes(cohort: Cohort) -> Cohort:

@@ -102,10 +102,10 @@ def store_cohort(path: str | Path, cohort: Cohort) -> Path:
     (['rest', 'ages'], True)
     """
     (name, first), *others = (cohort.blocks or {cohort.block_name: cohort}).items()
-    told = cohort.excluded, cohort.prepared, cohort.covariate_names, cohort.measure
+    facts = cohort.excluded, cohort.prepared, cohort.covariate_names, cohort.measure
     with atomic_folder(path) as folder:
         names = [name, *(other for other, _ in others)]
-        _write_into(folder, cohort.table, first.series, first.atlas, *told, names, cohort.target)
+        _write_into(folder, cohort.table, first.series, first.atlas, *facts, names, cohort.target)
         for k, (other, block) in enumerate(others, start=1):
             have = block.subset(cohort.has_block(other))
             known = None, (), COVARIATES, have.measure, [other], cohort.target

@@ -82,15 +82,15 @@ class BlockSum(Method):
         if cohort.target.is_classes:
             columns = [np.char.add(site.astype(str), f"/{k}") for k in range(shape[1])]
             site, y = np.stack(columns, axis=1).ravel(), indicators(cohort).ravel()
-        found = weigh(rows, y, site)
-        self.weights_ = found.weights
+        weighing = weigh(rows, y, site)
+        self.weights_ = weighing.weights
         self.inner_scores_ = np.where(np.isfinite(inner).any(axis=-1), np.nan_to_num(inner) @ self.weights_, np.nan)
         shares = self.weights_ * spread_within_sites(rows, site)
-        told = ", ".join(f"{name} {share:.0%}" for name, share in zip(self.members, shares / shares.sum(), strict=True))
-        self.notes_ = [f"weights of the blocks, from inner held-out sites: {told}"]
-        if max(found.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
+        each = ", ".join(f"{name} {share:.0%}" for name, share in zip(self.members, shares / shares.sum(), strict=True))
+        self.notes_ = [f"weights of the blocks, from inner held-out sites: {each}"]
+        if max(weighing.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
             method = next(iter(self.members.values())).info.name
-            self.notes_.append(UNCLEAR.format(people=cohort.n_people, told=found.told(self.members), method=method))
+            self.notes_.append(UNCLEAR.format(people=cohort.n_people, told=weighing.told(self.members), method=method))
         for name, member in self.members.items():
             self.notes_ += [f"{name}: {note}" for note in member.notes_]
         return self
@@ -112,8 +112,8 @@ class BlockSum(Method):
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """What any block's method lacked."""
-        found = [member.missing_covariates(cohort) for member in self.members.values()]
-        table = pd.concat(found, axis=1)
+        tables = [member.missing_covariates(cohort) for member in self.members.values()]
+        table = pd.concat(tables, axis=1)
         return table.T.groupby(level=0, sort=False).any().T if len(table.columns) else table
 
     def state(self) -> dict[str, np.ndarray]:
@@ -137,8 +137,8 @@ def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
     [1.0]
     """
     table = pd.DataFrame(scores)
-    found = (table - table.groupby(site).transform("mean")).std(ddof=0).to_numpy()
-    return np.where(found > 0, found, 1.0)
+    spread = (table - table.groupby(site).transform("mean")).std(ddof=0).to_numpy()
+    return np.where(spread > 0, spread, 1.0)
 
 
 def parts_read(model: Method, cohort: Cohort) -> dict[str, tuple[Method, Cohort]]:

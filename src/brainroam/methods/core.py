@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.choice import decision_told
+from brainroam.core.choice import describe_decision
 from brainroam.core.connectivity import EdgeKind
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
@@ -92,7 +92,7 @@ class Core(Method):
     @property
     def decision(self) -> str:  # type: ignore[override]
         """How far the network is believed."""
-        return decision_told([self.core_.chosen_])
+        return describe_decision([self.core_.chosen_])
 
     def _chance(self) -> dict[str, Any]:
         """Whether sites agree more than chance; nothing for a saved model, which keeps no contrasts."""

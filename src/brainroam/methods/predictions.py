@@ -190,7 +190,7 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
     table["protocol"], predicted = STRICT, method.predicted(score)
     for name in np.unique(table["site"][used]):
         here = (table["site"] == name).to_numpy()
-        predicted[here] = method.mended(score[here], score[here & used], truth[here & used])
+        predicted[here] = method.mend(score[here], score[here & used], truth[here & used])
         table.loc[here, "protocol"] = protocol_name(int((here & used).sum()), LABELLED)
     table["predicted"] = predicted
     if target.kind == ORDERED:

@@ -94,8 +94,8 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     >>> prepared_as_in_training(trained, cohort).table["n_timepoints"].max()
     np.int64(100)
     """
-    told = header.get("training", {}).get("prepared", [])
-    steps = [visible(str(step)) for step in told] if isinstance(told, list) else []
+    prepared = header.get("training", {}).get("prepared", [])
+    steps = [visible(str(step)) for step in prepared] if isinstance(prepared, list) else []
     crop, here = crop_of(steps), crop_of(cohort.prepared)
     if crop is not None and here is None:
         cohort = cut_where_longer(cohort, crop)

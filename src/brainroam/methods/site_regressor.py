@@ -77,7 +77,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
         score = self.decision_function(X, covariates, tr)
         known = self.model_.known_
-        return self.model_.predicted(score) if known is None else self.model_.mended(score, *known)
+        return self.model_.predicted(score) if known is None else self.model_.mend(score, *known)
 
     def adapt(self, X: People, y: Sequence, covariates: Covariates = None, tr: Times = None) -> Self:
         """A copy whose `predict` is for the site of these people, whose number is known: ``reg.adapt(X, y).predict``.

@@ -279,13 +279,13 @@ def _line(p: np.ndarray, t: np.ndarray) -> tuple[float, float, float, int]:
     return slope, size, float(np.square(y - slope * x).sum()), len(p) - 2
 
 
-def mended(
+def mend(
     prediction: np.ndarray, known: np.ndarray, truth: np.ndarray, level: SiteShift, scale: SiteShift
 ) -> np.ndarray:
     """Predictions of people of a site, mended by those of others there (``known``) and what is true of these.
 
     >>> sure = SiteShift(0.0, 1e9), SiteShift(1.0, 1e9)
-    >>> mended(np.array([0.0, 3.0]), np.arange(5.0), 10 + 2 * np.arange(5.0), *sure).round(3).tolist()
+    >>> mend(np.array([0.0, 3.0]), np.arange(5.0), 10 + 2 * np.arange(5.0), *sure).round(3).tolist()
     [10.0, 16.0]
     """
     if not len(known):

@@ -81,7 +81,7 @@ from brainroam.methods.site_shift import (
     learn_class_shifts,
     learn_scale,
     learn_shift,
-    mended,
+    mend,
 )
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import settings_of
@@ -270,10 +270,10 @@ class TunedMethod(Method):
         """The number for each score, in the target's own units."""
         return self.target_.inverse(self.calibration_(score))
 
-    def mended(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    def mend(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """As `predicted`, with the level and scale of a site mended by others there: their scores and true numbers."""
         line, target = self.calibration_, self.target_
-        prediction = mended(line(score), line(known), target.forward(truth), *self.shifts_.values())
+        prediction = mend(line(score), line(known), target.forward(truth), *self.shifts_.values())
         return target.inverse(prediction)
 
     def interval(self, score: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:

@@ -119,11 +119,11 @@ def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> l
         ending = f"with a diagnosis as the target; models of {target} were not attacked, so expect as much."
     measured = MEMBERSHIP["core" if method.startswith("core") else "ensemble"]
     size = max([size for size in measured if size <= n_people], default=min(measured))
-    named, found = measured[size]
+    named, accused = measured[size]
     return [
         "The model is personal data: with it and scans, of two people one of whom was in it the right one is named "
         f"{named:.0%} of the time (50 % is chance; measured at {size:,} people), {ending}",
-        f"Accusing 1 % of the others wrongly, {found:.0%} of those in it are found. Share it only with those who may "
+        f"Accusing 1 % of the others wrongly, {accused:.0%} of those in it are found. Share it only with those who may "
         "have the data (docs/security.md, docs/federation.md).",
     ]
 

@@ -63,13 +63,13 @@ def find_duplicates(cohort: Cohort, edges: np.ndarray | None = None) -> list[Dup
     subjects, digests = cohort.table["subject"].tolist(), cohort.series_digests
     with_signal = np.flatnonzero(~cohort.missing_rois.all(axis=1))  # empty scans are all alike, but no copies
     pairs = _groups_to_pairs([digests[i] for i in with_signal])
-    found = [Duplicate(subjects[with_signal[i]], subjects[with_signal[j]], "identical", 1.0) for i, j in pairs]
+    duplicates = [Duplicate(subjects[with_signal[i]], subjects[with_signal[j]], "identical", 1.0) for i, j in pairs]
     if cohort.measure == "table":  # people of one site are alike in their columns: only the same row is a copy
-        return found
+        return duplicates
     for i, j, similarity in _alike(correlations(cohort) if edges is None else edges):
         if digests[i] != digests[j]:
-            found.append(Duplicate(subjects[i], subjects[j], "alike", similarity))
-    return found
+            duplicates.append(Duplicate(subjects[i], subjects[j], "alike", similarity))
+    return duplicates
 
 
 def correlations(cohort: Cohort) -> np.ndarray:

@@ -17,14 +17,14 @@ def one_institution(table: pd.DataFrame) -> Iterator[Finding]:
     if "institution" in table:
         sites = table.groupby("institution")["site"].unique()
         shared = {str(name): sorted(group) for name, group in sites.items() if len(group) > 1}
-        told = f"{table['site'].nunique()} sites are of {len(sites)} institutions"
+        what = f"{table['site'].nunique()} sites are of {len(sites)} institutions"
     else:
         shared = shared_institutions(sorted(table["site"].unique()))
-        told = "sites look like one institution"
+        what = "sites look like one institution"
         remedy = f"name institutions in a column 'institution' (init --institution COLUMN), or {remedy}"
     if shared:
         each = listed(f"{name} ({', '.join(group)})" for name, group in shared.items())
-        yield Finding("note", "one-institution", f"{told}: {each}", remedy)
+        yield Finding("note", "one-institution", f"{what}: {each}", remedy)
 
 
 def kept_together(table: pd.DataFrame) -> Iterator[Finding]:

@@ -151,8 +151,8 @@ def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterat
                 digits = f".{DIGITS[name]}f" if name in DIGITS else ".4g"
                 means = f"{NAMES.get(name, 'mean')} {cases.mean():{digits}} against {controls.mean():{digits}}"
                 size = f"d = {d:.2f}" if np.isfinite(d) else "no overlap"
-                told = CONTRASTS.get(name, (f"{name} is higher in cases", f"{name} is lower in cases"))[int(d < 0)]
-                message = f"{told}: {means}, {size}, {p_text(p)}"
+                what = CONTRASTS.get(name, (f"{name} is higher in cases", f"{name} is lower in cases"))[int(d < 0)]
+                message = f"{what}: {means}, {size}, {p_text(p)}"
                 yield Finding("warning", f"label-by-{name}", message, _remedy(name, used), site)
 
 

@@ -181,9 +181,9 @@ def _counting(values: np.ndarray) -> np.ndarray:
 
 def head_size(cohort: Cohort) -> Iterator[Finding]:
     """Intracranial volume among the measures."""
-    found = [name for name in cohort.atlas.labels if HEAD_SIZE.search(name)]
-    if found and cohort.n_rois > len(found):
-        message = f"the size of the head is read as a measure: {listed(found)}"
+    columns = [name for name in cohort.atlas.labels if HEAD_SIZE.search(name)]
+    if columns and cohort.n_rois > len(columns):
+        message = f"the size of the head is read as a measure: {listed(columns)}"
         remedy = "it differs between the sexes and is no region; leave it out (columns:), or name it as a covariate"
         yield Finding("note", "head-size", message, remedy)
 

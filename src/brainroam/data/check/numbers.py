@@ -97,8 +97,8 @@ def _codes(name: str, table: pd.DataFrame) -> Iterator[Finding]:
     """Codes for unknown that lie among the values; those far beyond them are taken as unknown when data are read."""
     code = table["label"].isin([float(value) for value in SENTINELS])
     if code.any() and table["label"].nunique() > FEW:
-        found = listed(f"{value:g}" for value in sorted(table.loc[code, "label"].unique()))
-        message = f"{name} is {found} for {listed(table.loc[code, 'subject'])}, which often stands for unknown"
+        values = listed(f"{value:g}" for value in sorted(table.loc[code, "label"].unique()))
+        message = f"{name} is {values} for {listed(table.loc[code, 'subject'])}, which often stands for unknown"
         yield Finding("warning", "target-code", message, "leave the cell empty where it is unknown")
 
 

@@ -91,11 +91,11 @@ class CheckReport:
 
     def _repr_html_(self) -> str:
         """For notebooks: the sites, then every finding with its remedy."""
-        found = [
+        lines = [
             f"{finding.severity}{f', {finding.site}' if finding.site else ''}: {finding.message}; {finding.remedy}"
             for finding in self.findings
         ]
-        return html_summary("usable" if self.usable else "cannot be used", self.sites, found)
+        return html_summary("usable" if self.usable else "cannot be used", self.sites, lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and text, ready for JSON; what is not known is None."""

@@ -189,9 +189,9 @@ def spectra(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     limit = MAX_P / (len(BANDS) * (len(sites) + 1))
     parts = [(None, np.isin(site, sites), MIN_D_COHORT), *((name, site == name, MIN_D_SITE) for name in sites)]
     for name, here, least in parts:
-        found = [association(values[here], label[here], cohort.target) for values in within.T]
-        k = int(np.argmax([abs(d) if p < limit else 0 for d, p, _ in found]))
-        d, p, size = found[k]
+        associations = [association(values[here], label[here], cohort.target) for values in within.T]
+        k = int(np.argmax([abs(d) if p < limit else 0 for d, p, _ in associations]))
+        d, p, size = associations[k]
         if p < limit and abs(d) >= least:
             which = "more" if d > 0 else "less"
             message = f"series of cases have {which} power {_band(k)} than those of controls: {size}, {p_text(p)}"

@@ -71,9 +71,9 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
     anew = len(wanted) < len(ids)  # ids that begin anew at every site: the same person in two folders is two people
     by_place: dict[tuple[str, str], Group] = defaultdict(Group)
     for file in files:
-        found = around_id(file.relative_to(folder).as_posix(), wanted)
-        if found is not None:
-            above, _, after, person = found
+        parts = around_id(file.relative_to(folder).as_posix(), wanted)
+        if parts is not None:
+            above, _, after, person = parts
             place = "/".join("*" if unpadded(part) in wanted else part for part in starred(above).split("/"))
             group = by_place[after, "" if anew else place]
             group.files.append(file)
@@ -230,13 +230,13 @@ def _of_everybody(
                     arrays.append((file, shape))
             elif is_table(file):
                 table = read_table(file)
-                found = rows_of(table, roster)
-                n = 0 if found.column is None else len(measures_of(table.drop(columns=found.column)).columns)
-                if len(found.rows) > MOSTLY * min(len(roster), len(table)) and n >= FEW:
+                match = rows_of(table, roster)
+                n = 0 if match.column is None else len(measures_of(table.drop(columns=match.column)).columns)
+                if len(match.rows) > MOSTLY * min(len(roster), len(table)) and n >= FEW:
                     named = [file.name, *map(str, table.columns[:MANY])]
                     of_anatomy = any(FREESURFER.search(name) for name in named)
                     if n >= MANY or of_anatomy:
-                        tables[file] = n, len(found.rows), of_anatomy
+                        tables[file] = n, len(match.rows), of_anatomy
                     else:
                         small.append(file)
         except BrainroamError:
@@ -251,9 +251,9 @@ def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> 
         guess.options["participants"] = tables[1:]  # the data are the first; the reader takes further ones only
     guess.reader, guess.data = "table", Path(tables[0])
     roles = {str(value) for name, value in guess.options.items() if name.endswith("_col")}
-    found = measures_of(people[[name for name in people if str(name) not in roles]])
+    measures = measures_of(people[[name for name in people if str(name) not in roles]])
     # Beside other tables a phenotype with a dozen numbers among its questionnaires and marks of quality is no block.
-    wide = len(found.columns) >= (max(MANY, people.shape[1] / 2) if has_others else FEW)
+    wide = len(measures.columns) >= (max(MANY, people.shape[1] / 2) if has_others else FEW)
     if not wide:
         guess.options["measures"] = NO_COLUMN
         guess.remarks["measures"] = "this table tells of people only; what was measured stands in blocks"

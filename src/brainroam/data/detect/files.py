@@ -70,8 +70,8 @@ def _telling_sites(folder: Path, template: str, ids: list[str], sites: list[str]
     for candidate in [*folders, *names]:
         if SITE in candidate:
             scans = match_template(folder, candidate, ids)
-            told = {(canonical(scan.site), unpadded(name)) for name, found in scans.items() for scan in found}
-            if len(wanted & told) >= NEARLY_ALL * len(wanted):
+            scanned = {(canonical(scan.site), unpadded(name)) for name, found in scans.items() for scan in found}
+            if len(wanted & scanned) >= NEARLY_ALL * len(wanted):
                 return candidate
     return None
 

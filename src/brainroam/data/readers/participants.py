@@ -109,9 +109,9 @@ class Request:
         names = dict.fromkeys(by_word[folded(name)] for name in asked if folded(name) in by_word)
         kept = {name: raw[name] for name in names}
         for role, usual in TOGETHER.items():
-            found = next((by_word[name] for name in usual if name in by_word), None)
-            if found is not None and role not in kept:
-                kept[role] = raw[found].where(~is_empty(raw[found]))
+            column = next((by_word[name] for name in usual if name in by_word), None)
+            if column is not None and role not in kept:
+                kept[role] = raw[column].where(~is_empty(raw[column]))
         return kept
 
     @property

@@ -168,11 +168,11 @@ def _counts(cells: Sequence[str]) -> bool:
 def _unique(names: Sequence[str]) -> list[str]:
     """Names of which none stands twice: the second ``age`` is ``age.1``, as pandas does it."""
     seen: Counter[str] = Counter()
-    found = []
+    unique = []
     for name in names:
-        found.append(f"{name}.{seen[name]}" if seen[name] else name)
+        unique.append(f"{name}.{seen[name]}" if seen[name] else name)
         seen[name] += 1
-    return found
+    return unique
 
 
 def column(table: pd.DataFrame, name: str, source: object) -> pd.Series:
@@ -186,9 +186,9 @@ def nearest(start: Path, patterns: Iterable[str], levels: int = 2) -> Path | Non
     """The first file matching a pattern in ``start`` or up to ``levels`` folders above it."""
     for folder in [start, *start.resolve().parents[:levels]]:
         for pattern in patterns:
-            found = sorted(folder.glob(pattern))
-            if found:
-                return found[0]
+            files = sorted(folder.glob(pattern))
+            if files:
+                return files[0]
     return None
 
 

@@ -130,8 +130,8 @@ def sexes(
     codes_of = {**WORDS, **_letters(set(words)), **{_word(code): value for code, value in (meaning or {}).items()}}
     strange = words[~words.isin(codes_of) & ~is_empty(words)]
     if len(strange):
-        found = sorted(Counter(values[strange.index]).items())
-        held = ", ".join(f"{code!r} ({counted(n, 'person', 'people')})" for code, n in found[:8])
+        counts = sorted(Counter(values[strange.index]).items())
+        held = ", ".join(f"{code!r} ({counted(n, 'person', 'people')})" for code, n in counts[:8])
         raise ReaderError(f"{source}, column {values.name!r} holds {held}, which is neither male nor female; {remedy}")
     return words.map(codes_of).astype(float)
 
@@ -155,25 +155,25 @@ def sex_meaning(values: pd.Series, given: object, table: pd.DataFrame, path: Pat
         return parse_sex_codes(given)
     name = str(values.name)
     pairs = re.findall(r"(\w+)\s*[=:]\s*(\w+)", unicodedata.normalize("NFKC", name))
-    told = {_word(code): WORDS.get(_word(word)) for code, word in pairs}
+    meaning = {_word(code): WORDS.get(_word(word)) for code, word in pairs}
     short = {"m": MALE, "f": FEMALE, "w": FEMALE}
-    told |= {_word(code): short[_word(word)] for code, word in pairs if _word(word) in short}
+    meaning |= {_word(code): short[_word(word)] for code, word in pairs if _word(word) in short}
     words = set(re.findall(r"[a-z]+", name.lower()))
     if "female" in words and "male" not in words:
-        told |= {"1": FEMALE, "0": MALE}
-    elif "male" in words and "female" not in words and not told:
-        told |= {"1": MALE, "0": FEMALE}
-    told |= _sidecar(path, name)
-    if not told and {str(column).lower() for column in table.columns} >= ABIDE_COLUMNS:
-        told = dict(ONE_IS_MALE)
-    if not told and set(codes(values)[~is_empty(values)]) == {"0", "1"}:  # as `brainroam.Cohort` has it
-        told = {"1": MALE, "0": FEMALE}
+        meaning |= {"1": FEMALE, "0": MALE}
+    elif "male" in words and "female" not in words and not meaning:
+        meaning |= {"1": MALE, "0": FEMALE}
+    meaning |= _sidecar(path, name)
+    if not meaning and {str(column).lower() for column in table.columns} >= ABIDE_COLUMNS:
+        meaning = dict(ONE_IS_MALE)
+    if not meaning and set(codes(values)[~is_empty(values)]) == {"0", "1"}:  # as `brainroam.Cohort` has it
+        meaning = {"1": MALE, "0": FEMALE}
         warnings.warn(
             f"{path}, column {name!r} holds 0 and 1, read as 1 = male and 0 = female; "
             "if it is otherwise say so with sex_codes (--option sex_codes=0=male,1=female)",
             stacklevel=2,
         )
-    return {code: value for code, value in told.items() if value is not None}
+    return {code: value for code, value in meaning.items() if value is not None}
 
 
 def parse_sex_codes(given: object) -> dict[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from brainroam.core.choice import decision_told
+from brainroam.core.choice import describe_decision
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.brain.figures import gates_drawing
 from brainroam.report.brain.study_explanations import Explained, embeddings, explained, people_explained
@@ -63,7 +63,7 @@ def _gates_sentence(core: Explained) -> str:
         )
     sentence = f"How {core.method} (seed {core.seed}) reads the people it was not trained on."
     choices = [fold["choice"] for fold in core.explanation.folds if "choice" in fold]
-    if decision := decision_told(choices):
+    if decision := describe_decision(choices):
         sentence += f" {decision[0].upper()}{decision[1:]}."
     if any(choice["network"] == 0 for choice in choices):
         sentence += " Where it is not believed, a linear reading takes every pathway in full: all gates are 1."
