@@ -15,7 +15,7 @@ from brainroam.data.prepare import CUT, crop_of, cut_where_longer
 from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible
 from brainroam.methods.base import MEASURED
 from brainroam.methods.blocks import BlockSum
-from brainroam.methods.familiarity import Familiarity, sketch, without_rare_edges
+from brainroam.methods.familiarity import Familiarity, sketch
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_shift import INNER_SITES
 from brainroam.methods.tuning import INNER_SITES_OF_CLASSES, INNER_SITES_OF_NUMBERS, TunedMethod
@@ -36,15 +36,15 @@ def save_method(path: str | Path, method: TunedMethod, cohort: Cohort, seed: int
     (24, True)
     """
     classes = cohort.target.classes if cohort.target.is_classes else (0, 1)
+    method.learn_familiarity(cohort)
     return write_method(path, method, describe_method(method, cohort, seed, classes))
 
 
-def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes: Sequence = (0, 1)) -> dict[str, Any]:
-    """What a model folder says of a method that was fitted on this cohort; the method learns whom it is familiar with.
+def describe_method(method: TunedMethod, cohort: Cohort, seed: int, classes: Sequence) -> dict[str, Any]:
+    """What a model folder says of a method that was fitted on this cohort.
 
     ``classes`` are the user's names of controls and cases.
     """
-    method.familiarity_ = Familiarity.of(without_rare_edges(cohort)[0])
     blocks = {name: cohort.block(name) for name in method.model_.members} if isinstance(method.model_, BlockSum) else {}
     tables = blocks or {cohort.block_name: cohort}
     return {
@@ -70,7 +70,7 @@ def describe_method(method: TunedMethod, cohort: Cohort, seed: int = 0, classes:
         "atlas": cohort.atlas.identity,
         "blocks": {name: one.atlas.identity for name, one in blocks.items()},
         "columns": {name: list(one.atlas.labels) for name, one in tables.items() if one.measure == "table"},
-        "familiarity": method.familiarity_.limits,
+        "familiarity": {} if method.familiarity_ is None else method.familiarity_.limits,
     }
 
 

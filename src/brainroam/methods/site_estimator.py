@@ -128,6 +128,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             warn_of_the_condition(cohort.table, cohort.covariate_names, cohort.target)
             warn_of_the_site(cohort.table, cohort.covariate_names)
         model = TunedMethod(info, self.tuning, **fixed).fit(cohort, self.random_state)
+        model.learn_familiarity(cohort)
         self.header_ = describe_method(model, cohort, self.random_state, classes.tolist())
         self.model_ = model
         return self

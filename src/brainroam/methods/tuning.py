@@ -146,7 +146,6 @@ class TunedMethod(Method):
             self.info.require_measure(cohort.measure)
             cohort, notes = without_rare_edges(cohort)
             self.notes_ += notes
-        y, site = cohort.targets, cohort.table["site"].to_numpy()
         if blocks:
             self.model_ = self._sum_of(blocks).fit(cohort, seed)
             self.configuration_ = {"blocks": [[name, one.configuration_] for name, one in self.model_.members.items()]}
@@ -158,22 +157,15 @@ class TunedMethod(Method):
                 self.inner_scores_ = self.model_.inner_scores_
         else:
             with naming_errors(self.info.name):
-                self._select(cohort, y, seed)
+                self._select(cohort, seed)
             self._refit(cohort, seed)
         self.notes_ += list(self.model_.notes_)
         if cohort.target.is_number:
-            self._learn_number(y, site, self._people(cohort))
-            return self
-        if cohort.target.is_classes:
-            self._learn_classes(y.astype(int), site, self._people(cohort))
-            return self
-        y = cohort.labels
-        self.calibration_ = calibrate(self.inner_scores_, y, site, _shares_of_people(cohort))
-        who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
-        self.shifts_ = {name: learn_shift(self.inner_scores_, site, people) for name, people in who.items()}
-        self.sets_ = calibrate_sets(self.inner_scores_, y, site)
-        score, y, site = self._people(cohort)
-        self.inner_sites_ = inner_sites(score, y.astype(int), site, self.calibration_)
+            self._learn_number(cohort)
+        elif cohort.target.is_classes:
+            self._learn_classes(cohort)
+        else:
+            self._learn_two_classes(cohort)
         return self
 
     def _people(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -207,16 +199,26 @@ class TunedMethod(Method):
     def _sum_of(self, blocks: Iterable[str]) -> BlockSum:
         return BlockSum({name: TunedMethod(self.info, self.tuning, **self._settings) for name in blocks})
 
-    def _learn_number(self, t: np.ndarray, site: np.ndarray, people: tuple[np.ndarray, ...]) -> None:
+    def _learn_two_classes(self, cohort: Cohort) -> None:
+        """Calibration, sets, and how far sites differ in level, from out-of-site scores."""
+        score, y, site = self.inner_scores_, cohort.labels, cohort.table["site"].to_numpy()
+        self.calibration_ = calibrate(score, y, site, _shares_of_people(cohort))
+        who = {"controls": y == 0, UNLABELLED: np.ones(len(y), dtype=bool)}
+        self.shifts_ = {name: learn_shift(score, site, people) for name, people in who.items()}
+        self.sets_ = calibrate_sets(score, y, site)
+        score, y, site = self._people(cohort)
+        self.inner_sites_ = inner_sites(score, y.astype(int), site, self.calibration_)
+
+    def _learn_number(self, cohort: Cohort) -> None:
         """Calibration, intervals, and how far sites differ in level, from out-of-site scores."""
-        score = self.inner_scores_
+        score, t, site = self.inner_scores_, cohort.targets, cohort.table["site"].to_numpy()
         self.calibration_ = calibrate_number(score, t)
         self.sets_ = calibrate_intervals(score, t, site)
         prediction = self.calibration_(score)
         errors = t - prediction
         level = learn_shift(errors, site, np.ones(len(t), dtype=bool))
         self.shifts_ = {LABELLED: level, SCALE: learn_scale(prediction, t, site)}
-        score, t, site = people
+        score, t, site = self._people(cohort)
         errors, off = t - self.calibration_(score), self.predicted(score) - self.target_.inverse(t)
         rows = [
             (
@@ -228,14 +230,15 @@ class TunedMethod(Method):
         ]
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_NUMBERS))
 
-    def _learn_classes(self, code: np.ndarray, site: np.ndarray, people: tuple[np.ndarray, ...]) -> None:
+    def _learn_classes(self, cohort: Cohort) -> None:
         """Calibration and sets of several classes, and the macro AUC of inner sites, from out-of-site scores."""
-        score = self.inner_scores_
+        score, code, site = self.inner_scores_, cohort.targets.astype(int), cohort.table["site"].to_numpy()
         self.calibration_ = calibrate_classes(score, code, site)
         who = {"controls": code == 0, UNLABELLED: np.ones(len(code), dtype=bool)}
         self.shifts_ = {name: learn_class_shifts(score, site, who[name]) for name in class_shift_names(self.target_)}
         self.sets_ = calibrate_class_sets(self.calibration_.equal(score), code, site)
-        score, code, site = people[0], people[1].astype(int), people[2]
+        score, targets, site = self._people(cohort)
+        code = targets.astype(int)
         known = np.isfinite(score).all(axis=1)
         sites = [(name, np.flatnonzero(known & (site == name))) for name in np.unique(site[known])]
         rows = [(str(name), len(here), *self._measured_classes(code[here], score[here])) for name, here in sites]
@@ -251,6 +254,10 @@ class TunedMethod(Method):
         variance = float((shrunken * (1 - shrunken) / count[there]).sum()) / len(there) ** 2
         m, auc = float(counted_as(count[None])[0]), float(macro_auc(code, score))
         return auc, m, *macro_variances(code, score), float(recall.mean()), variance
+
+    def learn_familiarity(self, cohort: Cohort) -> None:
+        """What the people it was fitted on were like, for a model that is kept."""
+        self.familiarity_ = Familiarity.of(without_rare_edges(cohort)[0])
 
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -329,12 +336,13 @@ class TunedMethod(Method):
         with naming_errors(self.info.name):
             self.model_ = fit_method(self.info.make_for(cohort.target, **self.configuration_), cohort, seed)
 
-    def _select(self, cohort: Cohort, y: np.ndarray, seed: int) -> None:
+    def _select(self, cohort: Cohort, seed: int) -> None:
+        """Choose a configuration, and keep its out-of-site scores."""
         configurations = list(self._configurations(cohort.target))
         nothing_to_choose = len(configurations) == 1 and "epochs" not in settings_of(self.info.make)
         groups = GROUPS if nothing_to_choose else None
         folds = list(inner_folds(cohort, self.tuning, seed, self.info.least_sites, groups))
-        site, best = cohort.table["site"].to_numpy(), -np.inf
+        y, site, best = cohort.targets, cohort.table["site"].to_numpy(), -np.inf
 
         def order(held_out: np.ndarray, path: np.ndarray) -> np.ndarray:
             if cohort.target.is_number:
