@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from brainroam.cli import app
+from brainroam.data.synthetic import make_cohort
 from brainroam.evaluation.stats.families import ABLATION
 from brainroam.methods import registry
 from brainroam.methods.base import MethodInfo
@@ -105,6 +107,22 @@ def test_compare_speaks(finished):
     assert len(content["sentences"]) == 1 and content["methods"][0]["method"] == "fc-ridge"
     result = run("compare", out, "--reference", "majorty")
     assert result.exit_code == 2 and "did you mean 'majority'" in result.stderr
+
+
+def test_a_table_of_confounds_without_a_confound_is_not_shown(finished, tmp_path):
+    out, _ = finished
+    assert "Motion, age and sex, in points" in run("compare", out).stdout
+    folder = tmp_path / "people"
+    cohort = make_cohort(n_sites=3, n_per_site=10, n_rois=8)
+    folder.mkdir()
+    for name, series in zip(cohort.table["subject"], cohort.series, strict=True):
+        np.save(folder / f"{name}.npy", series)
+    cohort.table[["subject", "site", "label"]].to_csv(folder / "people.csv", index=False)
+    study = ("--option", f"participants={folder / 'people.csv'}", "--option", "template={participant_id}.npy")
+    done = run("loso", folder, "--reader", "folder", *study, "--methods", "fc-ridge,majority", "--out", tmp_path / "r")
+    assert done.exit_code == 0, done.output
+    text = run("compare", tmp_path / "r").stdout
+    assert "fc-ridge" in text and "taken out" not in text
 
 
 def test_a_short_cut_is_the_general_command(tmp_path):

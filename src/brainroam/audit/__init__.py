@@ -14,7 +14,7 @@ from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, shuffl
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.checks import Audit, Check
-from brainroam.execution.progress import show_progress
+from brainroam.execution.progress import View, show_progress
 from brainroam.methods.registry import Judged
 from brainroam.utils.workers import one_thread
 
@@ -37,7 +37,7 @@ def audit(
     methods: Sequence[Judged] = DEFAULT_METHODS,
     permutations: int = FEWEST,
     seed: int = 0,
-    progress: bool = False,
+    progress: bool | View = False,
 ) -> Audit:
     """Search a cohort and methods for leaks and shortcuts.
 
@@ -53,8 +53,8 @@ def audit(
         Of the labels, for each method; 0 leaves that test out.
     seed : int
         Draws the site to hold out, the corruption and the permutations, and is passed to the methods.
-    progress : bool
-        Show how far it is on stderr.
+    progress : bool or callable
+        Show how far it is on stderr, or in a view of one's own (`brainroam.execution.progress`).
 
     Examples
     --------
@@ -87,7 +87,9 @@ def audit(
             checks.append(check())
             advance(name)
         for item in candidates:
-            checks += leak_checks(item, cohort, processes, seed)
+            for found in leak_checks(item, cohort, processes, seed):
+                checks.append(found)
+                advance.now(f"{item.name}: {found.name}")
             advance(f"{item.name}: leaks")
             checks += shuffled(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)

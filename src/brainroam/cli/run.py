@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -124,7 +124,7 @@ def run(
         )
         write_json(out / "runs" / "check.json", report.to_dict())
         with stages.stage("audit") as done:
-            done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json"))
+            done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json", done.now))
         with stages.stage("compare") as done:
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
@@ -165,10 +165,14 @@ def _without(methods: list[str], skip: str | None) -> list[str]:
     return kept
 
 
-def _short_audit(cohort: "Cohort", method: str, file: Path) -> str:
-    """Audit the data and a method without permutations, unless the file holds an audit of these data; in words."""
+def _short_audit(cohort: "Cohort", method: str, file: Path, now: Callable[[str], None]) -> str:
+    """Audit the data and a method without permutations, unless the file holds an audit of these data; in words.
+
+    ``now`` shows which check was the last.
+    """
     from brainroam.audit import audit
     from brainroam.cli.show import write_json
+    from brainroam.execution.progress import Advance
 
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
@@ -178,7 +182,7 @@ def _short_audit(cohort: "Cohort", method: str, file: Path) -> str:
         pass  # none yet, or not ours
     skipped = ""
     try:
-        result = audit(cohort, [method], permutations=0)
+        result = audit(cohort, [method], permutations=0, progress=lambda _: nullcontext(Advance(now, now)))
     except Exception as error:  # a method that fails in the study fails here as well
         skipped = f"; the data alone, {method} could not be audited: {error}"
         result = audit(cohort, [], permutations=0)

@@ -171,7 +171,8 @@ def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
         table.add_row(Text(visible(row["method"])), _points(row["auc"]), *spans, *of_each, *right)
     table.caption_justify = "right"
     table.caption = (
-        f"AUC within {unit}s: of each class against the rest, and their mean; BAC: mean share of a class called right, "
+        f"AUC within {unit}s: mean over classes, and of each class against the rest, in which {unit}s weigh by the "
+        f"people of that class; BAC: mean share of a class called right, "
         f"{100 / len(target.classes):.1f} by chance; {CLASS_RULE}; intervals 95 %"
     )
     return table
@@ -195,10 +196,7 @@ def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> No
         console.print()
     _print_summary(console, comparison.table, explain=False)
     if len(comparison.confounding):
-        head = comparison.confounding["r_head_size"].notna().any()
-        what = "Motion, age, sex and head size" if head else "Motion, age and sex"
-        console.print(f"\n[bold]{what}[/bold], in points of 100")
-        console.print(_confounding_table(comparison.confounding))
+        _print_confounding(console, comparison.confounding)
     for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
         if lines:
             console.print()
@@ -292,8 +290,8 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     return table
 
 
-def _confounding_table(rows: "pd.DataFrame") -> Table:
-    """What is left without motion, age, sex and head size, as far as they are known."""
+def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
+    """What is left without motion, age, sex and head size, as far as they are known; nothing where none is."""
     shown = {
         "without motion": ("auc_without_motion", _points),
         "without age, sex": ("auc_without_age_sex", _points),
@@ -305,6 +303,8 @@ def _confounding_table(rows: "pd.DataFrame") -> Table:
     if rows["auc_without_all"].notna().any():
         del shown["without age, sex"]
     shown = {title: column for title, column in shown.items() if rows[column[0]].notna().any()}
+    if not shown:
+        return
     table = _table("method", "AUC", *shown)
     for row in rows.itertuples():
         cells = [form(getattr(row, name)) for name, form in shown.values()]
@@ -312,8 +312,11 @@ def _confounding_table(rows: "pd.DataFrame") -> Table:
     alone = {"motion": rows["motion_alone"].iloc[0], "age and sex": rows["age_sex_alone"].iloc[0]}
     reached = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
     before = f"alone at held-out sites: {reached}; " if reached else ""
-    table.caption, table.caption_justify = f"{before}taken out and correlated within site and class", "right"
-    return table
+    what = ["motion"] * ("r(score, motion)" in shown) + ["age and sex"] * any("age, sex" in title for title in shown)
+    what += ["head size"] * ("r(score, head size)" in shown)
+    console.print(f"\n[bold]{', '.join(what).capitalize()}[/bold], in points of 100")
+    console.print(table)
+    console.print(Text(f"{before}taken out and correlated within site and class", style="dim"))
 
 
 def _table(first: str, *others: str) -> Table:

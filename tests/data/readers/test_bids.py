@@ -176,3 +176,24 @@ def test_the_same_person_twice_under_two_spellings(xcp, tmp_path):
     (tmp_path / "participants.tsv").write_text(PEOPLE + "02\tX\tHC\t20\tF\n")
     reasons = dict(load_cohort(xcp).excluded.to_numpy())
     assert "listed 2 times in the table with different" in reasons["sub-02"]
+
+
+def test_motion_comes_from_the_files_of_xcp_d(xcp, write):
+    """Of joined runs, that of both; a filtered one and that of another task are not taken; unknown without a file."""
+    func = xcp / "sub-01" / "func"
+    for name, values in {
+        "task-rest_run-1": "n/a\n0.1\n0.3",
+        "task-rest_run-2": "0\n0.4\n0.4",
+        "task-rest_run-1_desc-filtered": "9\n9",
+        "task-nback": "8\n8",
+    }.items():
+        write(func / f"sub-01_{name}_motion.tsv", f"framewise_displacement\n{values}\n")
+    np.testing.assert_allclose(load_cohort(xcp, case="SCZ").table["mean_fd"], [1.2 / 5, np.nan, np.nan])
+    assert "mean_fd" in load_cohort(xcp, case="SCZ", covariates=["age", "mean_fd"]).covariate_names
+
+
+def test_motion_in_the_table_goes_before_that_of_files(xcp, tmp_path, write):
+    write(xcp / "sub-01" / "func" / "sub-01_task-rest_motion.tsv", "framewise_displacement\n0.1\n0.3\n")
+    lines = PEOPLE.splitlines()
+    write(tmp_path / "participants.tsv", "\n".join([f"{lines[0]}\tmean_fd", *(f"{x}\t0.5" for x in lines[1:])]) + "\n")
+    assert load_cohort(xcp, case="SCZ").table["mean_fd"].tolist() == [0.5, 0.5, 0.5]

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from brainroam.errors import RunsError, UsageError
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.compare import compare_methods, summarise
-from brainroam.evaluation.stats.metrics import site_metrics
+from brainroam.evaluation.stats.metrics import over_sites, site_metrics
 from brainroam.evaluation.stats.paired import left_out_t, nadeau_bengio
 from brainroam.evaluation.stats.verdict import verdict
 
@@ -418,3 +418,10 @@ def test_sites_where_two_methods_are_equal_are_counted():
     predictions["score"] = predictions["score"].where(~same, one.loc[keys].to_numpy())
     (sentence,) = compare_methods(score_runs(predictions), predictions).sentences
     assert "of 8, equal at 3;" in sentence
+
+
+def test_no_site_above_the_mean_is_called_the_worst():
+    """Two of four sites have five of each class and are the better ones."""
+    sites = pd.DataFrame({"site": list("ABCD"), "n": [10, 10, 10, 10], "n_cases": [5, 5, 6, 6]})
+    assert over_sites(sites.assign(auc=[0.8, 0.7, 0.5, 0.5]))["worst_site"] == ""
+    assert over_sites(sites.assign(auc=[0.8, 0.5, 0.9, 0.9]))["worst_site"] == "B"

@@ -4,6 +4,7 @@
 
     xcp_d/sub-01/[ses-1/]func/sub-01[_ses-1]_task-rest[_run-1]_space-<S>_seg-<set>_stat-mean_timeseries.tsv
     xcp_d/sub-01/[ses-1/]func/..._timeseries.json           RepetitionTime; giga_connectome: SamplingFrequency
+    xcp_d/sub-01/[ses-1/]func/sub-01[_ses-1]_task-rest[_run-1]_motion.tsv    framewise_displacement, in mm
     raw/participants.tsv                                    of the raw dataset: here, above, or ``participants``
 
 The header names the parcels. A parcel that is not covered is a column of ``n/a`` and becomes NaN. Volumes with much
@@ -17,11 +18,12 @@ File names are chains of entities: the regions are under ``seg`` or, in older an
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from brainroam.data.atlas.known import canonical
 from brainroam.data.cohort import Cohort
@@ -31,6 +33,7 @@ from brainroam.data.readers.participants import Participants, Request, choose_ro
 from brainroam.data.readers.participants_table import USUAL_COLUMNS, Columns, find_participants, read_participants
 from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, Scan, choose, read_joined, rows_of_scans
 from brainroam.data.readers.series import PARCELLATED, read_series
+from brainroam.data.readers.tables import read_table
 from brainroam.data.readers.text import Series
 from brainroam.errors import ReaderError, UsageError, listed, unknown
 
@@ -144,6 +147,25 @@ def sidecar_tr(path: Path) -> float:
     return float("nan")
 
 
+def mean_displacement(paths: Sequence[Path]) -> float:
+    """Mean framewise displacement of scans, from the motion files of XCP-D beside them; NaN where one has none.
+
+    A motion file belongs to a series whose entities it shares; to joined runs belong the motion files of all of them.
+    """
+    means = []
+    for path in paths:
+        own = entities(path)
+        values = [
+            pd.to_numeric(table["framewise_displacement"], errors="coerce")
+            for file in sorted(path.parent.glob("*_motion.tsv"))
+            if all(own.get(key, value) == value for key, value in entities(file).items() if key != "desc")
+            and entities(file).get("desc") != "filtered"
+            and "framewise_displacement" in (table := read_table(file))
+        ]
+        means.append(pd.concat(values).mean() if values else float("nan"))
+    return float(np.mean(means)) if means else float("nan")
+
+
 def recognises(path: Path) -> bool:
     """Whether there are parcellated series in a BIDS derivatives folder."""
     return bool(_roots(path))
@@ -176,7 +198,10 @@ def read(
     on_disk = {unpadded(name): name for name in scans}
     table["subject"] = [name and on_disk.get(unpadded(name), f"sub-{bare_id(name)}") for name in table["subject"]]
     chosen = choose(scans, repeats)
-    roster = Participants(rows_of_scans(table, chosen), request, sources[0])
+    rows = rows_of_scans(table, chosen)
+    if "mean_fd" not in rows:
+        rows["mean_fd"] = [mean_displacement(chosen.files.get(name, ())) for name in rows["subject"]]
+    roster = Participants(rows, request, sources[0])
     roster.require_files(chosen.first_files, f"a series of {roi_set} below {roots[0]}")
     cohort = roster.cohort(lambda subject: read_joined(chosen.files[subject], read_with_tr), roi_set)
     made = how_made(roots[0])

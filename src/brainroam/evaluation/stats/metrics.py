@@ -256,8 +256,8 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
 
     Every metric is a `mean_over_sites`. Beside it stand the concordance within sites, in which each pair of a case and
     a control of one site counts once, the standard deviation of the AUC between sites, and the worst site by AUC among
-    those that may be called so (`named`). Calibration is summarised by the median: near separation at one small site
-    sends its slope to infinity, and the mean with it.
+    those that may be called so (`named`), unless all of them are above the mean. Calibration is summarised by the
+    median: near separation at one small site sends its slope to infinity, and the mean with it.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
     controls = measured["n"].to_numpy(dtype=float) - cases
     weights, mean = site_weights(cases, controls), mean_over_sites(values, site_weights(cases, controls))
     large = measured[named(cases, controls)]
-    worst = None if large.empty else large.loc[large["auc"].idxmin()]
+    worst = None if large.empty or large["auc"].min() > mean else large.loc[large["auc"].idxmin()]
     result: dict[str, float | int | str] = {
         "n_sites": len(measured),
         "auc": mean,
