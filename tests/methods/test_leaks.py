@@ -163,7 +163,7 @@ def test_a_column_that_the_study_names_stays_and_features_are_shared():
     assert hidden.table["dx_group"].notna().all() and hidden.table["label"].isna().all()
     assert hidden.table["age"].equals(cohort.table["age"][:5])
     hidden.per_person("length", lambda series: np.array([[len(x)] for x in series]))
-    assert cohort.has_per_person("length") and cohort.labels.any()
+    assert cohort.features.has("length") and cohort.labels.any()
 
 
 @every_method

@@ -151,8 +151,8 @@ def test_what_is_measured_survives_selecting_saving_and_columns(table, matrices,
         assert saved.measure == cohort.measure and saved.atlas == cohort.atlas
         np.testing.assert_array_equal(saved.series[1], cohort.series[1])
         assert cohort.with_columns(cohort.table[["age"]]).select(cohort.sites[:2]).measure == cohort.measure
-    assert table.n_features == 30 and table.feature_names[0] == "measure 0"
-    assert matrices.n_features == 66 and matrices.feature_names[0] == "ROI_001 - ROI_002"
+    assert table.n_features == 30 and table.atlas.feature_names[0] == "measure 0"
+    assert matrices.n_features == 66 and matrices.atlas.feature_names[0] == "ROI_001 - ROI_002"
 
 
 def test_bare_arrays_tell_what_they_are(series):

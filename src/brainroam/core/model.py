@@ -1,7 +1,7 @@
 """CORE: learn from several sites, predict at a site never seen. Composes the steps of the other files, nothing else.
 
     series -> edges (connectivity) -> residuals (deconfound) -> scaffold -> profiles (profile) -> line graph (linegraph)
-           -> gated network (gate), trained on episodes (episodes, training) -> logit
+           -> gated network (gate), trained on episodes (site_folds, training) -> logit
 
 Whether the linear reading of the pathways or the gated network is believed, or both (choice), is decided on groups of
 training sites that are held out in turn; so are the scaffold thresholds when several are given. The out-of-site scores

@@ -373,7 +373,7 @@ def site_statistics(
     """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
     edges = cohort_edges(cohort, kind, shrinkage, robust)
     site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
-    of_features = group, cohort.feature_pairs, cohort.own_units, cohort.target.has_controls
+    of_features = group, cohort.atlas.pairs, cohort.own_units, cohort.target.has_controls
     return SiteStatistics(
         edges, site_target(cohort), site, covariates, deconfounder, cohort.features, contrast, *of_features
     )

@@ -198,19 +198,9 @@ class Cohort(People):
         return bool(np.mean(largest > 1 + 1e-6) > 0.5)
 
     @property
-    def feature_pairs(self) -> np.ndarray:
-        """The two regions (M, 2) of every feature: of an edge, or twice the column of a table."""
-        return self.atlas.pairs
-
-    @property
     def n_features(self) -> int:
         """How many features a person has: P(P-1)/2 edges, or the columns of a table."""
         return self.n_rois if self.measure == "table" else self.n_rois * (self.n_rois - 1) // 2
-
-    @property
-    def feature_names(self) -> list[str]:
-        """The columns of a table, or the two regions of each edge."""
-        return self.atlas.feature_names
 
     @property
     def truth(self) -> Any:
@@ -259,10 +249,6 @@ class Cohort(People):
         Of the whole cohort they are handed out as they are, read-only, since they can be as large as memory allows.
         """
         return self.features.per_person(key, compute, self.origin[1])
-
-    def has_per_person(self, key: str) -> bool:
-        """Whether `per_person` has computed this already."""
-        return self.features.has(key)
 
     @property
     def origin(self) -> tuple["Cohort", np.ndarray]:

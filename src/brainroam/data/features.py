@@ -124,9 +124,9 @@ class Features:
         """What is kept of other folds and can be made again, and that of one more."""
         return {**kept, fold: value}
 
-    def read_ahead(self, episode: Any) -> Any:
-        """People that are to be read again and again (``episode.whole()``): all of them now."""
-        return episode.whole()
+    def read_ahead(self, unread: Any) -> Any:
+        """What reads people whenever they are asked for; in memory all of them now (``unread.whole()``)."""
+        return unread.whole()
 
     @contextmanager
     def kept_in(self, folder: Path) -> Iterator[None]:

@@ -268,9 +268,9 @@ class StoredFeatures(Features):
         """Only that of the last fold: even those are large."""
         return {fold: value}
 
-    def read_ahead(self, episode: Any) -> Any:
+    def read_ahead(self, unread: Any) -> Any:
         """People stay on disk until they are asked for."""
-        return episode
+        return unread
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.zarr"

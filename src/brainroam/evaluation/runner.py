@@ -338,7 +338,7 @@ def _shared_edges(
     place = folder / FOLDER / whole.manifest_hash[:16]
     with whole.features.kept_in(place):
         for kind in kinds:
-            if not whole.has_per_person(edge_name(kind)):
+            if not whole.features.has(edge_name(kind)):
                 _compute_edges(whole, kind, FeatureFolder(place), 1 if is_small(whole) else jobs, engine)
         yield
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
