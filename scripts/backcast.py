@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import parser_of
 
 import brainroam
 from brainroam.core.calibration import calibrate, calibrate_number
@@ -43,7 +44,7 @@ LEARNED = ("volumes", "motion")  # looks whose slope is also learned from the tr
 
 def main() -> None:
     """Measure, or judge what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("step", choices=("measure", "judge", "age"))
     parser.add_argument("data")
     parser.add_argument("--atlas", default="aal")

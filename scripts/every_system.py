@@ -8,9 +8,9 @@ the first; then on the effect they are made for with labels permuted within each
 ``tuning="fast"``, seed 0. What is finished in the folder is not done again. Prints the table of docs/results/deep.md.
 """
 
-import argparse
 from pathlib import Path
 
+from common import parser_of
 from reproduction.parts import SYSTEMS
 
 import brainroam
@@ -28,7 +28,7 @@ READ_SERIES = {
 
 def main() -> None:
     """Run what is missing and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--methods", default=",".join([*SYSTEMS.values(), "mean-mlp"]))
     given = parser.parse_args()

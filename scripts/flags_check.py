@@ -9,10 +9,9 @@ AUC. Held against people without a flag of the same site and class, with interva
 docs/results/next-site.md come from here.
 """
 
-import argparse
-
 import numpy as np
 import pandas as pd
+from common import data_parser_of
 
 import brainroam
 from brainroam.evaluation.results import load_runs
@@ -34,10 +33,8 @@ MEASURES = ("placement", "right", "brier")
 
 def main() -> None:
     """Print one line per method, reason and measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
+    parser = data_parser_of(__doc__)
     parser.add_argument("runs")
-    parser.add_argument("--atlas", default="aal")
     given = parser.parse_args()
     cohort, results = brainroam.load_cohort(given.data, atlas=given.atlas), load_runs(given.runs)
     site = cohort.table["site"]

@@ -7,7 +7,6 @@ has none). Prints, for each design, the mean AUC of the whole network at unseen 
 part, in points; the last line has the mean over all cohorts with its 95 % interval, paired by cohort.
 """
 
-import argparse
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import torch
+from common import parser_of
 from gate_map import mean_auc, training_and_unseen
 from scipy.stats import t
 
@@ -63,7 +63,7 @@ def without_propagation() -> Iterator[None]:
 def main() -> None:
     """Print one line per design and the mean of all."""
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default="801,802,803")
     seeds, rows = parser.parse_args().seeds, []
     print(f"| cases | effect | sites | people per site | network | {' | '.join(PARTS)} |")

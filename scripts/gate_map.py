@@ -17,7 +17,6 @@ all three by the defaults and from one fit. The last lines are the worst and the
 the linear reading.
 """
 
-import argparse
 import warnings
 from dataclasses import replace
 from itertools import product
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from common import parser_of
 
 import brainroam
 from brainroam.core.choice import Choice
@@ -55,7 +55,7 @@ class Both(CoreModel):
 def main() -> None:
     """Print one line per design, averaged over seeds, and keep every cohort's figures."""
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     for name, usual in (("seeds", "701,702,703"), ("sites", "4,8,16"), ("people", "20,60")):
         parser.add_argument(f"--{name}", type=lambda text: [int(word) for word in text.split(",")], default=usual)
     parser.add_argument("--out", type=Path, default=Path("gate_map.csv"))

@@ -7,12 +7,12 @@ into as many clusters as there are subtypes (k-means), by four descriptions of e
 index against the planted subtypes (1 is perfect, 0 chance), mean and standard error over cohorts.
 """
 
-import argparse
 import warnings
 from itertools import product
 
 import numpy as np
 import pandas as pd
+from common import parser_of
 from gate_ablation import NetworkAlone
 from gate_map import EFFECTS, training_and_unseen
 from sklearn.cluster import KMeans
@@ -26,7 +26,7 @@ KINDS = {"2 subtypes": 2, "4 subtypes": 4}
 def main() -> None:
     """Print one line per description."""
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default="821,822")
     rows = []
     for cases, sites, people, seed in product(KINDS, (4, 8, 16), (20, 60), parser.parse_args().seeds):

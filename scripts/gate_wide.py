@@ -16,13 +16,13 @@ Prints for each cohort the AUC of the linear reading at unseen sites, and by how
 `core` differ from it, with what the training sites said; then the means.
 """
 
-import argparse
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 import pandas as pd
+from common import parser_of
 from gate_map import EFFECTS, GENERATORS, readings
 
 import brainroam
@@ -44,7 +44,7 @@ def main() -> None:
         "planted": planted,
         "labels": other_labels,
     }
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("family", choices=families)
     parser.add_argument("--draws", type=lambda text: [int(word) for word in text.split(",")], required=True)
     parser.add_argument("--data", help="ABIDE_pcp, for planted and labels")

@@ -14,12 +14,12 @@ Prints one line per model and a table at the end; a run that was stopped goes on
 docs/results/next-site.md come from here.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import data_parser_of
 
 import brainroam
 from brainroam.core.connectivity import cohort_edges
@@ -45,9 +45,7 @@ PENALTIES = (0.1, 1.0, 10.0)  # in units of the mean squared length
 
 def main() -> None:
     """Measure what is missing in the table, and print its summary."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--atlas", default="aal")
+    parser = data_parser_of(__doc__)
     parser.add_argument("--out", type=Path, default=Path("missing.csv"))
     given = parser.parse_args()
     if given.data == "synthetic":

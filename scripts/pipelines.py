@@ -10,10 +10,9 @@ is person, site, pipeline and noise; the correlation r within sites and the shar
 the other version, and how many of the ten sites each holds.
 """
 
-import argparse
-
 import numpy as np
 import pandas as pd
+from common import PAPER, data_parser_of
 from scipy.ndimage import uniform_filter1d
 from scipy.special import ndtri
 
@@ -22,8 +21,6 @@ from brainroam.data.cohort import Cohort
 from brainroam.evaluation.forecast import Forecast
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
-
-PAPER = ("CALTECH", "KKI", "MAX_MUN", "OLIN", "PITT", "SBL", "SDSU", "STANFORD", "TRINITY", "YALE")
 
 
 def global_signal(x: np.ndarray, size: float, rng: np.random.Generator) -> np.ndarray:
@@ -58,9 +55,7 @@ VERSIONS = {
 
 def main() -> None:
     """Print a line per version."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--atlas", default="aal")
+    parser = data_parser_of(__doc__)
     parser.add_argument("--method", default="fc-ridge")
     given = parser.parse_args()
     cohort = brainroam.load_cohort(given.data, atlas=given.atlas)

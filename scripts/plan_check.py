@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from common import data_parser_of
 from scipy.optimize import least_squares
 
 import brainroam
@@ -38,9 +39,7 @@ class Check(NamedTuple):
 
 def main() -> None:
     """Print one line per plan and a summary."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--atlas", default="aal")
+    parser = data_parser_of(__doc__)
     parser.add_argument("--methods", default="fc-ridge")
     parser.add_argument("--subsets", type=int, default=6)
     parser.add_argument("--draws", type=int, default=20)

@@ -18,13 +18,13 @@ anew, each read at 400 new sites; as scores are normal within a class, the AUC a
 found in the folder ``--keep`` are not drawn again. The figures of docs/reliability.md come from here.
 """
 
-import argparse
 import json
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from common import parser_of
 from scipy.special import ndtr
 
 from brainroam.evaluation.planning.draws import draws
@@ -159,7 +159,7 @@ def promises(table: pd.DataFrame, k: int, more: int) -> list[tuple[float, float,
 
 def main() -> None:
     """Print gains promised and found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--worlds", type=int, default=120)
     parser.add_argument("--first", type=int, default=0, help="number of the first world")
     parser.add_argument("--keep", type=Path, default=Path("worlds"))

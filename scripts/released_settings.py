@@ -11,7 +11,6 @@ nobody is refitted. Plain ridge and the ensemble tune themselves on all training
 is not done again.
 """
 
-import argparse
 from itertools import product
 from pathlib import Path
 from time import process_time
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from common import data_parser_of
 from reproduction.parts import SYSTEMS
 
 import brainroam
@@ -37,9 +37,7 @@ DEEP = (*(name for name in SYSTEMS.values() if name != "core"), "mean-mlp")
 
 def main() -> None:
     """Time epochs, run what is missing, or print the table of what is there."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--atlas", default="cc200")
+    parser = data_parser_of(__doc__, "cc200")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--methods", default="fc-ridge")
     parser.add_argument("--folds", default=",".join([*(f"group{k + 1}" for k in range(GROUPS)), SPLIT]))

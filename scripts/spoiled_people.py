@@ -9,10 +9,9 @@ five ways; for each the table says how many are flagged, for which reason, and h
 sites (`metrics.mean_over_sites`). The figures of docs/results/next-site.md come from here.
 """
 
-import argparse
-
 import numpy as np
 import pandas as pd
+from common import data_parser_of
 
 import brainroam
 from brainroam.data.cohort import Cohort
@@ -29,9 +28,7 @@ REASONS = {"distance": "edges farther", "resemblance": "edges resemble", "length
 
 def main() -> None:
     """Print one line for each way of spoiling."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--atlas", default="aal")
+    parser = data_parser_of(__doc__)
     parser.add_argument("--method", default="fc-ridge")
     given = parser.parse_args()
     if given.data == "synthetic":

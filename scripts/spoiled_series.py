@@ -9,11 +9,11 @@ often: the AUC of plain ridge where such volumes are kept and where they are dro
 docs/results/tried.md come from here.
 """
 
-import argparse
 import warnings
 from collections.abc import Callable
 
 import numpy as np
+from common import data_parser_of
 from scipy.signal import butter, sosfiltfilt
 
 import brainroam
@@ -31,9 +31,7 @@ Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 def main() -> None:
     """Print one line for each way of spoiling."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--atlas", default="aal")
+    parser = data_parser_of(__doc__)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     cohort = brainroam.load_cohort(given.data, atlas=given.atlas)

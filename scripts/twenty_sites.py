@@ -7,9 +7,8 @@ of scores with log mean FD within site and class. The figures of docs/results/ab
 ``brainroam loso``.
 """
 
-import argparse
-
 import numpy as np
+from common import PAPER, data_parser_of
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import brainroam
@@ -17,14 +16,10 @@ from brainroam.evaluation.stats.confounding import within_class_correlation
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 
-PAPER = ("CALTECH", "KKI", "MAX_MUN", "OLIN", "PITT", "SBL", "SDSU", "STANFORD", "TRINITY", "YALE")
-
 
 def main() -> None:
     """Print one line per method and direction."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--atlas", default="aal")
+    parser = data_parser_of(__doc__)
     parser.add_argument("--methods", default="ensemble,fc-ridge,log-ridge,scaffold-ridge")
     given = parser.parse_args()
     cohort = brainroam.load_cohort(given.data, atlas=given.atlas)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from cheap import cheap
 from typer.testing import CliRunner
 
 import brainroam
@@ -20,7 +21,6 @@ from brainroam.data.target_column import with_target
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.saving import save_method
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.parameters import settings_of
 
 
 def run(*arguments, code=0):
@@ -53,13 +53,6 @@ def file(people, tmp_path_factory):
 @pytest.fixture(scope="module")
 def store(people, tmp_path_factory):
     return write_store(tmp_path_factory.mktemp("store") / "people.zarr", people.table, people.series, people.atlas)
-
-
-def cheap(name):
-    if name.startswith("core"):
-        return {"hidden": 4, "epochs": 1, "budget": 2, "tau_percentile": 50, "eta": 0.6}
-    named = settings_of(method_info(name).make)
-    return {key: value for key, value in {"epochs": 1, "hidden": 4}.items() if key in named}
 
 
 def that_learn(kind):

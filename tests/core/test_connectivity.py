@@ -12,13 +12,6 @@ from brainroam.core.connectivity import (
 from brainroam.errors import BrainroamError
 
 
-@pytest.fixture
-def people():
-    rng = np.random.default_rng(0)
-    mixing = rng.normal(size=(12, 12))
-    return [rng.normal(size=(t, 12)) @ mixing * 100 + 7000 for t in (40, 60, 55, 80, 70)]
-
-
 def test_pearson_equals_numpy(people):
     upper = np.triu_indices(12, 1)
     expected = [np.corrcoef(x.T)[upper] for x in people]

@@ -15,13 +15,6 @@ from brainroam.core.tangent import TangentEdges, covariances
 from brainroam.errors import DataError
 
 
-@pytest.fixture
-def people():
-    rng = np.random.default_rng(0)
-    mixing = rng.normal(size=(12, 12))
-    return [rng.normal(size=(t, 12)) @ mixing * 100 + 7000 for t in (40, 60, 55, 80, 70)]
-
-
 def by_nilearn(series):
     measure = ConnectivityMeasure(kind="tangent", vectorize=True, discard_diagonal=True)
     return measure.fit_transform(series)[:, nilearn_order(series[0].shape[1])], measure

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.cli.source import size_in_bytes
-from brainroam.core import connectivity
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_statistics import site_statistics
 from brainroam.data import stored_cohort
@@ -35,27 +34,6 @@ METHODS = [
     "scaffold-ridge",
     "core[hidden=4,budget=4,updates=4,tau_percentile=60]",
 ]
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """Every fallback there is: dead regions, empty covariates, a site of men, people to be left out."""
-    made = brainroam.make_cohort(
-        n_sites=4, n_per_site=14, n_rois=16, all_male_sites=1, constant_rois=6, missing_covariates=4, outliers=2
-    )
-    table, series = made.table, made.series
-    table.loc[17, "label"] = np.nan
-    series[30] = np.where(np.arange(16) < 9, 1.0, series[30])  # lacks too many regions
-    return write_store(tmp_path_factory.mktemp("store") / "cohort.zarr", table, series, made.atlas)
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Several batches and several blocks, the last of each not full."""
-    monkeypatch.setattr(stored_cohort, "PEOPLE", 9)
-    monkeypatch.setattr(stored_cohort, "COLUMNS", 30)
-    monkeypatch.setattr(stored_cohort, "BATCH", 9)
-    monkeypatch.setattr(connectivity, "BLOCK", 50)
 
 
 @pytest.mark.parametrize("method", METHODS)

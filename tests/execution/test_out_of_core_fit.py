@@ -6,37 +6,13 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
-from brainroam.core import connectivity
 from brainroam.core.profile import Profiles, StoredProfiles, profiles_of
-from brainroam.data import stored_cohort
-from brainroam.data.store import write_store
 from brainroam.errors import UsageError
 from brainroam.execution.out_of_core import StoredCohort
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 
 SMALL = {"hidden": 8, "budget": 4, "tau_percentile": 60, "skip": "none", "updates": 8}
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """Every fallback there is: dead regions, empty covariates, a site of men, people to be left out."""
-    made = brainroam.make_cohort(
-        n_sites=4, n_per_site=16, n_rois=16, all_male_sites=1, constant_rois=6, missing_covariates=4, outliers=2
-    )
-    table, series = made.table, made.series
-    table.loc[17, "label"] = np.nan
-    series[30] = np.where(np.arange(16) < 9, 1.0, series[30])  # lacks too many regions
-    series[40] = series[40][:25]  # shorter than a window
-    return write_store(tmp_path_factory.mktemp("store") / "cohort.zarr", table, series, made.atlas)
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Several batches and several blocks, the last of each not full."""
-    monkeypatch.setattr(stored_cohort, "PEOPLE", 9)
-    monkeypatch.setattr(stored_cohort, "BATCH", 9)
-    monkeypatch.setattr(connectivity, "BLOCK", 50)
 
 
 def fitted(cohort, **parameters):

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cheap import cheap
 from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 from typer.testing import CliRunner
@@ -14,7 +15,6 @@ from brainroam.errors import UsageError
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.saving import load_method, save_method
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.parameters import settings_of
 
 Q = ["age", "sex", "mean_fd"]
 METHODS = [
@@ -25,14 +25,6 @@ METHODS = [
 @pytest.fixture(scope="module")
 def cohort():
     return brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10, seed=3).using(Q)
-
-
-def cheap(name):
-    """Settings with which a method is fitted in a second."""
-    if name.startswith("core"):
-        return {"hidden": 4, "epochs": 1, "budget": 2, "tau_percentile": 50, "eta": 0.6}
-    named = settings_of(method_info(name).make)
-    return {key: value for key, value in {"epochs": 1, "hidden": 4}.items() if key in named}
 
 
 def arrays(cohort):

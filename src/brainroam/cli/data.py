@@ -95,8 +95,8 @@ def audit(
     from brainroam.audit import audit as search
     from brainroam.cli.show import print_json, show_audit, write_json
     from brainroam.evaluation.run_records import plain
-    from brainroam.evaluation.runs_folder import command_line
     from brainroam.methods.registry import split_names
+    from brainroam.utils.crate import command_line
 
     chosen = split_names(methods) if methods else list(source.methods if source.study else DEFAULT_METHODS)
     audited = search(cohort, chosen, permutations, seed, progress=True)

@@ -33,7 +33,7 @@ def print_json(content: Any) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write what a command found where the report looks for it, with the command itself."""
     from brainroam.evaluation.run_records import plain
-    from brainroam.evaluation.runs_folder import command_line
+    from brainroam.utils.crate import command_line
     from brainroam.utils.files import write_text
 
     text = json.dumps(plain({"command": command_line(), **content}), indent=1, ensure_ascii=False)
@@ -66,7 +66,7 @@ def show_check(report: "CheckReport") -> None:
     verdict = "[green]usable[/green]" if report.usable else "[bold red]not usable[/bold red]"
     console.print(f"\n{verdict}: " + ", ".join(_count(n, s) for n, s in zip(counts, STYLES, strict=True)))
     if people := without_twins(report.findings):
-        from brainroam.evaluation.runs_folder import command_line
+        from brainroam.utils.crate import command_line
 
         console.print("To go on without them:", markup=False)
         print(f"{command_line()} --exclude {shlex.quote(','.join(people))}")

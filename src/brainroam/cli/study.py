@@ -324,8 +324,8 @@ def plan(
     """
     from brainroam.cli.show import print_json
     from brainroam.evaluation.run_records import plain
-    from brainroam.evaluation.runs_folder import command_line
     from brainroam.report.sections.next_site import write_plan
+    from brainroam.utils.crate import command_line
 
     names = split_names(methods or PLANNED)
     if len(names) > 2:

@@ -34,18 +34,16 @@ from brainroam.evaluation.code_version import package_of
 from brainroam.evaluation.run_records import (
     RunSpec,
     atlas_hash,
-    content_hash,
     plain,
     read_run,
     read_run_file,
     run_spec,
     table_hash,
-    write_checksummed,
     write_run,
 )
 from brainroam.evaluation.tables import columns_of, prediction_rows, require_types, score_rows
 from brainroam.utils.crate import command_line, write_crate
-from brainroam.utils.files import csv_lines, write_text
+from brainroam.utils.files import content_hash, csv_lines, write_checksummed, write_text
 
 #: What is kept of everybody, so that results can be told by age, sex and motion without reading the data again.
 PARTICIPANTS = (

@@ -285,13 +285,12 @@ class ReportData:
         """Every finished run, whatever its protocol, in the order of the tables."""
         return sorted(self.results.records, key=lambda run: run[0].key)
 
-    def explanations(self, method: str, protocol: str | None = None) -> list[tuple[RunSpec, dict[str, Any]]]:
+    def explanations(self, method: str) -> list[tuple[RunSpec, dict[str, Any]]]:
         """What the runs of a method say of their pathways, gates and embeddings; only runs that say it."""
-        wanted = (protocol or self.protocol, method)
         return [
             (spec, result)
             for spec, result in self.finished
-            if (spec.protocol, spec.name) == wanted and result.get("explanation")
+            if (spec.protocol, spec.name) == (self.protocol, method) and result.get("explanation")
         ]
 
     @cached_property

@@ -60,10 +60,9 @@ class Contrast:
         chance = float(nct.sf(critical, n_sites - 1, centre) + nct.cdf(-critical, n_sites - 1, centre))
         return 1.0 if np.isnan(chance) else chance  # scipy gives up on differences of many standard errors
 
-    def people_needed(self, difference: float, n_sites: int | None = None) -> int | None:
-        """People per site for a power of 80 %; None where no number up to 2,000 is enough."""
-        k = self.n_sites if n_sites is None else n_sites
-        return _smallest(lambda people: self.power(k, people, difference), 4, MOST_PEOPLE)
+    def people_needed(self, difference: float) -> int | None:
+        """People at each of these sites for a power of 80 %; None where no number up to 2,000 is enough."""
+        return _smallest(lambda people: self.power(self.n_sites, people, difference), 4, MOST_PEOPLE)
 
     def sites_needed(self, difference: float, people_per_site: float) -> int | None:
         """Sites for a power of 80 %; None where no number up to 500 is enough."""

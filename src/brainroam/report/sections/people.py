@@ -70,7 +70,7 @@ def _site_table(sites: pd.DataFrame):
         columns.append(Column("male", "Share male", fixed(2)))
     if "age_mean" in frame:
         columns += [Column("age_mean", "Age, mean (SD)", _mean_sd, of_row=True)]
-        columns += [Column("age_min", "Age range", _range("age", 0), of_row=True)]
+        columns += [Column("age_min", "Age range", _range("age"), of_row=True)]
     if "mean_fd_mean" in frame:
         columns.append(Column("mean_fd_mean", "Mean FD, mm", fixed(2)))
     if "volumes_median" in frame:
@@ -85,14 +85,14 @@ def _mean_sd(row: dict) -> str:
     return f"{row['age_mean']:.1f}{spread}"
 
 
-def _range(name: str, digits: int):
-    return lambda row: f"{row[f'{name}_min']:.{digits}f} to {row[f'{name}_max']:.{digits}f}"
+def _range(name: str):
+    return lambda row: f"{row[f'{name}_min']:.0f} to {row[f'{name}_max']:.0f}"
 
 
 def _volumes(row: dict) -> str:
     if row["volumes_min"] == row["volumes_max"]:
         return f"{row['volumes_median']:.0f}"
-    return f"{row['volumes_median']:.0f} ({_range('volumes', 0)(row)})"
+    return f"{row['volumes_median']:.0f} ({_range('volumes')(row)})"
 
 
 def _reasons(reasons: pd.Series) -> list[tuple[str, int]]:

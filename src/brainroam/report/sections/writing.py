@@ -10,6 +10,7 @@ Its end names the commands, data, seeds and versions that every figure comes fro
 from collections.abc import Iterator
 
 import pandas as pd
+from markupsafe import Markup
 
 from brainroam.errors import counted, listed
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT
@@ -143,13 +144,9 @@ def checklist_section(data: ReportData) -> Section:
         Column("asks", "What to report"),
         Column("answer", "In this study"),
     ]
-    html = render(
-        "checklist.html",
-        table=table(rows, columns, "tripod-ai", "TRIPOD+AI checklist"),
-        filled=int((rows["answer"] != AUTHORS).sum()),
-        total=len(rows),
-    )
-    return Section("checklist", "TRIPOD+AI checklist", html)
+    filled = rows["answer"] != AUTHORS
+    shown = table(rows, columns, "tripod-ai", "TRIPOD+AI checklist")
+    return Section("checklist", "TRIPOD+AI checklist", _filled_in("checklist.html", shown, filled))
 
 
 def probast_section(data: ReportData) -> Section:
@@ -163,13 +160,13 @@ def probast_section(data: ReportData) -> Section:
         Column("domain", "Domain"),
         Column("answer", "In this study"),
     ]
-    html = render(
-        "probast.html",
-        table=table(rows, columns, "probast-ai", "PROBAST+AI: where bias may come from"),
-        filled=int((rows["answer"] != OPEN).sum()),
-        total=len(rows),
-    )
-    return Section("probast", "PROBAST+AI: risk of bias", html)
+    shown = table(rows, columns, "probast-ai", "PROBAST+AI: where bias may come from")
+    return Section("probast", "PROBAST+AI: risk of bias", _filled_in("probast.html", shown, rows["answer"] != OPEN))
+
+
+def _filled_in(template: str, shown: Markup, filled: pd.Series) -> Markup:
+    """A checklist with the number of rows that the run could fill in."""
+    return render(template, table=shown, filled=int(filled.sum()), total=len(filled))
 
 
 def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
