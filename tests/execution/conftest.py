@@ -26,6 +26,5 @@ def store(tmp_path_factory):
 def small_parts(monkeypatch):
     """Several batches and several blocks, the last of each not full."""
     monkeypatch.setattr(stored_cohort, "PEOPLE", 9)
-    monkeypatch.setattr(stored_cohort, "COLUMNS", 30)
     monkeypatch.setattr(stored_cohort, "BATCH", 9)
     monkeypatch.setattr(connectivity, "BLOCK", 50)

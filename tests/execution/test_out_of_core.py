@@ -36,6 +36,12 @@ METHODS = [
 ]
 
 
+@pytest.fixture
+def small_parts(small_parts, monkeypatch):
+    """Several blocks of columns too."""
+    monkeypatch.setattr(stored_cohort, "COLUMNS", 30)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_study_on_disk_is_the_study_in_memory(store, tmp_path, small_parts, method):
     people, on_disk = brainroam.load_cohort(store), StoredCohort(store, tmp_path)
@@ -151,7 +157,7 @@ def test_the_command_for_the_scaffold(store, tmp_path, small_parts):
     table = pd.read_csv(tmp_path / "out" / "scaffold.csv")
     assert table["region_1"][0].startswith("ROI_") and f"{len(table)} of 120 edges" in result.stdout
     header, arrays = load_model(tmp_path / "out" / "evidence")
-    assert header["n_people"] == 54 and arrays["contrast"].shape == (4, 120)
+    assert header["n_people"] == 62 and arrays["contrast"].shape == (4, 120)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["evidence", "excluded.csv", "scaffold.csv"]
     stricter = run(*command[:3], tmp_path / "strict", *command[4:], "--set", "tau_percentile=95")
     assert stricter.exit_code == 0 and len(pd.read_csv(tmp_path / "strict" / "scaffold.csv")) < len(table)
