@@ -1,14 +1,20 @@
 """What people meet on the command line before anything else: help, typing mistakes, pipes, odd terminals."""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from brainroam import cli
 from brainroam.cli import PANELS, app
+from brainroam.cli.bids_app import with_command
+
+COMMANDS = [command.__name__.replace("_", "-") for commands in PANELS.values() for command in commands]
 
 
 def run(*arguments):
@@ -20,12 +26,31 @@ def shell(*arguments, **environment):
     return subprocess.run(command, capture_output=True, env=os.environ | environment)
 
 
-@pytest.mark.parametrize("command", [c.__name__.replace("_", "-") for commands in PANELS.values() for c in commands])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example_quiet_and_verbose(command):
     text = run(command, "--help").output
     typed = "/data" if command == "bids-app" else command  # whose grammar has no command
     assert f"Example: brainroam {typed}" in text
     assert "--quiet" in text and "--verbose" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_groups_of_options_in_one_order_and_what_is_written_in_the_last(command):
+    text = run(command, "--help").output
+    groups = [f"─ {name} ─" for name in ("Reading the data", "Where to run", "Output")]
+    shown = [text.index(group) for group in groups if group in text]
+    assert shown == sorted(shown) and "<bool>" not in text
+    assert all(found.start() > text.index(groups[-1]) for found in re.finditer(r"│ +\*? *--out ", text))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_the_help_is_understood(command):
+    group = get_command(app)
+    example = group.commands[command].help.rpartition("[/bold] brainroam ")[2].partition(" && ")[0]
+    words = shlex.split(example)
+    if command == "bids-app":
+        words = with_command(words)
+    assert words[0] == command and group.commands[command].make_context(command, words[1:])
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ def _searched(evaluate: Callable[Given, Results]) -> Callable[Given, Results]:
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> Results:
         given = signature(evaluate).bind(*args, **kwargs).arguments
         candidates = list(foreign(given["methods"], given.get("parameters") or {}))
+        if not candidates:
+            return evaluate(*args, **kwargs)
         search(given["cohort"], candidates, given.get("out"))
         results = evaluate(*args, **kwargs)
         look_back(results, given["cohort"], candidates)
