@@ -7,7 +7,7 @@ each weaker and stronger: the first principal component over regions added to al
 been removed), a low-pass filter (another band), a part of the scan, and white noise. Printed: what of a score's spread
 is person, site, pipeline and noise; the correlation r within sites and the share of the probit of the AUC that was kept
 (`brainroam.evaluation.pipelines` says r to 1); who changes class; the forecast's mean 95 % interval without and with
-the other version, and how many of the ten sites each holds.
+the other version, and how many of the ten sites each holds, for the AUC and for the three other measures.
 """
 
 import numpy as np
@@ -20,6 +20,7 @@ import brainroam
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.forecast import Forecast
 from brainroam.methods.registry import method_info
+from brainroam.methods.site_shift import MEASURES
 from brainroam.methods.tuning import TunedMethod
 
 
@@ -61,34 +62,40 @@ def main() -> None:
     cohort = brainroam.load_cohort(given.data, atlas=given.atlas)
     model = TunedMethod(method_info(given.method), "default").fit(cohort.select(PAPER))
     new = cohort.select([site for site in cohort.sites if site not in PAPER])
-    before = areas(brainroam.foretell(model, new), new)
-    print(f"{given.method} of {len(PAPER)} sites, read at {new}: AUC {before['observed'].mean():.3f}", flush=True)
+    before = judged(brainroam.foretell(model, new), new)
+    first = before.xs("auc")
+    print(f"{given.method} of {len(PAPER)} sites, read at {new}: AUC {first['observed'].mean():.3f}", flush=True)
     for version, sizes in VERSIONS.items():
         for size in sizes:
             rng = np.random.default_rng(0)
             other = Cohort([version(x, size, rng) for x in new.series], new.table, new.atlas)
             forecast = brainroam.foretell(model, other, other=new)
-            found, after = forecast.content["pipelines"], areas(forecast, other)
-            kept = ndtri(after["observed"].mean()) / ndtri(before["observed"].mean())
-            narrow = after["observed"].between(before["low_95"], before["high_95"]).sum()
+            found, after = forecast.content["pipelines"], judged(forecast, other)
+            kept = ndtri(after.xs("auc")["observed"].mean()) / ndtri(first["observed"].mean())
+            narrow = after["observed"].between(before["low_95"], before["high_95"])
             shares = ", ".join(f"{name} {share:.0%}" for name, share in found["shares"].items())
             print(
                 f"{version.__name__} {size:.2g}: {shares}; r {found['kept']:.2f}, kept {kept:.2f}; "
                 f"{len(found['changed']) / found['n']:.0%} change class; mean probability {found['moved']:+.2f}; AUC "
-                f"{after['observed'].mean():.3f}; interval {span(before)}, {narrow} inside, widened {span(after)}, "
-                f"{after['inside_95'].sum()} inside",
+                f"{after.xs('auc')['observed'].mean():.3f}",
                 flush=True,
             )
+            for measure in ("auc", *MEASURES):
+                inside = f"{narrow.xs(measure).sum()} inside, widened {after.xs(measure)['inside_95'].sum()} inside"
+                print(
+                    f"    {measure}: {span(before.xs(measure))}, widened {span(after.xs(measure))}: {inside}",
+                    flush=True,
+                )
 
 
-def areas(forecast: Forecast, people: Cohort) -> pd.DataFrame:
-    """Foretold and observed AUC of each site; its plain mean over sites is printed."""
-    return brainroam.reveal(forecast, people).table.query("measure == 'auc'").set_index("site")
+def judged(forecast: Forecast, people: Cohort) -> pd.DataFrame:
+    """Foretold and observed, by measure and site."""
+    return brainroam.reveal(forecast, people).table.set_index(["measure", "site"])
 
 
 def span(rows: pd.DataFrame) -> str:
-    """Mean limits of the AUC over sites."""
-    return f"{rows['low_95'].mean():.2f} to {rows['high_95'].mean():.2f}"
+    """Mean 95 % limits over sites."""
+    return f"{rows['low_95'].mean():.2f}-{rows['high_95'].mean():.2f}"
 
 
 if __name__ == "__main__":
