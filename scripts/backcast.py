@@ -142,12 +142,13 @@ def _judged_number(score: np.ndarray, t: np.ndarray, site: np.ndarray, sites: li
         "level": [error[here].mean() for name, here in places.items() if name in sites],
         "level_var": [error[here].var(ddof=1) / here.sum() for name, here in places.items() if name in sites],
         "n": [here.sum() for name, here in places.items() if name in sites],
+        "spread": [score[here].std(ddof=1) for name, here in places.items() if name in sites],
     }
     rows = []
     for name, here in places.items():
         if name in sites:
             continue
-        expected = expected_number(measured, int(here.sum()))["expected"]
+        expected = expected_number(measured, int(here.sum()), float(score[here].std(ddof=1)))["expected"]
         seen = {"r": np.corrcoef(score[here], t[here])[0, 1], "mean_error": error[here].mean()}
         for measure, told in expected.items():
             limits = {p: (told[f"low_{p}"], told[f"high_{p}"]) for p in (80, 95)}

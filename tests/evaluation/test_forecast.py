@@ -11,7 +11,7 @@ import brainroam
 from brainroam.core.targets import auc, macro_auc
 from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, DataError
-from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures
+from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures, expected_number
 from brainroam.evaluation.ledger import (
     boldness,
     changed_line,
@@ -22,7 +22,7 @@ from brainroam.evaluation.ledger import (
     revealed,
 )
 from brainroam.evaluation.pipelines import score_parts
-from brainroam.evaluation.stats.verdict import observed_auc, observed_next, verdict
+from brainroam.evaluation.stats.verdict import observed_auc, observed_next, observed_on_line, verdict
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import save_method
 from brainroam.methods.tuning import TunedMethod
@@ -338,7 +338,9 @@ def test_a_number_is_foretold_and_judged_by_correlation_and_mean_error(numbered,
     hidden = brainroam.foretell(model, new.with_columns(pd.DataFrame({"label": np.arange(len(new))[::-1]})), time=NOW)
     assert hidden.hash == forecast.hash and "correlation" in next(forecast.sentences())
     inner, row = model.inner_sites_, forecast.table[forecast.table["measure"] == "r"].iloc[0]
-    mean, (narrow, wide) = observed_next(np.arctanh(inner["r"]), 1 / (inner["n"] - 3), 1 / 17)
+    look = np.log(model.score(new.select(new.sites[:1])).std(ddof=1))
+    z, x = np.arctanh(inner["r"]), np.log(inner["spread"])
+    mean, (narrow, wide) = observed_on_line(z, 1 / (inner["n"] - 3), 1 / 17, x, look)
     assert np.allclose(
         row[["expected", "low_80", "high_80", "low_95", "high_95"]].astype(float), np.tanh([mean, *narrow, *wide])
     )
@@ -356,6 +358,37 @@ def test_a_number_is_foretold_and_judged_by_correlation_and_mean_error(numbered,
     assert "severity" in "".join(
         record_forecast(tmp_path / "l.csv", forecast) + record_reveal(tmp_path / "l.csv", found)
     )
+
+
+def test_a_line_is_used_so_far_as_sites_follow_it():
+    rng, x = np.random.default_rng(0), np.linspace(-1, 1, 8)
+    steep, v = 0.5 + 2 * x + 0.01 * rng.normal(size=8), np.full(8, 1e-4)
+    mean, (_, wide) = observed_on_line(steep, v, 1e-4, x, 0.6)
+    assert mean == pytest.approx(np.polyval(np.polyfit(x, steep, 1), 0.6), abs=1e-4)  # of almost its whole slope
+    assert wide[1] - wide[0] < 0.1 * np.subtract(*observed_next(steep, v, 1e-4)[1][1][::-1])
+    for z, look in ((-steep, 0.6), (rng.permutation(steep), np.nan), (np.full(8, 0.3), 0.6)):
+        assert observed_on_line(z, v, 1e-4, x, look) == observed_next(z, v, 1e-4)
+    blurred = observed_on_line(steep, v, 1e-4, x, 0.6, blur=0.05)[1][1]
+    assert blurred[1] - blurred[0] == pytest.approx(np.hypot(wide[1] - wide[0], 2 * 1.96 * 2 * 0.05**0.5), rel=0.1)
+
+
+def test_the_spread_of_scores_sharpens_where_ranges_differ_and_does_no_harm_where_not():
+    rng = np.random.default_rng(0)
+    for differ, narrower in ((0.5, 0.8), (0.0, 1.05)):
+        inside, widths = [], []
+        for _ in range(80):
+            n = rng.integers(20, 80, size=13)
+            t = [rng.normal(size=k) * np.exp(differ * rng.normal()) for k in n]
+            score = [0.6 * part + rng.normal(size=len(part)) for part in t]
+            r = np.array([np.corrcoef(*pair)[0, 1] for pair in zip(t, score, strict=True)])
+            spread = np.array([part.std(ddof=1) for part in score])
+            level = {"level": np.zeros(12), "level_var": np.ones(12)}
+            measured = {"r": r[:12], "n": n[:12], "spread": spread[:12], **level}
+            told, plain = (expected_number(measured, n[12], x)["expected"]["r"] for x in (spread[12], np.nan))
+            inside.append(told["low_95"] <= r[12] <= told["high_95"])
+            widths.append([row["high_95"] - row["low_95"] for row in (told, plain)])
+        mean = np.mean(widths, axis=0)
+        assert np.mean(inside) >= 0.9 and mean[0] < narrower * mean[1]
 
 
 def test_a_number_that_nobody_named_as_target_is_not_read_and_another_target_is_refused(cohort, numbered, forecast):

@@ -11,7 +11,11 @@ expected share of cases:
 For a number (age, a score) the order is the correlation r of scores and values within the site, on Fisher's scale, and
 the level is the mean of predicted minus true values on the scale it was learned on:
 
-    atanh r ~ N(mu, tau^2 + 1 / (n - 3)),   mean error ~ N(mu, tau^2 + mean_s(v_s n_s) / n)   (`observed_next`)
+    atanh r      ~ N(mu + b (x - mean x), tau^2 + 1 / (n - 3)),   x = log sd of the site's scores (`observed_on_line`)
+    mean error   ~ N(mu, tau^2 + mean_s(v_s n_s) / n)   (`observed_next`)
+
+Where the people of a site differ more in what is predicted, scores spread further, and a correlation is easier to have:
+with score = beta t + e, r^2 = 1 - var(e) / var(score). The spread of scores is known without the number.
 
 Of several classes the order is the mean over classes of the AUC against the rest, and balanced accuracy the mean share
 of a class called right; a site counts as one of m cases and m controls (`targets.counted_as`), by the shares of the
@@ -46,7 +50,13 @@ from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
-from brainroam.evaluation.stats.verdict import MIN_SITES_NEXT, observed_auc, observed_next, verdict
+from brainroam.evaluation.stats.verdict import (
+    MIN_SITES_NEXT,
+    observed_auc,
+    observed_next,
+    observed_on_line,
+    verdict,
+)
 from brainroam.methods.familiarity import known_share
 from brainroam.methods.predictions import class_predictions, number_predictions, predictions
 from brainroam.methods.saving import load_method, prepared_as_in_training
@@ -268,10 +278,14 @@ def foretell(
         table = predictions(method, cohort, method.familiarity_, prevalence=prevalence)
         expected_share = float(table["prevalence"].iloc[0])
 
-    def expectation(n: int) -> dict[str, Any]:
+    def expectation(people: pd.DataFrame) -> dict[str, Any]:
+        n = int(people["person"].nunique())
         if classes:
-            return expected_classes(measured, n * np.array(expected_share))
-        return expected_number(measured, n) if number else _expected(measured, n, expected_share, agreement)
+            return {"n": n, **expected_classes(measured, n * np.array(expected_share))}
+        if not number:
+            return {"n": n, **_expected(measured, n, expected_share, agreement)}
+        spread = float(people.groupby("person")["score"].mean().std())
+        return {"n": n, "spread": spread, **expected_number(measured, n, spread)}
 
     rows = table.assign(
         person=persons(cohort.table).to_numpy(),
@@ -283,8 +297,7 @@ def foretell(
     sites = [
         {
             "site": str(name),
-            "n": int(here["person"].nunique()),
-            **expectation(int(here["person"].nunique())),
+            **expectation(here),
             "trained_on": str(name) in map(str, measured["site"]),
             "looks": {**looks.loc[here.index, list(LOOKS)].mean(), "flagged": int((here["flags"] != "").sum())},
         }
@@ -352,12 +365,17 @@ def _refusal(*sites: Any) -> str:
     return verdict(*sites).reason.partition(": ")[2]
 
 
-def expected_number(measured: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """As `_expected`, of a number at a site of n people."""
-    r, level, level_var, people = (np.asarray(measured[name], dtype=float) for name in ("r", "level", "level_var", "n"))
+def expected_number(measured: Mapping[str, Any], n: int, spread: float) -> dict[str, Any]:
+    """As `_expected`, of a number at a site of n people whose scores have this standard deviation."""
+    names = ("r", "level", "level_var", "n", "spread")
+    r, level, level_var, people, spreads = (np.asarray(measured[name], dtype=float) for name in names)
     enough = n >= LEAST_FOR_R
     left = 1 / np.maximum(people - 3, 1)
-    mean, spans = observed_next(np.arctanh(np.clip(r, -0.999, 0.999)), left, 1 / max(n - 3, 1), LEVELS)
+    with np.errstate(divide="ignore"):
+        looks, look = np.log(spreads), float(np.log(spread))
+    blur = max(1 / (2 * max(n - 1, 1)) - float(np.mean(1 / (2 * np.maximum(people - 1, 1)))), 0) if len(people) else 0
+    z = np.arctanh(np.clip(r, -0.999, 0.999))
+    mean, spans = observed_on_line(z, left, 1 / max(n - 3, 1), looks, look, blur, LEVELS)
     order = np.tanh([mean, *(limit for span in spans for limit in span)]) if enough else np.full(5, np.nan)
     expected = {"r": dict(zip(("expected", *LIMITS), order.tolist(), strict=True))}
     mean, spans = observed_next(level, level_var, float(np.mean(level_var * people)) / n, LEVELS)

@@ -88,7 +88,7 @@ from brainroam.utils.parameters import settings_of
 from brainroam.utils.workers import one_thread
 
 RULE = "inner-loso-auc"
-INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var", "off", "off_sd")  # off: the level in units
+INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var", "off", "off_sd", "spread")  # off: the level in units
 #: m: with how many cases and controls a site compares; the variances of `macro_variances`; people called right.
 INNER_SITES_OF_CLASSES = ("site", "n", "auc", "m", "auc_var", "class_var", "balanced_acc", "balanced_acc_var")
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
@@ -224,7 +224,7 @@ class TunedMethod(Method):
             (
                 *(str(site[here[0]]), len(here), float(correlations(t[here], score[here]))),
                 *(float(-errors[here].mean()), float(errors[here].var(ddof=1) / len(here))),
-                *(float(off[here].mean()), float(off[here].std())),
+                *(float(off[here].mean()), float(off[here].std()), float(score[here].std(ddof=1))),
             )
             for here in sites_with_numbers(t, site, score)
         ]

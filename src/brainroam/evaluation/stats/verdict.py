@@ -144,6 +144,63 @@ def observed_next(
     return mean, [(mean - half, mean + half) for half in halves]
 
 
+def observed_on_line(
+    values: ArrayLike,
+    variances: ArrayLike,
+    variance: float,
+    looks: ArrayLike,
+    look: float,
+    blur: float = 0.0,
+    levels: Sequence[float] = (0.8, LEVEL),
+) -> tuple[float, list[tuple[float, float]]]:
+    """`observed_next` where results follow what sites look like, x, which is known of the next site, too.
+
+    A_s ~ N(mu + b (x_s - mean x), v_s + tau^2): tau from the residuals of the line, by Q with one degree of freedom
+    less, and b by least squares with weights 1 / (v_s + tau^2) at its median. The slope is used so far as it is above
+    its error,
+
+        f b   with   f = max(0, 1 - var(b) / b^2),   f = 0 where b < 0
+
+    so sites that do not follow the look are foretold as by `observed_next`. ``blur`` is how much more uncertain the
+    look of the next site is than those of the others; it adds (f b)^2 times itself.
+
+    >>> z, x = [0.2, 0.41, 0.62, 0.78, 1.01, 1.2], [1, 2, 3, 4, 5, 6]
+    >>> mean, (narrow, wide) = observed_on_line(z, [0.02] * 6, 0.02, x, 5.5)
+    >>> round(mean, 2), [round(limit, 2) for limit in wide]
+    (1.09, [0.72, 1.46])
+    >>> [round(limit, 2) for limit in observed_next(z, [0.02] * 6, 0.02)[1][1]]
+    [-0.62, 2.03]
+    """
+    plain = observed_next(values, variances, variance, levels)
+    given = np.array([values, np.maximum(variances, 1e-24), looks], dtype=float)
+    a, v, x = given[:, np.isfinite(given).all(axis=0)]
+    if len(a) <= MIN_SITES_NEXT or np.ptp(x) == 0 or not np.isfinite(look):
+        return plain
+    k, tau = len(a), TAU * np.sqrt(v.mean() + a.var())
+    total = v + tau[:, None] ** 2
+    level, slope = _line(1 / total, x)
+    residual = a - (level @ a)[:, None] - (slope @ a)[:, None] * (x - (level @ x)[:, None])
+    below = np.maximum.accumulate(chi2.sf((residual**2 / total).sum(axis=1) * (k - 1) / (k - 2), k - 2))
+    below[-1] = 1
+    variance_here = v + float(np.interp(0.5, below, tau)) ** 2
+    level, slope = _line(1 / variance_here, x)
+    b, error = float(slope @ a), float(slope**2 @ variance_here)
+    f = max(0.0, 1 - error / b**2) if b > 0 else 0.0
+    if f == 0:
+        return plain
+    share = level + f * (look - level @ x) * slope
+    spread = np.sqrt(2 * total @ share**2 + tau**2 + variance + (f * b) ** 2 * blur)
+    mean, halves = float(share @ a), [_half_width(below, spread, wanted) for wanted in levels]
+    return mean, [(mean - half, mean + half) for half in halves]
+
+
+def _line(weight: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What a weighted mean and a weighted slope on x multiply each value with, shape (..., k) both."""
+    share = weight / weight.sum(axis=-1, keepdims=True)
+    apart = x - (share @ x)[..., None]
+    return share, share * apart / (share * apart**2).sum(axis=-1, keepdims=True)
+
+
 def _known(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Mapping[str, float]) -> np.ndarray:
     a, v = by_site(values, variances)
     measured = np.isfinite(a) & np.isfinite(v)
