@@ -90,6 +90,14 @@ def test_a_further_column_can_be_a_covariate(tree):
     ]
 
 
+def test_motion_that_people_add_is_read(tree, write):
+    """As `check` advises where it is not known for anybody."""
+    lines = PEOPLE.splitlines()
+    people = [f"{lines[0]}\tmean_fd", *(f"{line}\t{k / 10}" for k, line in enumerate(lines[1:], start=1))]
+    write(tree / "participants.tsv", "\n".join(people) + "\n")
+    assert load_cohort(tree, template=TEMPLATE).table["mean_fd"].tolist() == [0.1, 0.2, 0.4, 0.5]
+
+
 def test_init_finds_series_that_users_made_and_says_which_disorder(tree):
     guess = look(tree)
     assert guess.options["template"] == "**/{participant_id}_aal.csv"

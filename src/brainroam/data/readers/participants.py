@@ -24,13 +24,14 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.series import turn_to_time_first
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.values import folded, is_empty
+from brainroam.data.readers.values import folded, is_empty, numbers
 from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.workers import Failure, Workers
 
 MUST_AGREE = ("site", "label", "age", "sex")
 OWN = "subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoints"
 TOGETHER = {"person": ("person",), "group": ("family_id", "rel_family_id", "family", "group")}
+ADDED = "mean_fd", "tr"
 MANY = 64  # people; fewer are read before a process could start
 AT_A_TIME = 8
 SEGMENT = 2**27  # values in one scratch file, 1 GB: few files even for a biobank, because each stays open
@@ -97,7 +98,7 @@ class Request:
         """What a layout with columns of its own keeps besides them, of those that its table has.
 
         The target and covariates of the study under their own names, but age and sex, which every layout reads itself;
-        ``person`` and families, so that nobody is on both sides of a split.
+        ``person`` and families, so that nobody is on both sides of a split; ``mean_fd`` and ``tr``, which people add.
 
         >>> raw = pd.DataFrame({"Age": ["9"], "IQ": ["99"], "person": ["P1"], "Handedness": ["R"]})
         >>> list(Request(covariates=("age", "IQ")).asked_columns(raw))
@@ -112,7 +113,7 @@ class Request:
             column = next((by_word[name] for name in usual if name in by_word), None)
             if column is not None and role not in kept:
                 kept[role] = raw[column].where(~is_empty(raw[column]))
-        return kept
+        return kept | {name: numbers(raw[by_word[name]], "the table of people") for name in ADDED if name in by_word}
 
     @property
     def roi_set(self) -> str | None:
