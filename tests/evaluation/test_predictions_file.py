@@ -7,10 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.data.cohort import Cohort
+from brainroam.data.target_column import with_target
 from brainroam.errors import ReaderError
 from brainroam.evaluation.checks import check_files
 from brainroam.evaluation.results import Results
@@ -109,6 +112,117 @@ def test_runs_that_moved_are_reported_without_their_data(runs, tmp_path):
 def test_what_is_missing_or_wrong_is_named(change, words, tmp_path):
     with pytest.raises(ReaderError, match=words):
         brainroam.read_predictions(written(tmp_path / "mine.csv", change(drawn())))
+
+
+def test_a_study_beside_the_file_says_what_its_labels_mean(cohort, tmp_path):
+    scores = np.random.default_rng(0).normal(size=len(cohort)) + cohort.labels
+    table = cohort.table[["subject", "site"]].assign(score=scores)
+    plain = brainroam.read_predictions(written(tmp_path / "plain.csv", table), cohort)
+    for name, (control, case) in {"numbers": (2, 1), "words": ("yin", "yang")}.items():
+        file = written(tmp_path / f"{name}.csv", table.assign(label=np.where(cohort.labels == 1, case, control)))
+        found = brainroam.read_predictions(file, cohort)
+        np.testing.assert_array_equal(found.scores["auc"], plain.scores["auc"])
+    with pytest.raises(ReaderError, match="condition"):  # ages are no labels of two classes
+        brainroam.read_predictions(written(tmp_path / "ages.csv", table.assign(label=cohort.table["age"])), cohort)
+    wrong = np.where(cohort.labels == 1, 1, 2)
+    wrong[3] = 3 - wrong[3]
+    with pytest.raises(ReaderError, match=cohort.table["subject"][3]):
+        brainroam.read_predictions(written(tmp_path / "wrong.csv", table.assign(label=wrong)), cohort)
+
+
+# -- a number, several classes
+
+
+def told(kind):
+    """A study of a number or of three classes, with both kinds of methods."""
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=21, n_rois=8, seed=1)
+    if kind == "age":
+        with pytest.warns(UserWarning, match="covariate"):
+            return with_target(cohort, "age")
+    names = np.array(["HC", "MDD", "SCZ"])[np.arange(len(cohort)) % 3]
+    table = cohort.table.assign(dx=names)
+    return with_target(Cohort(cohort.series, table, cohort.atlas), "dx")
+
+
+@pytest.fixture(scope="module", params=["age", "dx"])
+def told_runs(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param) / "runs"
+    brainroam.evaluate(told(request.param), ["fc-ridge", "log-ridge"], tuning="fast", out=path)
+    return path
+
+
+def test_our_own_numbers_and_classes_read_back_give_the_same_comparison(told_runs, tmp_path):
+    ours, read = brainroam.compare(told_runs), brainroam.compare(told_runs / "predictions.csv")
+    columns = [name for name in ours.table if name not in ("protocol", "verdict")]
+    pd.testing.assert_frame_equal(ours.table[columns], read.table[columns])
+    assert not ours.caveats and "really held out" in read.caveats[0] and "really held out" in str(read)
+    done = CliRunner().invoke(app, ["compare", str(told_runs / "predictions.csv")])
+    assert done.exit_code == 0 and "checks of the scores" in done.stdout
+    page = brainroam.write_report(told_runs / "predictions.csv", tmp_path / "page.html").read_text("utf-8")
+    assert "really held out" in page
+
+
+def test_numbers_and_classes_stand_beside_runs_without_truth_and_with_people_missing(told_runs, tmp_path):
+    rows = read_table(told_runs / "predictions.csv").query("method == 'fc-ridge'").iloc[1:]
+    if "predicted" in rows and "low_90" in rows:
+        mine = rows[["subject", "predicted"]].rename(columns={"predicted": "y_pred"})
+    else:
+        shares = {f"probability_{name}": f"prob_{name.lower()}" for name in ("HC", "MDD", "SCZ")}
+        mine = rows[["subject", *shares]].rename(columns=shares)
+    found = brainroam.compare([written(tmp_path / "mine.csv", mine), told_runs])
+    table = found.table.set_index("method")
+    assert set(table.index) == {"fc-ridge", "log-ridge", "mine"}
+    assert "1 person is not in every study" in found.notes[0]
+    if "r" in table:
+        mine, ours = (table.loc[name, ["r", "mae", "mae_constant"]].astype(float) for name in ("mine", "fc-ridge"))
+        np.testing.assert_allclose(mine[:2], ours[:2])
+        np.testing.assert_allclose(mine, ours, rtol=1e-3)  # the mean of the training people lacks one person
+    else:
+        assert table.loc["mine", "brier"] == pytest.approx(table.loc["fc-ridge", "brier"])
+
+
+def test_a_file_of_classes_is_read_by_names_or_places(tmp_path):
+    rng = np.random.default_rng(0)
+    code = np.arange(120) % 3
+    score = rng.normal(size=(120, 3)) + 2 * np.eye(3)[code]
+    people = pd.DataFrame({"subject": [f"p{i}" for i in range(120)], "site": np.repeat(list("ABCD"), 30)})
+    columns = {f"score_{name}": score[:, k] for k, name in enumerate(["MDD", "SCZ", "HC"])}
+    by_name = people.assign(label=np.array(["MDD", "SCZ", "HC"])[code], **columns)
+    found = brainroam.read_predictions(written(tmp_path / "names.csv", by_name))
+    assert found.target.classes == ("HC", "MDD", "SCZ")  # controls first
+    by_place = brainroam.read_predictions(written(tmp_path / "places.csv", people.assign(label=code, **columns)))
+    assert by_place.target.classes == ("MDD", "SCZ", "HC")
+    for results in (found, by_place):
+        here = results.scores.set_index("site")
+        expected = np.mean([roc_auc_score(code[:30] == k, score[:30, k]) for k in range(3)])
+        assert here.loc["A", "auc"] == pytest.approx(expected)
+        assert here.loc["A", "acc"] == np.mean(score[:30].argmax(axis=1) == code[:30])
+        assert np.isnan(here.loc["A", "brier"])  # scores are no probabilities
+        assert (brainroam.compare(results).class_pairs["auc"] > 0.8).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.drop(columns="y_pred"), "predicted"),
+        (lambda t: t.assign(y_pred=t["y_pred"].mask(t.index == 3)), "p3"),
+        (lambda t: t.assign(y_true=t["y_true"].mask(t.index == 3, 99.0)), "p3"),
+    ],
+)
+def test_what_is_missing_in_a_file_of_numbers_is_named(change, words, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.normal(30, 8, size=60)
+    table = pd.DataFrame({"subject": [f"p{i}" for i in range(60)], "site": np.repeat(list("ABC"), 20)})
+    table = table.assign(y_true=truth, y_pred=truth + rng.normal(size=60))
+    alone = brainroam.read_predictions(written(tmp_path / "age.csv", table))
+    with pytest.raises(ReaderError, match=words):
+        brainroam.read_predictions(written(tmp_path / "mine.csv", change(table)), alone)
+
+
+def test_files_of_other_things_are_not_joined(told_runs, tmp_path):
+    file = written(tmp_path / "mine.csv", drawn(n_sites=4))
+    with pytest.raises(ReaderError):
+        brainroam.compare([file, told_runs])
 
 
 def test_labels_that_contradict_the_study_are_refused(cohort, tmp_path):

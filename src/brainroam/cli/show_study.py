@@ -123,6 +123,7 @@ def _show_told(comparison: TargetComparison, json: bool, compared: bool = True) 
             "sentences": comparison.sentences,
             "notes": comparison.notes,
             "family": comparison.families,
+            "caveats": comparison.caveats,
         }
         if isinstance(comparison, ClassComparison):
             words["classes"] = comparison.class_pairs.to_dict("records")
@@ -130,6 +131,9 @@ def _show_told(comparison: TargetComparison, json: bool, compared: bool = True) 
         print_json(plain({"target": comparison.target.described(), "methods": methods, "pairs": pairs, **words}))
         return
     console, target = Console(highlight=False), comparison.target
+    if comparison.caveats:
+        console.print(_bullets(comparison.caveats, "yellow"))
+        console.print()
     for protocol, rows in comparison.table.groupby("protocol", sort=True):
         unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
         console.print(f"[bold]{target.name} at {count} held-out {unit}s[/bold]", markup=True)

@@ -11,12 +11,12 @@ method, seed, fold    where the file holds several; a file without methods is on
 age, sex, mean_fd     for groups and motion, where no study says it
 ====================  ===================================================================================
 
-Other usual names are understood (`USUAL`). Where every fold holds whole sites, sites were left out, and otherwise folds
-of people. How the scores were learned cannot be seen in a file: `brainroam.evaluation.checks` says what can.
+A number and several classes: `brainroam.evaluation.target_columns`. Other usual names are understood (`USUAL`). Where
+every fold holds whole sites, sites were left out, and otherwise folds of people. How the scores were learned cannot be
+seen in a file: `brainroam.evaluation.checks` says what can.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import to_columns
 from brainroam.data.names import refuse_aliases
-from brainroam.data.people import people_of, persons
+from brainroam.data.people import persons
 from brainroam.data.readers import participants_table
 from brainroam.data.readers.participants_table import Columns, code_meaning
 from brainroam.data.readers.tables import is_table, read_table, same_id
@@ -37,8 +37,8 @@ from brainroam.evaluation.results import Results
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, describe_cohort, describe_site
 from brainroam.evaluation.splits import UNITS
-from brainroam.evaluation.stats.metrics import site_metrics
-from brainroam.evaluation.tables import KEY, PREDICTIONS, SCORES
+from brainroam.evaluation.tables import KEY, columns_of, others_mean, people_metrics
+from brainroam.evaluation.target_columns import plain_name, read_target, target_of_columns
 from brainroam.utils.files import content_hash
 
 USUAL: dict[str, tuple[str, ...]] = {
@@ -117,12 +117,10 @@ def read_predictions(path: str | Path, study: Study | None = None) -> Results:
     if not path.is_file():
         raise RunsError(f"{path} does not exist; name a table of predictions, or a folder of runs")
     facts = _facts(study)
-    if facts is not None:
-        Target.of_description(facts.get("target")).refuse_classes(f"a file of predictions ({path})")
-    table = _read(path)
+    table, target = _read(path, None if facts is None else Target.of_description(facts.get("target")))
     left_out: list[str] = []
     if facts is not None:
-        table, left_out = _joined(table, pd.DataFrame(facts["participants"]), path)
+        table, left_out = _joined(table, pd.DataFrame(facts["participants"]), target, path)
     for role in ("site", "label"):
         if role not in table:
             raise ReaderError(
@@ -134,10 +132,11 @@ def read_predictions(path: str | Path, study: Study | None = None) -> Results:
     _refuse_people_twice(table, path)
     table = _in_folds(table)
     table = table.sort_values([*KEY, "subject"], ignore_index=True)
-    scores = pd.DataFrame(list(_score_rows(table)), columns=list(SCORES))
-    predictions = table.reindex(columns=list(PREDICTIONS))
+    of_scores, of_predictions = columns_of({"target": target.described()})
+    scores = pd.DataFrame(list(_score_rows(table, target)))[list(of_scores)]
+    predictions = table.reindex(columns=list(of_predictions))
     if facts is None:
-        facts = _facts_of_file(table)
+        facts = _facts_of_file(table, target)
     return Results(
         scores,
         predictions,
@@ -165,7 +164,7 @@ def _facts(study: Study | None) -> dict[str, Any] | None:
     return dict(study.study if isinstance(study, Results) else study)
 
 
-def _facts_of_file(table: pd.DataFrame) -> dict[str, Any]:
+def _facts_of_file(table: pd.DataFrame, target: Target) -> dict[str, Any]:
     """The same of a file that stands alone."""
     people = table.drop_duplicates("subject")
     people = people.assign(site=people["of_site"]).reindex(columns=list(PARTICIPANTS))
@@ -178,18 +177,18 @@ def _facts_of_file(table: pd.DataFrame) -> dict[str, Any]:
         "sites": plain([describe_site(str(site), here) for site, here in people.groupby("site")]),
         "excluded": [],
         "participants": columns,
+        **({} if target.is_two_classes else {"target": target.described()}),
     }
 
 
-def _read(path: Path) -> pd.DataFrame:
-    """The columns of the file by our names, each as what it is."""
+def _read(path: Path, target: Target | None) -> tuple[pd.DataFrame, Target]:
+    """The columns of the file by our names, each as what it is; and what they predict, where no study says it."""
     raw = read_table(path)
     if raw.empty:
         raise ReaderError(f"{path} has no rows; predictions need a header and one row per person")
     raw = raw.map(lambda cell: cell.removeprefix("'"))  # as brainroam writes what a spreadsheet would calculate
-    column = _columns(raw, path)
-    if sum(_plain_name(str(name)).startswith("score_") for name in raw) > 2:
-        raise UsageError(f"{path} holds scores of several classes; files of predictions are read for two classes only")
+    column, known = _columns(raw, path), target is not None
+    target = target or target_of_columns(raw, column)
     table = pd.DataFrame({"subject": codes(raw[column["subject"]])})
     for role in ("site", "method", "fold", "protocol", "person", "institution"):
         if role in column:
@@ -197,12 +196,10 @@ def _read(path: Path) -> pd.DataFrame:
     nobody = is_empty(table["subject"])
     if nobody.any():
         raise ReaderError(f"{path}, line {nobody.idxmax() + 2} has no id in the column {column['subject']!r}")
-    for role in ("score", "probability", "predicted"):
-        if role in column:
-            table[role] = _measured(raw[column[role]], role, table["subject"], path)
-    table = _scored(table, path)
-    if "label" in column:
-        table["label"] = _labels(raw[column["label"]], table["subject"], path)
+    if target.is_two_classes:
+        table = table.join(_two_classes(raw, column, table["subject"], known, path))
+    else:
+        table = table.join(read_target(raw, column, target, table["subject"], path))
     table["seed"] = floats(raw[column["seed"]], path).astype(int) if "seed" in column else 0
     for role, convert in {"age": ages, "mean_fd": numbers}.items():
         if role in column:
@@ -212,33 +209,50 @@ def _read(path: Path) -> pd.DataFrame:
         table["sex"] = sexes(sex, path, sex_meaning(sex, None, raw, path))
     if "method" not in table:
         table["method"] = path.name.split(".")[0]
-    return table
+    return table, target
 
 
 def _columns(raw: pd.DataFrame, path: Path) -> dict[str, str]:
     """Which column plays which role; an error where a needed one is absent."""
-    by_name = {_plain_name(str(name)): str(name) for name in reversed(raw.columns)}
+    by_name = {plain_name(str(name)): str(name) for name in reversed(raw.columns)}
     column = {
         role: next(by_name[name] for name in names if name in by_name)
         for role, names in USUAL.items()
         if any(name in by_name for name in names)
     }
-    for role, other in (("subject", ""), ("score", "probability")):
-        if role not in column and other not in column and not (role == "score" and "predicted" in column):
-            raise ReaderError(
-                f"{path} has no column for the {role}: call it {listed([*USUAL[role], *USUAL.get(other, ())], 20)}. "
-                f"It has {listed(raw.columns, 20)}"
-            )
+    if "subject" not in column:
+        raise _no_column("subject", USUAL["subject"], raw, path)
     return column
 
 
-def _plain_name(name: str) -> str:
-    """A column name without case, blanks and marks.
+def _no_column(role: str, names: Sequence[str], raw: pd.DataFrame, path: Path) -> ReaderError:
+    return ReaderError(
+        f"{path} has no column for the {role}: call it {listed(names, 20)}. It has {listed(raw.columns, 20)}; several "
+        "methods stand below each other, with a column method"
+    )
 
-    >>> _plain_name("Participant ID"), _plain_name("y-true")
-    ('participant_id', 'y_true')
-    """
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+def _two_classes(
+    raw: pd.DataFrame, column: Mapping[str, str], subject: pd.Series, known: bool, path: Path
+) -> pd.DataFrame:
+    """Scores, probabilities, predicted classes and labels; ``named`` where only a study, if ``known``, tells labels."""
+    given = [role for role in ("score", "probability", "predicted") if role in column]
+    if not given:
+        raise _no_column("score", [*USUAL["score"], *USUAL["probability"]], raw, path)
+    table = pd.DataFrame({role: _measured(raw[column[role]], role, subject, path) for role in given})
+    table = _scored(table.assign(subject=subject), path).drop(columns="subject")
+    if "label" in column:
+        values = raw[column["label"]]
+        try:
+            table["label"] = _labels(values, subject, path)
+        except UsageError as error:
+            if not known or values.nunique() > 2:
+                raise ReaderError(
+                    f"{path}, column {values.name!r} holds {listed(sorted(set(values)), 10)}, and which is the "
+                    "condition cannot be known: write 1 for cases and 0 for controls"
+                ) from error
+            table["named"] = values
+    return table
 
 
 def _measured(values: pd.Series, role: str, subject: pd.Series, path: Path) -> pd.Series:
@@ -276,19 +290,13 @@ def _scored(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def _labels(values: pd.Series, subject: pd.Series, path: Path) -> pd.Series:
-    try:
-        codes = labels(values, code_meaning(values, Columns(), path))["label"]
-    except UsageError as error:
-        raise ReaderError(
-            f"{path}, column {values.name!r} holds {listed(sorted(set(values)), 10)}, and which is the condition "
-            "cannot be known: write 1 for cases and 0 for controls"
-        ) from error
+    codes = labels(values, code_meaning(values, Columns(), path))["label"]
     if codes.isna().any():
         raise ReaderError(f"{path} has no label for {listed(subject[codes.isna()])}; leave their rows out")
     return codes.astype(int)
 
 
-def _joined(table: pd.DataFrame, people: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[str]]:
+def _joined(table: pd.DataFrame, people: pd.DataFrame, target: Target, path: Path) -> tuple[pd.DataFrame, list[str]]:
     """The table with what the study knows of its people, and the ids of those whom it does not know."""
     by_id = {str(name): str(name) for name in people["subject"]}
     if not table["subject"].isin(list(by_id)).any():
@@ -309,15 +317,19 @@ def _joined(table: pd.DataFrame, people: pd.DataFrame, path: Path) -> tuple[pd.D
     unlabelled = rows["label"].isna()
     if unlabelled.any() and "label" not in table:
         raise ReaderError(f"the study has no label for {listed(table['subject'][unlabelled])}; leave their rows out")
+    if "named" in table:  # 1 and 2, or words: the study knows which is the condition
+        named = table.pop("named")
+        table["label"] = named.map(_meanings(named, rows["label"]))
     if "label" in table:
-        differ = (table["label"] != rows["label"]) & ~unlabelled
+        differ = ~np.isclose(table["label"], rows["label"], rtol=1e-6) & ~unlabelled
         if differ.any():
             raise ReaderError(
                 f"{path} and the study disagree about the label of {counted(int(differ.sum()), 'row', 'rows')}: "
-                f"{listed(table['subject'][differ].unique())}; are cases and controls exchanged, or ids?"
+                f"{listed(table['subject'][differ].unique())}; {'are cases and controls exchanged, or ids?' if target.is_two_classes else f'does it predict {target.name}?'}"
             )
-    else:
-        table["label"] = rows["label"].astype(int)
+    if "label" not in table or target.is_number:  # numbers may be rounded in the file
+        table["label"] = rows["label"].where(~unlabelled, table.get("label", np.nan))
+    table["label"] = table["label"].astype(float if target.is_number else int)
     if "site" in table and not ("protocol" in table and table["protocol"].isin(["cv", "loio"]).any()):
         pairs = pd.DataFrame({"file": table["site"], "study": rows["site"]}).drop_duplicates()
         if pairs["file"].duplicated().any() or pairs["study"].duplicated().any():
@@ -334,6 +346,11 @@ def _joined(table: pd.DataFrame, people: pd.DataFrame, path: Path) -> tuple[pd.D
         if name not in table and name in rows:
             table[name] = rows[name]
     return table, left_out
+
+
+def _meanings(values: pd.Series, label: pd.Series) -> dict[str, float]:
+    """What each of a file's labels means to the study: the commonest of its people; others then disagree."""
+    return {str(value): float(known.mode().iloc[0]) for value, known in label.dropna().groupby(values)}
 
 
 def _shared_by_methods(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
@@ -374,16 +391,18 @@ def _in_folds(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(protocol="loso" if (n_folds == 1).all() else "halves")
 
 
-def _score_rows(table: pd.DataFrame):
+def _score_rows(table: pd.DataFrame, target: Target) -> Iterator[dict[str, Any]]:
     """The rows of `Results.scores`: the metrics of each run at each site."""
     for key, run in table.groupby(RUN, sort=True):
         method, protocol, seed, fold = key
-        threshold, prevalence = _threshold(run), _prevalence(table, key)
+        threshold = _threshold(run) if target.is_two_classes else np.nan
+        mean = others_mean(table, key, target)
         for site, scans in run.groupby("site", sort=True):
-            people = people_of(scans.drop(columns="predicted"), ())
-            label, score, probability = (people[name].to_numpy() for name in ("label", "score", "probability"))
-            measured = site_metrics(label, score, threshold, probability)
-            yield (method, protocol, site, fold, seed, *measured.values(), threshold, prevalence, TUNING, "{}")
+            yield {
+                **{"method": method, "protocol": protocol, "site": site, "fold": fold, "seed": seed},
+                **people_metrics(scans, target, threshold, mean),
+                **{"threshold": threshold, "prevalence": mean, "tuning": TUNING, "configuration": "{}"},
+            }
 
 
 def _threshold(run: pd.DataFrame) -> float:
@@ -395,12 +414,3 @@ def _threshold(run: pd.DataFrame) -> float:
     if np.isnan(lowest):
         return float(np.nextafter(highest, np.inf))
     return float(lowest) if np.isnan(highest) or highest < lowest else float("nan")
-
-
-def _prevalence(table: pd.DataFrame, key: Any) -> float:
-    """The share of cases among the people outside the fold, for which a probability is taken to hold."""
-    method, _, seed, fold = key
-    runs = table[(table["method"] == method) & (table["seed"] == seed)]
-    inside = set(runs["subject"][runs["fold"] == fold])
-    others = runs[~runs["subject"].isin(inside)].drop_duplicates("subject")
-    return float((others if len(others) else runs)["label"].mean())

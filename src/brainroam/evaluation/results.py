@@ -12,20 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.people import people_of, persons
+from brainroam.data.people import persons
 from brainroam.data.target import Target
 from brainroam.errors import RunsError, counted, listed
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
+from brainroam.evaluation.splits import TITLES
 from brainroam.evaluation.stats.classes import compare_classes
 from brainroam.evaluation.stats.compare import compare_methods
 from brainroam.evaluation.stats.confounding import KNOWN, confounding
-from brainroam.evaluation.stats.metrics import RULE, average_seeds, over_sites, site_metrics
+from brainroam.evaluation.stats.metrics import RULE, average_seeds, over_sites
 from brainroam.evaluation.stats.numbers import compare_numbers
-from brainroam.evaluation.tables import columns_of, frame, prediction_rows, score_rows
+from brainroam.evaluation.tables import columns_of, frame, others_mean, people_metrics, prediction_rows, score_rows
 from brainroam.methods.registry import SEPARATOR
 from brainroam.utils.html import html_summary
 
@@ -172,16 +174,15 @@ def compare(
     Comparison, NumberComparison where a number is predicted, or ClassComparison of several classes
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
-    if results.target.is_number:
-        return compare_numbers(results.scores, results.predictions, results.target, reference, all_pairs)
-    if results.target.is_classes:
-        return compare_classes(results.scores, results.predictions, results.target, reference, all_pairs)
-    comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
-    gone = results.study.get("not_shared", 0)
-    notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
     from brainroam.evaluation.checks import caveats_of
 
-    caveats = caveats_of(results)
+    caveats, gone = caveats_of(results), results.study.get("not_shared", 0)
+    notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
+    if not results.target.is_two_classes:
+        compared = compare_numbers if results.target.is_number else compare_classes
+        told = compared(results.scores, results.predictions, results.target, reference, all_pairs)
+        return replace(told, notes=[*notes, *told.notes], caveats=caveats)
+    comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
     return replace(comparison, confounding=_confounding(results), notes=[*notes, *comparison.notes], caveats=caveats)
 
 
@@ -237,13 +238,22 @@ def join_results(studies: Mapping[str, Results]) -> Results:
     >>> sorted(joined.scores["method"].unique())
     ['after: fc-ridge', 'before: fc-ridge']
     """
+    targets = {name: results.target for name, results in studies.items()}
+    if len(set(targets.values())) > 1:
+        raise RunsError(
+            f"these studies predict different things: {listed(f'{one.name} ({name})' for name, one in targets.items())}"
+        )
     shared = None
     for results in studies.values():
         people = results.predictions[PERSON].drop_duplicates()
         shared = people if shared is None else shared.merge(people)
     assert shared is not None
     if shared.empty:
-        raise RunsError("these studies have nobody in common: people are matched by protocol, site, id and label")
+        held_out = {name: sorted(results.predictions["protocol"].unique()) for name, results in studies.items()}
+        what = "; ".join(f"{name}: {listed(TITLES[one] for one in all_)}" for name, all_ in held_out.items())
+        raise RunsError(
+            f"these studies have nobody in common: people are matched by protocol, site, id and label ({what})"
+        )
     parts = [_restricted(results, shared) for results in studies.values()]
     before = _prefixes(studies)
     frames = {
@@ -279,12 +289,13 @@ def _restricted(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, p
     scores = results.scores.merge(predictions[["protocol", "site"]].drop_duplicates())
     if len(predictions) == len(results.predictions):
         return scores, predictions
-    runs = dict(iter(predictions.groupby(RUN)))
+    runs, target = dict(iter(predictions.groupby(RUN))), results.target
     rows = []
     for row in scores.to_dict("records"):
-        people = people_of(runs[tuple(row[name] for name in RUN)], ())
-        label, score, probability = (people[name].to_numpy() for name in ("label", "score", "probability"))
-        rows.append(row | site_metrics(label, score, row["threshold"], probability))
+        mean = others_mean(results.predictions, [row[name] for name in ("method", "protocol", "seed", "fold")], target)
+        rows.append(
+            row | people_metrics(runs[tuple(row[name] for name in RUN)], target, row.get("threshold", np.nan), mean)
+        )
     return pd.DataFrame(rows, columns=scores.columns), predictions
 
 

@@ -33,9 +33,8 @@ from brainroam.evaluation.stats.metrics import (
     site_metrics,
     site_weights,
 )
-from brainroam.evaluation.stats.numbers import site_metrics as number_metrics
 from brainroam.evaluation.stats.numbers import weights_of
-from brainroam.evaluation.tables import metrics_by_site
+from brainroam.evaluation.tables import metrics_by_site, people_metrics
 from brainroam.execution import engine as engines
 from brainroam.execution.out_of_core import write_edges
 from brainroam.execution.progress import Advance, View, show_progress
@@ -241,13 +240,7 @@ def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, scor
     constant = float(target.inverse(np.array([training.targets.mean()]))[0])
 
     def metrics(people: pd.DataFrame) -> dict[str, float | int]:
-        label = people["label"].to_numpy(dtype=float)
-        inside = {
-            f"covered_{name}": float(np.mean((people[f"low_{name}"] <= label) & (label <= people[f"high_{name}"])))
-            for name in ("80", "90")
-            if people[f"low_{name}"].notna().all()
-        }
-        return number_metrics(label, people["predicted"].to_numpy(dtype=float), constant, target, inside)
+        return people_metrics(people, target, np.nan, constant)
 
     return columns, metrics, {"target": target.described(), "constant": constant}
 

@@ -13,16 +13,18 @@ it off again.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.metrics import METRICS
+from brainroam.evaluation.stats.metrics import METRICS, site_metrics
 
 KEY = ("method", "protocol", "site", "fold", "seed")
 MEASURED = ("n", "n_cases", *METRICS)
@@ -76,6 +78,53 @@ def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
         (spec.name, spec.protocol, site, spec.fold, spec.seed, *row)
         for site, *row in zip(values["site"], *columns, strict=True)
     )
+
+
+def people_metrics(scans: pd.DataFrame, target: Target, threshold: float, constant: float) -> dict[str, float | int]:
+    """The metrics of held-out people by their rows of ``predictions.csv``.
+
+    Parameters
+    ----------
+    scans : DataFrame
+        Of one run at one site; who has several scans counts once.
+    target : Target
+    threshold : float
+        Of two classes: the score from which on people are called cases.
+    constant : float
+        Of a number: what a constant would say, in its units.
+    """
+    people = people_of(scans, ())
+    label = people["label"].to_numpy(dtype=float)
+    if target.is_number:
+        inside = {
+            f"covered_{name}": float(np.mean((people[f"low_{name}"] <= label) & (label <= people[f"high_{name}"])))
+            for name in ("80", "90")
+            if people[f"low_{name}"].notna().all()
+        }
+        return numbers.site_metrics(label, people["predicted"].to_numpy(dtype=float), constant, target, inside)
+    if target.is_classes:
+        chance, score = (
+            people[[f"{what}_{name}" for name in target.classes]].to_numpy(dtype=float)
+            for what in ("probability", "score")
+        )
+        called = people["predicted"].to_numpy(dtype=float)
+        once = len(people) == len(scans)  # a mean of codes is no class
+        called = called if once else (score if np.isnan(chance).any() else chance).argmax(axis=1)
+        return classes.site_metrics(label.astype(int), score, called.astype(int), chance, target.classes)
+    return site_metrics(label, people["score"].to_numpy(), threshold, people["probability"].to_numpy())
+
+
+def others_mean(predictions: pd.DataFrame, key: Sequence[Any], target: Target) -> float:
+    """The mean of the target of people outside a fold: the share of cases, or what a constant says of a number.
+
+    ``key`` are method, protocol, seed and fold.
+    """
+    method, _, seed, fold = key
+    runs = predictions[(predictions["method"] == method) & (predictions["seed"] == seed)]
+    inside = set(runs["subject"][runs["fold"] == fold])
+    others = runs[~runs["subject"].isin(inside)].drop_duplicates("subject")
+    label = (others if len(others) else runs)["label"].to_numpy(dtype=float)
+    return float(target.inverse(np.array([target.forward(label).mean()]))[0]) if target.is_number else label.mean()
 
 
 def metrics_by_site(spec: RunSpec, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -73,7 +73,11 @@ def write_target_page(
     page = render(
         "numbers.html" if target.is_number else "classes.html",
         title=name or f"{target.name} at {len(sites)} sites",
-        lines=[*(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()), *comparison.sentences],
+        lines=[
+            *comparison.caveats,
+            *(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()),
+            *comparison.sentences,
+        ],
         figure=Markup("").join(inline(drawing) for drawing in drawings),
         n_sites=len(sites),
         n_people=people_and_scans(results.predictions.drop_duplicates(["site", "subject"])),

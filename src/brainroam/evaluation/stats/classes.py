@@ -136,7 +136,8 @@ def class_pairs(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
     Parameters
     ----------
     predictions : DataFrame
-        Of one method and protocol: ``site``, ``seed``, ``subject``, ``label`` and ``probability_<class>``.
+        Of one method and protocol: ``site``, ``seed``, ``subject``, ``label`` and ``probability_<class>``, or, where a
+        file tells none, ``score_<class>``.
     target : Target
 
     Returns
@@ -145,12 +146,15 @@ def class_pairs(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
         ``class_1``, ``class_2``, ``n_sites``, ``auc``, ``low``, ``high``, ``next_low``, ``next_high``, ``reason`` and
         ``apart``: whether the interval of the mean lies above one half.
     """
-    means = [f"probability_{name}" for name in target.classes]
+    means, scores = ([f"{what}_{name}" for name in target.classes] for what in ("probability", "score"))
+    scored = predictions[means].isna().any(axis=None)
+    means = scores if scored else means
     people = predictions.groupby(["site", "subject"], as_index=False).agg(
         {**dict.fromkeys(means, "mean"), "label": "first", **({"person": "first"} if "person" in predictions else {})}
     )
     people = people_of(people)
-    odds, code = np.log(np.maximum(people[means].to_numpy(), SURE)), people["label"].to_numpy(dtype=int)
+    odds, code = people[means].to_numpy(dtype=float), people["label"].to_numpy(dtype=int)
+    odds = odds if scored else np.log(np.maximum(odds, SURE))
     site, rows = people["site"].to_numpy(), []
     for i, j in combinations(range(len(target.classes)), 2):
         values = []

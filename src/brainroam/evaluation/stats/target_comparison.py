@@ -4,7 +4,7 @@ What is compared, and on which scale, is said by `numbers` and `classes`; two cl
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +31,8 @@ class TargetComparison:
         Per pair of methods: mean ``difference`` with ``low``, ``high``, ``p``, ``p_holm``, ``n_sites``, ``won``,
         ``lost``.
     sentences, notes, families : list of str
+    caveats : list of str
+        What to know before believing predictions that come from a file.
     """
 
     PRINTED: ClassVar[tuple[str, ...]] = ()  # columns of the table that are printed after protocol, method and n_sites
@@ -42,15 +44,17 @@ class TargetComparison:
     sentences: list[str]
     notes: list[str]
     families: list[str]
+    caveats: list[str] = field(default_factory=list, kw_only=True)
 
     def __str__(self) -> str:
         shown = self.table[["protocol", "method", "n_sites", *self.PRINTED]]
-        return "\n".join([shown.round(3).to_string(index=False), *self.sentences, *self.notes])
+        return "\n".join([*self.caveats, shown.round(3).to_string(index=False), *self.sentences, *self.notes])
 
     def _repr_html_(self) -> str:
         """For notebooks: the table and the sentences."""
         shown = self.table[["method", "n_sites", *self.IN_NOTEBOOKS]]
-        return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, [*self.sentences, *self.notes])
+        lines = [*self.caveats, *self.sentences, *self.notes]
+        return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, lines)
 
 
 def compare_families(
