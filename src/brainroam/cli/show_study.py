@@ -171,7 +171,7 @@ def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
     for row in rows.to_dict("records"):
         spans = [_span(row["low"], row["high"]), _span(row["next_low"], row["next_high"])]
         of_each = [_points(row[f"auc_{name}"]) for name in target.classes]
-        right = _points(row["balanced_acc"]), f"{row['brier']:.3f}"
+        right = _points(row["balanced_acc"]), "-" if math.isnan(row["brier"]) else f"{row['brier']:.3f}"
         table.add_row(Text(visible(row["method"])), _points(row["auc"]), *spans, *of_each, *right)
     table.caption_justify = "right"
     table.caption = (

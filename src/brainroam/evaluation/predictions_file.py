@@ -323,9 +323,10 @@ def _joined(table: pd.DataFrame, people: pd.DataFrame, target: Target, path: Pat
     if "label" in table:
         differ = ~np.isclose(table["label"], rows["label"], rtol=1e-6) & ~unlabelled
         if differ.any():
+            why = "are cases and controls exchanged, or ids" if target.is_two_classes else f"is it of {target.name}"
             raise ReaderError(
                 f"{path} and the study disagree about the label of {counted(int(differ.sum()), 'row', 'rows')}: "
-                f"{listed(table['subject'][differ].unique())}; {'are cases and controls exchanged, or ids?' if target.is_two_classes else f'does it predict {target.name}?'}"
+                f"{listed(table['subject'][differ].unique())}; {why}?"
             )
     if "label" not in table or target.is_number:  # numbers may be rounded in the file
         table["label"] = rows["label"].where(~unlabelled, table.get("label", np.nan))

@@ -101,7 +101,9 @@ def on_institutions(predictions: pd.DataFrame) -> list[str]:
     """
     if "institution" not in predictions:
         return []
-    named = predictions[(predictions["protocol"] != "loio") & (predictions["institution"].fillna("") != "")]
+    named = predictions[
+        (predictions["protocol"] != "loio") & (predictions["institution"].astype(object).fillna("") != "")
+    ]
     sites = named.groupby("institution")["site"].unique()
     shared = [" and ".join(sorted(map(str, names))) for names in sites if len(names) > 1]
     if not shared:
