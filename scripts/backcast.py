@@ -36,7 +36,7 @@ from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
 from brainroam.methods.registry import method_info
 from brainroam.methods.site_shift import inner_sites, site_measures
 from brainroam.methods.tuning import GROUPS, TunedMethod
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import one_thread
 
 Draws = list[list[str]]
 LEARNED = ("volumes", "motion")  # looks whose slope is also learned from the training sites of each draw

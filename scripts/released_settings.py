@@ -29,7 +29,7 @@ from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.methods.deep.base import DeepMethod
 from brainroam.methods.registry import method_info, parse_name, split_names
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import one_thread
 
 GROUPS, PARTS, SEED, SPLIT = 5, 8, 0, "split"
 DEEP = (*(name for name in SYSTEMS.values() if name != "core"), "mean-mlp")

@@ -16,7 +16,7 @@ from brainroam.errors import UsageError
 from brainroam.evaluation.checks import Audit, Check
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.registry import Judged
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import one_thread
 
 __all__ = ["CANNOT_SEE", "Audit", "Check", "Procedure", "audit"]
 

@@ -26,7 +26,7 @@ import cloudpickle
 from brainroam.audit.candidates import Candidate
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, UsageError
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import one_thread
 
 FORKS = hasattr(os, "fork")
 SERVE = "from brainroam.audit.fresh import serve; serve()"

@@ -29,7 +29,7 @@ from brainroam.evaluation.results import Results
 from brainroam.evaluation.runner import COMPANY
 from brainroam.methods.registry import is_ours, resolve
 from brainroam.utils.files import write_text
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import one_thread
 
 KEPT = "method-audits.json"
 MOST_SITES, MOST_OF_A_CLASS = 4, 10  # of a cohort, and at each site

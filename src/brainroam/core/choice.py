@@ -35,8 +35,7 @@ import numpy as np
 
 from brainroam.core.linegraph import Pathways
 from brainroam.core.targets import added_error, is_number, order_gain, placements, sites_with_numbers, sites_with_scores
-from brainroam.utils.optional import as_array
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import as_array, one_thread
 
 if TYPE_CHECKING:
     from torch import Tensor

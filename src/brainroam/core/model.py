@@ -34,8 +34,7 @@ from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed
 from brainroam.utils.model_files import part
-from brainroam.utils.optional import as_array, extra, require_device
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import as_array, extra, one_thread, require_device
 
 if TYPE_CHECKING:
     from brainroam.core.gate import GatedNetwork

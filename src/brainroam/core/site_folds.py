@@ -23,8 +23,7 @@ from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_statistics import SiteStatistics
 from brainroam.data.folds import grouped, other_sites
 from brainroam.errors import EmptyScaffoldError
-from brainroam.utils.optional import as_array
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import as_array, one_thread
 
 if TYPE_CHECKING:
     from brainroam.core.gate import PathwayGraph

@@ -26,7 +26,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import listed
 from brainroam.evaluation.run_records import RunSpec, Task
 from brainroam.methods.registry import parse_name
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import one_thread
 
 #: a, b, c and e: seconds with 1,000 people and 6,670 edges, the power of the number of edges, seconds of training, and
 #: seconds that the first run takes longer.

@@ -53,7 +53,7 @@ from brainroam.methods.one_against_rest import OneAgainstRest
 from brainroam.methods.registry import register
 from brainroam.methods.tuning import GROUPS, inner_folds
 from brainroam.utils.model_files import part
-from brainroam.utils.workers import one_thread
+from brainroam.utils.optional import one_thread
 
 SOFT = 0.25
 MEMBERS: dict[str, dict[str, Any]] = {

@@ -84,8 +84,8 @@ from brainroam.methods.site_shift import (
     mend,
 )
 from brainroam.utils.model_files import part
+from brainroam.utils.optional import one_thread
 from brainroam.utils.parameters import settings_of
-from brainroam.utils.workers import one_thread
 
 RULE = "inner-loso-auc"
 INNER_SITES_OF_NUMBERS = ("site", "n", "r", "level", "level_var", "off", "off_sd", "spread")  # off: the level in units

@@ -1,10 +1,12 @@
 """Packages that only some users need: imported where they are used, and asked for by the line that installs them.
 
-Their tensors and tables become arrays of numpy and tables of pandas at the gates where they come in.
+Their tensors and tables become arrays of numpy and tables of pandas at the gates where they come in, and their threads
+are held to one while results must not depend on how many there are.
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -83,3 +85,27 @@ def as_pandas(table: Any) -> Any:
     if isinstance(table, (pd.DataFrame, pd.Series)) or not (hasattr(table, "columns") and hasattr(table, "to_numpy")):
         return table
     return pd.DataFrame({str(name): table[name].to_numpy() for name in table.columns})
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, so that results are the same bytes on any number of cores; also a decorator.
+
+    torch counts its threads itself, from the cores it found at its first product, and `threadpoolctl` does not reach
+    the MKL inside it. So where torch is imported late, this has to be entered once more after the import.
+
+    >>> with one_thread():
+    ...     pass
+    """
+    from threadpoolctl import threadpool_limits
+
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    with threadpool_limits(1):
+        if torch:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch:
+                torch.set_num_threads(before)

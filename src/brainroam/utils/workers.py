@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import cloudpickle
-from threadpoolctl import threadpool_limits
 
 from brainroam.errors import BrainroamError, UsageError
+from brainroam.utils.optional import one_thread
 
 FORK_SERVER = sys.platform == "linux"
 #: Where code lies that is not of the author of a method: Python's, of packages, and ours.
@@ -38,28 +38,6 @@ INSTALLED = (
     "<frozen",
 )
 SHARED = b"what the next tasks share follows"
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread, so that results are the same bytes on any number of cores; also a decorator.
-
-    torch counts its threads itself, from the cores it found at its first product, and `threadpoolctl` does not reach
-    the MKL inside it. So where torch is imported late, this has to be entered once more after the import.
-
-    >>> with one_thread():
-    ...     pass
-    """
-    torch = sys.modules.get("torch")
-    before = torch.get_num_threads() if torch else 0
-    with threadpool_limits(1):
-        if torch:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
