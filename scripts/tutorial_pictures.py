@@ -50,6 +50,12 @@ def synthetic(world: Path, picture: Path) -> None:
     photograph(world / "demo" / "report.html", picture, "header, .notice, #verdict")
 
 
+def brain(world: Path, picture: Path) -> None:
+    """The pathways of the demo."""
+    say(world, "demo --out demo")
+    photograph(world / "demo" / "report.html", picture, "#figure-connectome")
+
+
 def bids(world: Path, picture: Path) -> None:
     """Who was analysed."""
     photograph(study(world, "xcp_d"), picture, "#people")
@@ -165,6 +171,7 @@ def photograph(page: Path, picture: Path, selector: str) -> None:
         )
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
         tab.goto(page.resolve().as_uri())
+        tab.evaluate("selector => document.querySelector(selector).closest('details')?.setAttribute('open', '')", selector)
         tab.wait_for_timeout(500)
         boxes = [element.bounding_box() for element in tab.locator(selector).all()]
         left, top = (min(box[key] for box in boxes) for key in "xy")
@@ -179,6 +186,7 @@ PICTURES: dict[str, Callable[[Path, Path], None]] = {
     "folder": folder,
     "flat": flat,
     "synthetic": synthetic,
+    "brain": brain,
     "bids": bids,
     "consortium": consortium,
     "volumes": volumes,

@@ -268,7 +268,7 @@ def test_demo_shows_a_check_and_saves_a_cohort_that_check_reads(tmp_path, monkey
     monkeypatch.setattr("brainroam.cli.data.DEMO_METHODS", quick)
     result = run("demo", "--out", tmp_path / "new" / "demo")
     assert result.exit_code == 0, result.output
-    assert "240 people, 6 sites" in result.output and "everybody is male" in result.output
+    assert "240 people, 10 sites" in result.output and "everybody is male" in result.output
     assert "two subtypes" in result.output
     saved = tmp_path / "new" / "demo" / "cohort.npz"
     assert len(Cohort.load(saved)) == 240

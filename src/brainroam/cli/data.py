@@ -140,7 +140,8 @@ def demo(out: Annotated[Path, output("The folder for its results.", "DIR")] = Pa
     from brainroam.evaluation.runner import evaluate
     from brainroam.report.build import write_report
 
-    made = make_cohort(subtypes=2, effect=1.5, all_male_sites=1, outliers=2, constant_rois=3, missing_covariates=2)
+    oddities = {"all_male_sites": 1, "outliers": 2, "constant_rois": 3, "missing_covariates": 2}
+    made = make_cohort(n_sites=10, n_per_site=24, subtypes=2, effect=1.5, **oddities)
     cohort = Cohort(made.series, made.table, _demo_atlas(made.n_rois), truth=made.truth)
     path = cohort.save(out / "cohort.npz")
     report = check_cohort(cohort)
