@@ -171,7 +171,7 @@ def photograph(page: Path, picture: Path, selector: str) -> None:
         )
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
         tab.goto(page.resolve().as_uri())
-        tab.evaluate("selector => document.querySelector(selector).closest('details')?.setAttribute('open', '')", selector)
+        tab.evaluate("document.querySelectorAll('details').forEach(folded => { folded.open = true })")
         tab.wait_for_timeout(500)
         boxes = [element.bounding_box() for element in tab.locator(selector).all()]
         left, top = (min(box[key] for box in boxes) for key in "xy")
