@@ -11,7 +11,7 @@ from sklearn.base import clone
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_fit import huber_mean
-from brainroam.errors import BrainroamError, DataError
+from brainroam.errors import BrainroamError, DataError, UsageError
 from brainroam.utils.cache import Cache
 
 N_EDGES = 30
@@ -385,3 +385,23 @@ def test_pooled_residuals_keep_the_bias_the_proposition_states(seed, n_sites, sp
     means = np.array([error[e == k].mean(axis=0) for k in range(n_sites)])
     sampling = np.sqrt(0.1**2 + 0.05**2) / np.sqrt(n)  # of a mean of signal and noise
     assert np.abs(means).max() < 6 * sampling
+
+
+def test_adapting_to_unlabelled_people_removes_the_offset_of_their_site():
+    rng = np.random.default_rng(0)
+    edges, site = rng.normal(size=(60, 5)), np.repeat(["A", "B"], 30)
+    deconfounder = SiteDeconfounder().fit(edges, site=site)
+    new = rng.normal(size=(20, 5))
+    shifted = deconfounder.transform(new + np.array([3.0, -2.0, 0.0, 1.0, 5.0]), adapt="unlabelled")
+    np.testing.assert_allclose(shifted, deconfounder.transform(new, adapt="unlabelled"), atol=1e-8)
+    assert np.abs(huber_mean(shifted)).max() < 1e-8
+
+
+def test_adapting_needs_ten_people_and_a_known_name():
+    edges = np.random.default_rng(0).normal(size=(30, 3))
+    deconfounder = SiteDeconfounder().fit(edges, site=np.repeat(["A", "B"], 15))
+    few = np.ones((9, 3))
+    with pytest.warns(UserWarning, match="few"):
+        np.testing.assert_array_equal(deconfounder.transform(few, adapt="unlabelled"), deconfounder.transform(few))
+    with pytest.raises(UsageError, match="'unlabelled'"):
+        deconfounder.transform(few, adapt="unlabeled")

@@ -30,15 +30,16 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.covariates import CovariateEncoder, as_table
-from brainroam.core.site_fit import HUBER_K, SiteFit, fit_site, shrunken_slopes
+from brainroam.core.site_fit import HUBER_K, SiteFit, fit_site, huber_mean, shrunken_slopes
 from brainroam.data.features import column_blocks
 from brainroam.data.names import site_names
 from brainroam.data.target import two_classes
-from brainroam.errors import DataError, listed
+from brainroam.errors import DataError, listed, unknown
 from brainroam.utils.cache import Cache
 from brainroam.utils.parameters import require_settings
 
 POOLED, ONE_SITE = "(pooled)", "(one site)"
+MIN_TO_ADAPT = 10
 Slopes = Literal["site", "shrunken"]
 FitOn = Literal["all", "controls"]
 
@@ -233,10 +234,17 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         return self.fit(X, y, covariates=covariates, site=site).residuals_
 
-    def transform(self, X: np.ndarray, *, covariates: pd.DataFrame | np.ndarray | None = None) -> np.ndarray:
-        """r_res (n, M) of people of any site, known or not, one person at a time."""
+    def transform(
+        self, X: np.ndarray, *, covariates: pd.DataFrame | np.ndarray | None = None, adapt: str | None = None
+    ) -> np.ndarray:
+        """r_res (n, M) of people of any site, known or not, one person at a time.
+
+        With ``adapt="unlabelled"`` the people given are taken for one new site and centred at their robust mean. That
+        is transductive: a person's residual then depends on the others. Fewer than ten people are not adapted.
+        """
         check_is_fitted(self)
-        return self.frozen_residuals(self._matrix(X, reset=False), covariates)
+        residual = self.frozen_residuals(self._matrix(X, reset=False), covariates)
+        return residual if adapt is None else _recentred(residual, adapt)
 
     def frozen_residuals(
         self,
@@ -445,3 +453,12 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             for name, n in counts.items()
             if n
         ]
+
+
+def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:
+    if adapt != "unlabelled":
+        raise unknown("adapt", adapt, ["unlabelled"])
+    if len(residual) < MIN_TO_ADAPT:
+        warnings.warn(f"{len(residual)} people are too few to adapt to their site: read without adapting", stacklevel=3)
+        return residual
+    return residual - huber_mean(residual)
