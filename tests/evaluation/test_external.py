@@ -52,6 +52,15 @@ def test_sites_inside_below_and_above_what_was_foretold_are_told_apart():
     assert "foretells no AUC" in alone
 
 
+def test_a_site_whose_scores_point_the_other_way_is_named_and_sites_do_not_predict_each_other():
+    sites = pd.DataFrame({"site": ["A", "B"], "n": 40, "n_cases": 20, "auc": [0.9, 0.1], "low": [0.7, 0.0]})
+    told = " ".join(agreement(sites.assign(high=[1.0, 0.3]), {"n_sites": 5, "auc": 0.8, "low": 0.6, "high": 0.9}))
+    assert "reversed at B" in told and "each other" not in told
+    assert "reversed" not in " ".join(
+        agreement(sites.assign(high=[1.0, 0.6]), {"n_sites": 5, "auc": 0.8, "low": 0.6, "high": 0.9})
+    )
+
+
 def test_a_person_with_several_scans_counts_once():
     people = table(np.random.default_rng(3), "A", 40, 1.0).assign(subject=[f"p{k}" for k in range(40)])
     scans = pd.concat([people.assign(person=people["subject"], subject=people["subject"] + run) for run in "abc"])

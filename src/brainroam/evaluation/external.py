@@ -17,6 +17,7 @@ from brainroam.evaluation.next_site import balanced_metrics
 from brainroam.evaluation.stats import numbers
 from brainroam.evaluation.stats.metrics import auc, calibration
 from brainroam.evaluation.stats.numbers import level_of_sites, order_of_sites
+from brainroam.evaluation.stats.site_scores import WORKS
 from brainroam.evaluation.stats.verdict import site_intervals, verdict
 
 COLUMNS = (
@@ -117,7 +118,8 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
         return
     if len(measured) > 1:
         judged = verdict(measured["auc"], measured["n_cases"], measured["n"] - measured["n_cases"])
-        span = judged.reason if np.isnan(judged.low) else f"95 % interval {judged.low:.2f} to {judged.high:.2f}"
+        none = judged.reason.partition("; two sites")[0]  # which predict each other where they are held out, not here
+        span = none if np.isnan(judged.low) else f"95 % interval {judged.low:.2f} to {judged.high:.2f}"
         yield f"Mean AUC of {len(measured)} sites: {judged.mean:.2f} ({span})."
     if not expected:
         yield "The model foretells no AUC at a next site: that needs four inner held-out sites with both classes."
@@ -134,6 +136,9 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
     )
     n_sites = int(expected["n_sites"])
     yield f"The {n_sites} training sites foretold an AUC of {low:.2f} to {high:.2f} at a next site. {by_place}."
+    turned = measured["site"][measured["high"] < 0.5]
+    if len(turned) and expected["auc"] >= WORKS:
+        yield f"Scores are reversed at {listed(turned)}: look whether codes of cases and controls are swapped there."
 
 
 def foretold_number(inner_sites: pd.DataFrame) -> dict[str, float]:
