@@ -77,3 +77,12 @@ def test_without_the_table(tree):
     (tree.parent / "adhd200_preprocessed_phenotypics.tsv").unlink()
     with pytest.raises(ReaderError, match=r"adhd200_preprocessed_phenotypics\.tsv"):
         load_cohort(tree)
+
+
+def test_a_column_of_institutions_is_read(tree, write):
+    """As `check` advises where Peking_1 and Peking_2 look like one."""
+    lines = PEOPLE.splitlines()
+    house = {"5": "New York", "1": "Peking", "8": "St. Louis"}
+    rows = [f"{lines[0]}\tinstitution", *(f"{line}\t{house[line.split()[1]]}" for line in lines[1:])]
+    write(tree.parent / "adhd200_preprocessed_phenotypics.tsv", "\n".join(rows) + "\n")
+    assert load_cohort(tree).table["institution"].tolist() == ["New York", "New York", "Peking"]

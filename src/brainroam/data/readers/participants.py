@@ -30,7 +30,11 @@ from brainroam.utils.workers import Failure, Workers
 
 MUST_AGREE = ("site", "label", "age", "sex")
 OWN = "subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoints"
-TOGETHER = {"person": ("person",), "group": ("family_id", "rel_family_id", "family", "group")}
+TOGETHER = {
+    "person": ("person",),
+    "group": ("family_id", "rel_family_id", "family", "group"),
+    "institution": ("institution", "institute"),
+}
 ADDED = "mean_fd", "tr"
 MANY = 64  # people; fewer are read before a process could start
 AT_A_TIME = 8
@@ -98,7 +102,7 @@ class Request:
         """What a layout with columns of its own keeps besides them, of those that its table has.
 
         The target and covariates of the study under their own names, but age and sex, which every layout reads itself;
-        ``person`` and families, so that nobody is on both sides of a split; ``mean_fd`` and ``tr``, which people add.
+        ``person``, families and institutions, which belong together; ``mean_fd`` and ``tr``, which people add.
 
         >>> raw = pd.DataFrame({"Age": ["9"], "IQ": ["99"], "person": ["P1"], "Handedness": ["R"]})
         >>> list(Request(covariates=("age", "IQ")).asked_columns(raw))

@@ -33,7 +33,7 @@ USUAL = {
     "mean_fd": ("mean_fd", "func_mean_fd"),
     "tr": ("tr", "repetition_time"),
     "group": TOGETHER["group"],
-    "institution": ("institution", "institute"),
+    "institution": TOGETHER["institution"],
     "session": ("session_id", "session", "ses", "visit", "eventname"),
 }
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
