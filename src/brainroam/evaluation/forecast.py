@@ -360,6 +360,8 @@ def _expected(
 
 def _refusal(*sites: Any) -> str:
     """Why inner held-out sites allow no forecast, in the words of `verdict`."""
+    if not len(sites[0]):
+        return "the model keeps no results of held-out sites; a pooled one has them in next_site.json"
     if len(sites[0]) < MIN_SITES_NEXT:
         return f"fewer than {MIN_SITES_NEXT} inner held-out sites have both classes"
     return verdict(*sites).reason.partition(": ")[2]
