@@ -1,8 +1,8 @@
 """One run: a configured method, learned on the training people of a fold and scored on the held-out ones, once.
 
-A `RunSpec` says exactly which; its hash names the file in which the result is kept. Files are sealed: a JSON document
-with a schema version and a checksum over its content, written at once or not at all. A file that is cut short, changed
-or not ours is told apart from a result, so that an interrupted study is never read as complete.
+A `RunSpec` says exactly which; its hash names the file in which the result is kept. Files are checksummed: JSON with a
+schema version and a checksum over its content, written at once or not at all. A file that is cut short, changed or not
+ours is told apart from a result, so that an interrupted study is never read as complete.
 
 A run keeps more than scores: the scaffold, the gates and an embedding of the held-out people.
 ``explanation`` in a run file is what `brainroam.methods.explanation` describes, for methods that select a scaffold; for
