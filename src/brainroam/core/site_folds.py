@@ -21,7 +21,7 @@ from brainroam.core.linegraph import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_statistics import SiteStatistics
-from brainroam.data.folds import grouped, other_sites
+from brainroam.data.folds import group_sites, other_sites
 from brainroam.errors import EmptyScaffoldError
 from brainroam.utils.optional import as_array, one_thread
 
@@ -127,7 +127,7 @@ class SiteFolds:
         self.max_pathways, self.sites = max_pathways, evidence.sites
         self.profiles: Profiles | None = None
         most = len(self.sites) if device is None else GROUPS
-        self.groups = [frozenset(group) for group in grouped(self.sites, evidence.site, most)]
+        self.groups = [frozenset(group) for group in group_sites(self.sites, evidence.site, most)]
         self._every_site = [str(site) for site in np.unique(evidence.site)]
         pairs = [one | other for one in self.groups for other in self.groups] if device is not None else []
         self._scaffolds = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}

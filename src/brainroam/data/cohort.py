@@ -18,13 +18,13 @@ from brainroam.data.features import Block, Features
 from brainroam.data.measurements import (
     MEASURES,
     MISSING,
-    checked_arrays,
+    check_arrays,
     largest_edge,
     missing_rois,
     nothing_measured,
     series_digest,
 )
-from brainroam.data.people import COVARIATES, People, manifest_hash, people_by_site, validated_table
+from brainroam.data.people import COVARIATES, People, manifest_hash, people_by_site, validate_table
 from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.html import html_summary
@@ -86,8 +86,8 @@ class Cohort(People):
     ) -> None:
         if measure not in MEASURES:
             raise unknown("measure", measure, MEASURES)
-        self._table = validated_table(as_pandas(table), len(series), target)
-        arrays, steps = checked_arrays(series, self._table, measure)
+        self._table = validate_table(as_pandas(table), len(series), target)
+        arrays, steps = check_arrays(series, self._table, measure)
         block = Block(measure, matching_atlas(atlas, arrays[0].shape[1], measure), Features(arrays))
         self._blocks = {measure: block}  # the own one first, then others of the same people
         self._table["n_timepoints"] = block.volumes(np.arange(len(arrays)))
@@ -382,7 +382,7 @@ class Cohort(People):
 
     def _checked(self, table: pd.DataFrame, target: Target) -> pd.DataFrame:
         """Another table of the same people, checked as that of a new cohort."""
-        return validated_table(table, len(self), target).assign(n_timepoints=self._table["n_timepoints"])
+        return validate_table(table, len(self), target).assign(n_timepoints=self._table["n_timepoints"])
 
     def with_series(self, series: Sequence[np.ndarray], *steps: str) -> "Cohort":
         """The same people with other arrays of the same measure, and what was done to them in words."""

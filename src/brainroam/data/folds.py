@@ -110,13 +110,13 @@ def sites_kept(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
     return kept if whole else None
 
 
-def grouped(sites: Sequence[str], site: np.ndarray, most: int) -> list[list[str]]:
+def group_sites(sites: Sequence[str], site: np.ndarray, most: int) -> list[list[str]]:
     """Each site alone; of more than ``most``, so many groups with about the same number of people.
 
     The largest site first, each into the group with the fewest people so far: a few sites together stand for one where
     holding out every site alone would cost too much.
 
-    >>> grouped(["A", "B", "C"], np.array(["A", "A", "A", "B", "C"]), most=2)
+    >>> group_sites(["A", "B", "C"], np.array(["A", "A", "A", "B", "C"]), most=2)
     [['A'], ['B', 'C']]
     """
     if len(sites) <= most:

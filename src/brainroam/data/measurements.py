@@ -1,6 +1,6 @@
 """What was measured of one person: a series, a matrix of edges, or a row of a table.
 
-Each is checked here once (`frozen`), before anything else sees it, and never changes afterwards.
+Each is checked here once (`freeze`), before anything else sees it, and never changes afterwards.
 """
 
 import hashlib
@@ -28,14 +28,12 @@ DROPPED = "volumes without signal were dropped"
 READ_AS = "were read as measures"  # columns of a table, whose name is told
 
 
-def checked_arrays(
-    series: Sequence[np.ndarray], table: pd.DataFrame, measure: str
-) -> tuple[list[np.ndarray], list[str]]:
+def check_arrays(series: Sequence[np.ndarray], table: pd.DataFrame, measure: str) -> tuple[list[np.ndarray], list[str]]:
     """The measurements of the people of a table, ready to be used, and what was done to them in words.
 
     Volumes without signal are dropped and counted in the table, and Fisher's z become correlations.
     """
-    arrays = [frozen(x, subject, measure) for x, subject in zip(series, table["subject"], strict=True)]
+    arrays = [freeze(x, subject, measure) for x, subject in zip(series, table["subject"], strict=True)]
     check_width(arrays, table["subject"])
     if measure == "series":
         kept = [without_empty_volumes(x) for x in arrays]
@@ -49,10 +47,10 @@ def checked_arrays(
     return arrays, steps
 
 
-def frozen(x: np.ndarray, subject: str, measure: str) -> np.ndarray:
+def freeze(x: np.ndarray, subject: str, measure: str) -> np.ndarray:
     """A read-only float array of what a cohort measures: series, a matrix or a row of a table."""
     if measure == "series":
-        return frozen_series(x, subject)
+        return freeze_series(x, subject)
     if _is_frozen(x) and (measure == "table" or np.array_equal(x, x.T, equal_nan=True)) and x.ndim == 2:
         return x
     try:
@@ -64,7 +62,7 @@ def frozen(x: np.ndarray, subject: str, measure: str) -> np.ndarray:
     return array
 
 
-def frozen_series(x: np.ndarray, subject: str) -> np.ndarray:
+def freeze_series(x: np.ndarray, subject: str) -> np.ndarray:
     """A read-only float array of two dimensions."""
     if _is_frozen(x):
         array = x

@@ -1,6 +1,6 @@
 """`People`: the table of a cohort. Who they are, at which site, what is predicted of them, and who was left out.
 
-A table passes one gate (`validated_table`) before anything else sees it.
+A table passes one gate (`validate_table`) before anything else sees it.
 
 A row is a scan. The column ``person`` names whose it is, where somebody has several; ``group`` names a family.
 Relatives, and two scans of one person, resemble each other. One of them in training and another held out is a leak, so
@@ -142,7 +142,7 @@ class People:
         return list(of_the_condition(self._table, names, self.target))
 
 
-def validated_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLASSES) -> pd.DataFrame:
+def validate_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLASSES) -> pd.DataFrame:
     """A clean copy: text ids and sites, numeric covariates, known labels only, columns in the promised order."""
     absent = [name for name in ("subject", "site", "label") if name not in table]
     if absent:
@@ -189,9 +189,9 @@ def validated_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLA
         named = table["institution"].astype(object).where(table["institution"].notna(), "").astype(str).str.strip()
         table["institution"] = named.where(named != "", table["site"])
     if "person" in table:
-        table = validated_persons(table)
+        table = validate_persons(table)
     if "group" in table:
-        table = validated_groups(table)
+        table = validate_groups(table)
     return table[[*COLUMNS[:-1], *(name for name in table.columns if name not in COLUMNS)]]
 
 
@@ -211,11 +211,11 @@ def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
     return values
 
 
-def validated_persons(table: pd.DataFrame) -> pd.DataFrame:
+def validate_persons(table: pd.DataFrame) -> pd.DataFrame:
     """The table with ``person`` as text, one's own id where empty, and the scans of a person in one ``group``.
 
     >>> table = pd.DataFrame({"subject": ["a1", "a2", "b"], "person": ["a", "a", None], "group": ["F", None, None]})
-    >>> validated_persons(table)[["person", "group"]].to_numpy().tolist()
+    >>> validate_persons(table)[["person", "group"]].to_numpy().tolist()
     [['a', 'F'], ['a', 'F'], ['b', None]]
     """
     person = persons(table)
@@ -283,7 +283,7 @@ def people_and_scans(table: pd.DataFrame) -> str:
     return counted(n, "person", "people") + (f", {len(table)} scans" if n < len(table) else "")
 
 
-def validated_groups(table: pd.DataFrame) -> pd.DataFrame:
+def validate_groups(table: pd.DataFrame) -> pd.DataFrame:
     """The table with ``group`` as text, missing for people who stand alone.
 
     A column of that name that holds diagnoses or study arms instead, as many published tables do, would tear whole

@@ -70,13 +70,13 @@ class Preparation:
         if self.max_fd is not None:
             cohort = _within_motion(cohort, self.max_fd)
         if self.crop is not None:
-            cohort = cropped(cohort, self.crop)
+            cohort = crop_series(cohort, self.crop)
         if self.covariates is not None:
             cohort = with_covariates(cohort, self.covariates)
         return cohort
 
 
-def cropped(cohort: Cohort, crop: str | int) -> Cohort:
+def crop_series(cohort: Cohort, crop: str | int) -> Cohort:
     """The first volumes of every scan; people whose scan is shorter are left out."""
     amount, in_seconds = parse_crop(crop)
     if cohort.measure != "series":

@@ -28,12 +28,12 @@ from brainroam.data.features import Block, Features
 from brainroam.data.measurements import (
     MEASURES,
     count_empty,
-    frozen,
+    freeze,
     nothing_measured,
     series_digest,
     without_empty_volumes,
 )
-from brainroam.data.people import COVARIATES, manifest_hash, validated_table
+from brainroam.data.people import COVARIATES, manifest_hash, validate_table
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, ReaderError, unknown
 from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
@@ -125,7 +125,7 @@ def _write_into(
     names: Sequence[str] = (),
     target: Target = TWO_CLASSES,
 ) -> None:
-    people = validated_table(table, len(table), target)
+    people = validate_table(table, len(table), target)
     writer = _Writer(folder, measure)
     for subject, x in _paired(people["subject"], series):
         writer.add(subject, x)
@@ -190,7 +190,7 @@ class CohortStore:
         if self.measure not in MEASURES:
             raise ValueError(f"{self.measure} cannot be measured")
         self.target = Target.of_description(content["target"]) if "target" in content else TWO_CLASSES
-        self.table = validated_table(people, len(people), self.target)
+        self.table = validate_table(people, len(people), self.target)
         if self.measure == "series":
             self._heights = people["n_timepoints"].to_numpy(dtype=int)
             self.table = self.table.assign(n_timepoints=self._heights)
@@ -246,7 +246,7 @@ class CohortStore:
         for row in range(len(self)) if rows is None else rows:
             subject = str(self.table["subject"].iat[row])
             stop = int(self._ends[row])
-            x = frozen(self._volumes(stop - int(self._heights[row]), stop, subject), subject, self.measure)
+            x = freeze(self._volumes(stop - int(self._heights[row]), stop, subject), subject, self.measure)
             if series_digest(x) != self.digests[row]:
                 raise ReaderError(
                     f"{self.path} is damaged: the series of subject {subject} is not what was written; convert it again"
@@ -361,7 +361,7 @@ class _Writer:
 
     def add(self, subject: str, x: np.ndarray) -> None:
         x = np.asarray(x)
-        exact, n_empty = frozen(x, subject, self.measure), 0
+        exact, n_empty = freeze(x, subject, self.measure), 0
         if self.measure == "series":
             exact, n_empty = without_empty_volumes(exact)
         if self._array is None:

@@ -37,7 +37,7 @@ from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO
 from brainroam.errors import MethodError, UsageError, listed, unknown
 from brainroam.methods.base import ANYTHING, Method, MethodInfo
 from brainroam.methods.features import EdgeFeatures
-from brainroam.methods.registry import Judged, renamed, resolve
+from brainroam.methods.registry import Judged, resolve, with_name
 
 Input = Literal["edges", "series", "matrices", "table"]
 SCORING = ("decision_function", "predict_proba")
@@ -198,7 +198,7 @@ def resolve_own(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
     if isinstance(method, Method) and not isinstance(method, EstimatorMethod):
         raise UsageError(f"give the class {type(method).__name__}, or a MethodInfo, not an instance: every fold is new")
     info = estimator_info(method)
-    return renamed(info.name, info, {})
+    return with_name(info.name, info, {})
 
 
 def in_file(text: str) -> Any:
@@ -222,7 +222,7 @@ def _of_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
         if needed := arguments_of(content):
             raise UsageError(f"{text} is called without arguments, and it needs {listed(needed)}: give them defaults")
         content = content()
-    return renamed(text.rpartition(":")[2], *resolve_own(content))
+    return with_name(text.rpartition(":")[2], *resolve_own(content))
 
 
 def arguments_of(function: Callable[..., Any]) -> list[str]:

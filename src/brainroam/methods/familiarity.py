@@ -47,10 +47,10 @@ FEWEST = 5  # people who share whatever a model learns of an edge
 MAX_P = 1e-4  # how rarely strangers may be taken for training people
 
 
-def rounded_outward(value: float, side: str) -> float:
+def round_outward(value: float, side: str) -> float:
     """Two digits of a limit: a quantile of few people is nearly the value of one of them, which no model may tell.
 
-    >>> rounded_outward(0.3141, "high"), rounded_outward(178.6, "low"), rounded_outward(-0.0123, "low")
+    >>> round_outward(0.3141, "high"), round_outward(178.6, "low"), round_outward(-0.0123, "low")
     (0.32, 170.0, -0.013)
     """
     if value == 0 or not np.isfinite(value):
@@ -98,7 +98,7 @@ class Familiarity:
             values = measured[name].dropna()
             if len(values):
                 side = "low" if rare == RARE else "high"
-                limits[f"{name}_{side}"] = rounded_outward(float(np.quantile(values, rare)), side)
+                limits[f"{name}_{side}"] = round_outward(float(np.quantile(values, rare)), side)
         ages = measured["age"].dropna()
         if len(ages):
             low, high = 5 * np.floor(ages.min() / 5), 5 * np.ceil(ages.max() / 5)  # not the age of the oldest
@@ -115,12 +115,12 @@ class Familiarity:
                     like.append(resemblances(cohort_edges(people), centre))
                     if mirrored is not None:
                         sided.append(sidedness(cohort_edges(people), centre, mirrored))
-            limits["distance_high"] = rounded_outward(float(np.nanquantile(np.concatenate(far), 1 - RARE)), "high")
+            limits["distance_high"] = round_outward(float(np.nanquantile(np.concatenate(far), 1 - RARE)), "high")
             if scale is None:
-                limits["resemblance_low"] = rounded_outward(float(np.nanquantile(np.concatenate(like), RARE)), "low")
+                limits["resemblance_low"] = round_outward(float(np.nanquantile(np.concatenate(like), RARE)), "low")
             if sided:
                 lowest = min(float(np.nanquantile(np.concatenate(sided), RARE)), 0.0)
-                limits["sidedness_low"] = rounded_outward(lowest, "low")
+                limits["sidedness_low"] = round_outward(lowest, "low")
         return cls(limits, edges.centre(edges.sites), scale)
 
     def state(self) -> dict[str, np.ndarray]:

@@ -137,7 +137,7 @@ def resolve(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> "list[
     ['mine', 'core']
     """
     if isinstance(methods, Mapping):
-        return [renamed(str(name), *_resolve_one(method)) for name, method in methods.items()]
+        return [with_name(str(name), *_resolve_one(method)) for name, method in methods.items()]
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     return [_resolve_one(method) for method in (methods if several else [methods])]
 
@@ -151,7 +151,7 @@ def _resolve_one(method: Judged) -> "tuple[MethodInfo, dict[str, Any]]":
     return resolve_own(method)
 
 
-def renamed(name: str, info: "MethodInfo", fixed: dict[str, Any]) -> "tuple[MethodInfo, dict[str, Any]]":
+def with_name(name: str, info: "MethodInfo", fixed: dict[str, Any]) -> "tuple[MethodInfo, dict[str, Any]]":
     """A method under a name of the user's, which must not be that of another one."""
     if "[" in name or SEPARATOR in name or not name.strip():
         raise UsageError(f"{name!r} cannot name a method: leave out brackets and {SEPARATOR!r}")

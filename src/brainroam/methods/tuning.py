@@ -46,7 +46,7 @@ from brainroam.core.targets import (
     sites_with_numbers,
 )
 from brainroam.data.cohort import Cohort
-from brainroam.data.folds import Fold, grouped, hold_out
+from brainroam.data.folds import Fold, group_sites, hold_out
 from brainroam.data.people import at_one_site, group_codes, left_out_note, people_of, persons
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, unknown
@@ -412,7 +412,7 @@ def inner_folds(
         return
     if tuning == "fast":
         sites = [sites[np.random.default_rng(seed).integers(len(sites))]]
-    for left_out in grouped(sites, site, len(sites) if groups is None else groups):
+    for left_out in group_sites(sites, site, len(sites) if groups is None else groups):
         if len(set(y[~np.isin(site, left_out)])) >= 2:
             yield hold_out(site, left_out, codes)
 
