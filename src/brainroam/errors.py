@@ -63,6 +63,10 @@ class UsageError(BrainroamError, ValueError):
     """A name or option that does not exist, with the nearest that does."""
 
 
+class MemoryLimitError(UsageError):
+    """The memory that was given is too little; the message says how much is enough."""
+
+
 def listed(names: Iterable[object], limit: int = 5) -> str:
     """Join names for a message and say how many were left out.
 

@@ -36,31 +36,30 @@ def test_ridge_weights_average_over_penalties_and_ignore_the_scale_of_features()
 @pytest.mark.parametrize("skip", ["ridge", "sum"])
 def test_the_linear_reading_has_unit_spread_and_tells_cases_from_controls(skip):
     x, y = sample()
-    reading = x @ _skip_weights(x, y, skip)
+    reading = x @ _skip_weights(x, y, skip, [(3.0, 10.0)])[0]
     assert reading.std() == pytest.approx(1)
     assert reading[y == 1].mean() > reading[y == 0].mean()
 
 
 def test_no_skip_is_no_reading():
     x, y = sample()
-    assert (_skip_weights(x, y, "none") == 0).all()
+    assert (_skip_weights(x, y, "none", [(3.0,)])[0] == 0).all()
 
 
 def pathways(consensus):
     """Pathways of five regions with these consensus contrasts, every edge among them, in the order of edges."""
     every, n = np.asarray(consensus, dtype=float), len(consensus)
     scaffold = Scaffold(np.arange(n), np.empty(0), every, np.ones(n), np.ones(n), 0.0, ("A", "B"))
-    pairs = np.stack(np.triu_indices(5, 1), axis=1)
     number = np.arange(n, dtype=float)
-    return Pathways(None, scaffold, line_graph(pairs, every), np.sign(every), number[:, None], number[:, None], number)
+    return Pathways(None, scaffold, np.sign(every), number[:, None], number[:, None], number)
 
 
 def test_the_strongest_pathways_are_those_of_the_largest_contrast_of_either_sign():
     every = pathways([0.1, -0.9, 0.2, 0.8, -0.3, 0.0, 0.5, -0.5, 0.4, 0.6])
-    assert every.strongest(3).tolist() == [1, 3, 9]
-    assert every.strongest(5).tolist() == [1, 3, 6, 7, 9]
-    assert every.strongest(None).tolist() == every.strongest(99).tolist() == list(range(10))
-    assert pathways(np.ones(10)).strongest(4).tolist() == [0, 1, 2, 3]  # ties: the first
+    assert every.scaffold.strongest(3).tolist() == [1, 3, 9]
+    assert every.scaffold.strongest(5).tolist() == [1, 3, 6, 7, 9]
+    assert every.scaffold.strongest(None).tolist() == every.scaffold.strongest(99).tolist() == list(range(10))
+    assert pathways(np.ones(10)).scaffold.strongest(4).tolist() == [0, 1, 2, 3]  # ties: the first
 
 
 def test_some_pathways_keep_their_numbers_and_have_a_graph_of_their_own():

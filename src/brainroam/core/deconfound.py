@@ -387,6 +387,11 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
         return [fit.filled(usual) for fit in fits], usual
 
+    def site_levels(self, edges: np.ndarray) -> np.ndarray:
+        """b_e - b_bar (E, k) of each site on some edges, at average covariates; 0 where nobody of the site has it."""
+        intercept, _ = self._by_site(self._own_units(edges)[0])
+        return np.nan_to_num(intercept - self.mean_intercept_[edges])
+
     def pooling_changes(self) -> tuple[np.ndarray, np.ndarray]:
         """(E, M) and (E, d, M): what pooling adds to each site's fit at its mean covariates, and to its own slopes.
 

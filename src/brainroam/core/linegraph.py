@@ -18,6 +18,7 @@ and carry the weights w of a linear reading of the static channel (`brainroam.co
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -111,7 +112,6 @@ class Pathways:
     ----------
     deconfounder : SiteDeconfounder
     scaffold : Scaffold
-    graph : LineGraph
     orientation : ndarray of shape (N,)
         sgn(d_com), or ones for the literal reading.
     centre, scale : ndarray of shape (N, C)
@@ -122,11 +122,16 @@ class Pathways:
 
     deconfounder: SiteDeconfounder
     scaffold: Scaffold
-    graph: LineGraph
     orientation: np.ndarray
     centre: np.ndarray
     scale: np.ndarray
     skip: np.ndarray
+
+    @cached_property
+    def graph(self) -> LineGraph:
+        """The line graph, which a network asks for."""
+        edges, consensus = self.scaffold.edges, self.scaffold.consensus
+        return line_graph(edge_pairs(n_rois_of(len(consensus)))[edges], consensus[edges])
 
     def state(self) -> dict[str, np.ndarray]:
         """What a saved model keeps of them, as arrays; the rest follows from these."""
@@ -165,21 +170,13 @@ class Pathways:
             return self.skip[:, None] * h0[..., :1]
         return self.skip[:, None] * h0[..., 0]
 
-    def strongest(self, limit: int | None) -> np.ndarray:
-        """Positions of the ``limit`` pathways with the largest consensus contrast, in their order; None is all."""
-        strength = np.abs(self.scaffold.consensus[self.scaffold.edges])
-        return np.sort(np.argsort(-strength, kind="stable")[:limit])
-
     def on(self, nodes: np.ndarray) -> "Pathways":
-        """Only these pathways, by position, with the line graph of their own."""
+        """Only these pathways, by position."""
         if len(nodes) == len(self.scaffold):
             return self
-        scaffold = replace(self.scaffold, edges=self.scaffold.edges[nodes])
-        pairs = edge_pairs(n_rois_of(len(scaffold.consensus)))[scaffold.edges]
         return replace(
             self,
-            scaffold=scaffold,
-            graph=line_graph(pairs, scaffold.consensus[scaffold.edges]),
+            scaffold=self.scaffold.on(nodes),
             orientation=self.orientation[nodes],
             centre=self.centre[nodes],
             scale=self.scale[nodes],

@@ -4,14 +4,15 @@
            -> gated network (gate), trained on episodes (site_folds, training) -> logit
 
 Whether the linear reading of the pathways or the gated network is believed, or both (choice), is decided on groups of
-training sites that are held out in turn; so are the scaffold thresholds when several are given. The out-of-site scores
-of that choice give the decision threshold and the calibration (`brainroam.methods.tuning`).
+training sites that are held out in turn. So are, before, the scaffold thresholds and the penalty of the linear reading
+where there are several (tables, numbers): by the linear reading, which costs little, or by a network that stands alone.
+The out-of-site scores of that choice give the decision threshold and the calibration (`brainroam.methods.tuning`).
 
 New people are read one at a time by frozen pathways: no site is asked for and no statistic of the people read is taken.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import astuple
 from itertools import product
 from types import ModuleType
@@ -23,7 +24,7 @@ import pandas as pd
 from brainroam.core.choice import Choice, CoreReading, expectation, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Pathways, line_graph
+from brainroam.core.linegraph import Pathways
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
@@ -32,7 +33,7 @@ from brainroam.core.site_statistics import SiteStatistics, site_statistics
 from brainroam.core.targets import auc, is_number, mean_order, site_macro_aucs, sites_with_scores
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
-from brainroam.errors import DataError, EmptyScaffoldError, UsageError, listed
+from brainroam.errors import DataError, EmptyScaffoldError, MemoryLimitError, UsageError, listed
 from brainroam.utils.model_files import part
 from brainroam.utils.optional import as_array, extra, one_thread, require_device
 
@@ -64,8 +65,8 @@ class CoreModel:
         ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
         ``gain``, ``gain_error`` and ``gain_expected``: by how much it ordered people of held-out sites better than the
         linear reading, the standard error of that and what was expected, where both were tried; ``epochs``, where they
-        were chosen or given; the thresholds; the inner ``auc`` of the choice, or ``r`` of a number, where a group of
-        sites could be held out.
+        were chosen or given; the thresholds; ``penalty`` of the linear reading, where it was chosen; the inner ``auc``
+        of the choice, or ``r`` of a number, where a group of sites could be held out.
     notes_ : list of str
         Every fallback that was taken.
 
@@ -88,7 +89,7 @@ class CoreModel:
 
     def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
-        self.recipe = self.recipe.for_measure(cohort.measure)
+        self.recipe = self.recipe.for_study(cohort.measure, cohort.target.is_number)
         if self.recipe.skip == "none" and self.recipe.epochs == 0:
             raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
         if self._trains():
@@ -114,22 +115,9 @@ class CoreModel:
             what = "two classes to compare" if cohort.target.is_classes else what
             self.notes_.append(f"without {what}, so without a contrast: {listed(one_class)}")
 
-        best: tuple[SiteFolds, np.ndarray, Choice, dict[str, Any]] | None = None
-        grid = self._grid(len(evidence.sites))
-        for tau_percentile, eta in grid:
-            try:
-                folds = self._site_folds(evidence, cohort, tau_percentile, eta)
-            except EmptyScaffoldError as error:
-                if best is None and (tau_percentile, eta) == grid[-1]:
-                    raise
-                self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
-                continue
-            scores, choice, facts = self._judge(folds)
-            if best is None or _merit(facts) > _merit(best[3]):
-                best = folds, scores, choice, {"tau_percentile": tau_percentile, "eta": eta, **facts}
-        if best is None:
-            raise DataError("tau_percentile and eta need at least one value each")
-        folds, scores, choice, self.chosen_ = best
+        folds, thresholds, alone, epochs = self._chosen(evidence, cohort)
+        scores, choice, facts = self._judge(folds, alone, epochs)
+        self.chosen_ = {**thresholds, **facts}
         self._finish(folds, choice)
         if not np.isfinite(scores).any():
             self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
@@ -139,46 +127,86 @@ class CoreModel:
         self.inner_scores_[kept] = scores
         return self
 
-    def _judge(self, folds: SiteFolds) -> tuple[np.ndarray, Choice, dict[str, Any]]:
-        """Read held-out groups of sites and decide: scores (NaN where not held out), the choice, and its facts."""
-        y, site, n_edges = folds.evidence.y, folds.evidence.site, len(folds.scaffold().consensus)
-        groups = folds.held_out_groups()[: self.recipe.trials]
+    def _chosen(
+        self, evidence: SiteStatistics, cohort: Cohort
+    ) -> tuple[SiteFolds, dict[str, Any], np.ndarray, int | None]:
+        """Thresholds and penalty that order held-out people best: folds with them, their names, scores, epochs."""
+        best: tuple[SiteFolds, dict[str, Any], np.ndarray, int | None] | None = None
+        most, grid = -np.inf, self._grid(len(evidence.sites))
+        for tau_percentile, eta in grid:
+            try:
+                folds = self._site_folds(evidence, cohort, tau_percentile, eta)
+            except (EmptyScaffoldError, MemoryLimitError) as error:
+                if best is None and (tau_percentile, eta) == grid[-1]:
+                    raise
+                self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
+                continue
+            thresholds = {"tau_percentile": tau_percentile, "eta": eta}
+            for each, scores, epochs in self._alone(folds):
+                merit = next(iter(self._order(each, scores).values()), 0)
+                if best is None or merit > most:
+                    penalty = {"penalty": each.candidates[each.chosen][0]} if len(each.candidates) > 1 else {}
+                    best, most = (each, thresholds | penalty, scores, epochs), merit
+        if best is None:
+            raise DataError("tau_percentile and eta need at least one value each")
+        return best
+
+    def _alone(self, folds: SiteFolds) -> Iterator[tuple[SiteFolds, np.ndarray, int | None]]:
+        """Held-out people by what chooses: the linear reading of each candidate, or a network that stands alone."""
         if self.recipe.skip == "none":
-            choice, (scores, epochs) = Choice(1.0), self._network_scores(folds, groups)
-        elif self.recipe.epochs == 0:
-            choice, scores, epochs = Choice(0.0), self._linear_scores(folds, groups), 0
+            yield folds, *self._network_scores(folds)
         else:
-            linear, (network, epochs) = self._linear_scores(folds, groups), self._network_scores(folds, groups)
-            choice = weigh(linear, network, y, site, n_edges)
-            scores = choice.combine(linear, network)
+            epochs = 0 if self.recipe.epochs == 0 else None
+            for k, scores in enumerate(self._linear_scores(folds)):
+                yield folds.reading(k), scores, epochs
+
+    def _judge(
+        self, folds: SiteFolds, alone: np.ndarray, epochs: int | None
+    ) -> tuple[np.ndarray, Choice, dict[str, Any]]:
+        """Decide which reading is believed: scores (NaN where not held out), the choice, and its facts."""
+        y, site, n_edges = folds.evidence.y, folds.evidence.site, len(folds.scaffold().consensus)
+        scores, choice = alone, Choice(1.0 if self.recipe.skip == "none" else 0.0)
+        if self.recipe.skip != "none" and self._trains():
+            network, epochs = self._network_scores(folds)
+            choice = weigh(alone, network, y, site, n_edges)
+            scores = choice.combine(alone, network)
         facts: dict[str, Any] = {"network": choice.share}
         if np.isfinite(choice.gain):
             expected, _ = expectation(y, n_edges)
             facts |= {"gain": choice.gain, "gain_error": choice.error, "gain_expected": expected}
         if epochs is not None:
             facts["epochs"] = epochs
-        if y.ndim == 2:
-            if aucs := site_macro_aucs(y.argmax(axis=1), site, scores):
-                facts["auc"] = float(np.mean(aucs))
-        elif is_number(y):
-            known = np.isfinite(scores)
-            if known.any():
-                facts["r"] = float(mean_order(y[known], site[known], scores[known]))
-        elif sites := sites_with_scores(y, site, scores):
-            facts["auc"] = float(np.mean([auc(y[here], scores[here]) for here in sites]))
-        return scores, choice, facts
+        return scores, choice, facts | self._order(folds, scores)
 
-    def _linear_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> np.ndarray:
-        """The linear reading (n,), or (n, K), of the people of each group, by the weights of the other sites."""
-        scores = np.full(folds.evidence.y.shape, np.nan)
-        for group in groups:
+    def _order(self, folds: SiteFolds, scores: np.ndarray) -> dict[str, float]:
+        """How well scores order held-out people within sites: ``auc``, or ``r`` of a number; nothing of nobody."""
+        y, site = folds.evidence.y, folds.evidence.site
+        if y.ndim == 2:
+            aucs = site_macro_aucs(y.argmax(axis=1), site, scores)
+            return {"auc": float(np.mean(aucs))} if aucs else {}
+        if is_number(y):
+            known = np.isfinite(scores)
+            return {"r": float(mean_order(y[known], site[known], scores[known]))} if known.any() else {}
+        sites = sites_with_scores(y, site, scores)
+        return {"auc": float(np.mean([auc(y[here], scores[here]) for here in sites]))} if sites else {}
+
+    def _held_out(self, folds: SiteFolds) -> list[LeftOut]:
+        """The groups of sites that are held out to choose."""
+        return folds.held_out_groups()[: self.recipe.trials]
+
+    def _linear_scores(self, folds: SiteFolds) -> np.ndarray:
+        """The linear reading by each candidate (C, n), or (C, n, K), of held-out people, by the other sites."""
+        scores = np.full((len(folds.candidates), *folds.evidence.y.shape), np.nan)
+        for group in self._held_out(folds):
             for some in folds.evidence.features.batches(folds.people(group)):
-                scores[some] = folds.pathways(group).contributions(folds.nodes(some, group)).sum(axis=0)
+                nodes = folds.nodes(some, group)
+                for of_candidate, pathways in zip(scores, folds.readings(group), strict=True):
+                    of_candidate[some] = pathways.contributions(nodes).sum(axis=0)
         return scores
 
-    def _network_scores(self, folds: SiteFolds, groups: Sequence[LeftOut]) -> tuple[np.ndarray, int | None]:
+    def _network_scores(self, folds: SiteFolds) -> tuple[np.ndarray, int | None]:
         """Logits (n,) of the people of each group by a network trained without it; the epochs, if chosen or given."""
-        scores, epochs = np.full(folds.evidence.y.shape, np.nan), self.recipe.epochs
+        scores, epochs, groups = np.full(folds.evidence.y.shape, np.nan), self.recipe.epochs, self._held_out(folds)
         if self.recipe.updates is None and self.recipe.epochs is None:
             trials = [self._trial(folds, group) for group in groups]
             epochs, logits = _training().choose_epochs(trials, self.recipe.max_epochs, self.recipe.patience)
@@ -219,6 +247,7 @@ class CoreModel:
             self.recipe.skip,
             self.recipe.device if self._trains() else None,
             self.recipe.max_pathways,
+            self.recipe.penalties,
         )
         size = self._read_by_network(folds)
         budget = self.recipe.budget
@@ -318,7 +347,7 @@ class CoreModel:
     def set_reading(self, pathways: Pathways, choice: Choice, network: "GatedNetwork | None") -> None:
         """Hold the frozen steps 1 to 5 and the chosen reading, which is in double precision, on the processor."""
         self.pathways_, self.scaffold_, self.deconfounder_ = pathways, pathways.scaffold, pathways.deconfounder
-        nodes, graph = pathways.strongest(self.recipe.max_pathways), None
+        nodes, graph = pathways.scaffold.strongest(self.recipe.max_pathways), None
         if network is not None:
             import torch
 
@@ -374,7 +403,7 @@ class CoreModel:
         """Restore what `state` returned: the same scores, gates and contributions, bit for bit."""
         facts = json.loads(state["facts"].tobytes())
         self.measure_ = facts["measure"]
-        self.recipe = self.recipe.for_measure(self.measure_)
+        self.recipe = self.recipe.for_study(self.measure_, is_number=False)  # thresholds are chosen: they stay
         pairs = Atlas("", ("",) * facts["n_rois"], columns=self.measure_ == "table").pairs
         _require_shapes(state, len(pairs), len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
         stored = {"contrast": np.empty((0, len(pairs))), **part(state, "scaffold")}
@@ -383,7 +412,6 @@ class CoreModel:
         pathways = Pathways(
             deconfounder=SiteDeconfounder().load_state(part(state, "deconfounder")),
             scaffold=scaffold,
-            graph=line_graph(pairs[scaffold.edges], scaffold.consensus[scaffold.edges]),
             orientation=scaffold.signs if self.recipe.orient else np.ones(len(scaffold)),
             **part(state, "pathways"),
         )
@@ -420,11 +448,6 @@ def _require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, ch
     for name, shape in shapes.items():
         if name in state and state[name].shape != shape:
             raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")
-
-
-def _merit(facts: dict[str, Any]) -> float:
-    """How well held-out people were ordered."""
-    return facts.get("auc", facts.get("r", 0))
 
 
 def _training() -> ModuleType:

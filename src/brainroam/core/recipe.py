@@ -38,7 +38,8 @@ class Recipe:
     window_seconds, stride_seconds : float, optional
         In seconds instead; then every person needs a repetition time.
     tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
-        Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses.
+        Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses, by the linear reading where
+        there is one.
     contrast : {"mean", "huber"}
         Class means whose difference is a site's contrast.
     bootstrap : {"sites", "hierarchical"}
@@ -56,6 +57,9 @@ class Recipe:
         in which pathways stronger and weaker in patients cancel.
     skip : {"ridge", "sum", "none"}
         The linear reading that stands beside the network; ``"none"`` is the network alone.
+    penalties : sequence of float, optional
+        Of that ridge, whose weights are averaged over them, in units of the mean squared length of the people. By
+        default 3, 10 and 30, of a table .3, 1 and 3; for a number the one of .1 to 30 that inner held-out sites choose.
     train : {"both", "episodic", "joint"}
         Each group of sites read on the pathways of the others (episodic), everybody on the pathways they gave (joint),
         or one after the other in every epoch.
@@ -122,6 +126,7 @@ class Recipe:
     layers: PositiveInt = 2
     orient: bool = True
     skip: str = "ridge"
+    penalties: Sequence[PositiveFloat] | None = None
     train: Literal["both", "episodic", "joint"] = "both"
     train_residual: Literal["agnostic", "site"] = "agnostic"
     deconfounding: Literal["site", "pooled"] = "site"
@@ -149,22 +154,23 @@ class Recipe:
             values = np.asarray(getattr(self, name)).tolist()
             object.__setattr__(self, name, tuple(values) if isinstance(values, list) else values)
 
-    def for_measure(self, measure: str) -> "Recipe":
-        """What of it can be done with people who have no series.
+    def for_study(self, measure: str, is_number: bool) -> "Recipe":
+        """What of it can be done with people who have no series, and what a table or a number is read by.
 
         Matrices have no time course, so no temporal profiles. Columns of a table share no regions, so there is no line
-        graph for the network either: the linear reading of the scaffold stands alone. And they are hundreds, not
-        thousands: where the thresholds are ours, held-out sites choose whether all columns are read or the fifth with
-        the largest consensus, and whether signs must agree. At sites of a few people, as tables often have, they
-        hardly agree whatever is true.
+        graph for the network either: the linear reading of the scaffold stands alone.
+
+        Columns are hundreds, not thousands, and at sites of a few people, as tables often have, signs hardly agree
+        whatever is true. A number goes with edges everywhere, each a little. So for both, where the thresholds are
+        ours, held-out sites choose whether everything is read or the fifth with the largest consensus, and whether
+        signs must agree.
         """
-        if measure == "series":
-            return self
-        if measure == "matrices":
-            return replace(self, profiles=False)
+        recipe = self if measure == "series" else replace(self, profiles=False)
+        if measure == "table":
+            recipe = replace(recipe, epochs=0)
         ours = (self.tau_percentile, self.eta, self.zeta) == (OURS.tau_percentile, OURS.eta, OURS.zeta)
-        thresholds: dict[str, Any] = {"tau_percentile": (0, 80), "eta": (0, 0.75), "zeta": 0.0} if ours else {}
-        return replace(self, profiles=False, epochs=0, **thresholds)
+        chosen = measure == "table" or (is_number and self.skip == "ridge")
+        return replace(recipe, tau_percentile=(0, 80), eta=(0, 0.75), zeta=0.0) if ours and chosen else recipe
 
     def changes(self) -> dict[str, Any]:
         """The settings that differ from ours.

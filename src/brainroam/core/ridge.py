@@ -39,7 +39,7 @@ held. R is taken in single precision, since edges are known to fewer digits; all
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -143,16 +143,43 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.nd
     >>> bool(w[0] == w.max())
     True
     """
-    require_penalties(*penalties)
+    return ridge_candidates(x, target, [penalties])[0]
+
+
+def ridge_candidates(
+    x: np.ndarray,
+    target: np.ndarray,
+    candidates: Sequence[Sequence[float]],
+    levels: tuple[np.ndarray, np.ndarray] | None = None,
+) -> list[np.ndarray]:
+    """`ridge_weights` for each of several choices of penalties, from one matrix.
+
+    ``levels`` are features (E, M) and targets (E,) of more rows, which are weighted and centred already.
+    """
+    for penalties in candidates:
+        require_penalties(*penalties)
     centred = target - target.mean(axis=0)
-    if min(x.shape) > LARGE and min(penalties) >= STRONG:
-        size = max(float(np.vdot(x, x)) / len(x), EPS)
-        wanted = (x.T @ centred).reshape(x.shape[1], -1)
-        scaled = np.repeat(size * np.array(penalties)[:, None], wanted.shape[1], axis=1)
-        return solve(FeatureProducts(x), wanted, scaled).mean(axis=1).reshape(x.shape[1], *target.shape[1:])
+    if levels is None and min(x.shape) > LARGE and min(map(min, candidates)) >= STRONG:
+        return [_iterated(x, centred, penalties) for penalties in candidates]
     if x.shape[1] < len(x):
-        return ridge_of_products(x.T @ x, x.T @ centred, len(x), *penalties)
-    return x.T @ ridge_of_products(x @ x.T, centred, len(x), *penalties)
+        gram, wanted = x.T @ x, x.T @ centred
+        if levels is not None:
+            gram, wanted = gram + levels[0].T @ levels[0], wanted + levels[0].T @ levels[1]
+        return [ridge_of_products(gram, wanted, len(x), *penalties) for penalties in candidates]
+    gram = x @ x.T
+    if levels is None:
+        return [x.T @ ridge_of_products(gram, centred, len(x), *penalties) for penalties in candidates]
+    mixed = x @ levels[0].T
+    gram, centred = np.block([[gram, mixed], [mixed.T, levels[0] @ levels[0].T]]), np.append(centred, levels[1])
+    solved = [ridge_of_products(gram, centred, len(x), *penalties) for penalties in candidates]
+    return [x.T @ of_rows[: len(x)] + levels[0].T @ of_rows[len(x) :] for of_rows in solved]
+
+
+def _iterated(x: np.ndarray, centred: np.ndarray, penalties: Sequence[float]) -> np.ndarray:
+    size = max(float(np.vdot(x, x)) / len(x), EPS)
+    wanted = (x.T @ centred).reshape(x.shape[1], -1)
+    scaled = np.repeat(size * np.array(penalties)[:, None], wanted.shape[1], axis=1)
+    return solve(FeatureProducts(x), wanted, scaled).mean(axis=1).reshape(x.shape[1], *centred.shape[1:])
 
 
 def ridge_of_products(gram: np.ndarray, wanted: np.ndarray, n_people: int, *penalties: float) -> np.ndarray:

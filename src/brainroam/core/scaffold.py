@@ -33,7 +33,7 @@ E sites have 2^(E-1) flips that differ, so p cannot be smaller than 1 / 2^(E-1).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -88,6 +88,15 @@ class Scaffold:
         columns |= {"kappa": self.sign_consistency[order], "pi": self.stability[order]}
         title = f"Scaffold: {len(self)} of {len(self.consensus)} edges agreed on by {len(self.sites)} sites"
         return html_summary(title, pd.DataFrame(columns))
+
+    def strongest(self, limit: int | None) -> np.ndarray:
+        """Positions of the ``limit`` edges with the largest consensus contrast, in their order; None is all."""
+        strength = np.abs(self.consensus[self.edges])
+        return np.sort(np.argsort(-strength, kind="stable")[:limit])
+
+    def on(self, nodes: np.ndarray) -> "Scaffold":
+        """Only these of the selected edges, by position."""
+        return replace(self, edges=self.edges[nodes])
 
     @property
     def signs(self) -> np.ndarray:

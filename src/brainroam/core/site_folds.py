@@ -10,7 +10,8 @@ An episode is some people on the pathways of one fold, as a network reads them. 
 here imports torch before a network is trained, so that a linear reading can be made without it.
 """
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -106,11 +107,15 @@ class SiteFolds:
         Where torch trains a network; None where none is trained, so that no pair of groups has to be left out.
     max_pathways : int, optional
         How many pathways a network reads, the strongest of its fold.
+    penalties : sequence of float, optional
+        Of the linear reading; by default those that the evidence suggests.
 
     Attributes
     ----------
     groups : list of frozenset of str
         Of the sites with both classes.
+    candidates : list of tuple of float
+        Penalties of the linear reading to choose from; ``chosen`` is the position of the choice.
     """
 
     def __init__(
@@ -122,7 +127,10 @@ class SiteFolds:
         skip: str = "ridge",
         device: str | None = "cpu",
         max_pathways: int | None = None,
+        penalties: Sequence[float] | None = None,
     ) -> None:
+        several = evidence.candidates if penalties is None and skip == "ridge" else [penalties or evidence.penalties]
+        self.candidates, self.chosen = [tuple(one) for one in several], 0
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
         self.max_pathways, self.sites = max_pathways, evidence.sites
         self.profiles: Profiles | None = None
@@ -138,7 +146,7 @@ class SiteFolds:
                 except EmptyScaffoldError:
                     continue  # too little agreement without these sites: nobody is read there
         self.evidence = evidence.reading(list(self._scaffolds.values()))
-        self._pathways: MutableMapping[LeftOut, Pathways] = evidence.features.fold_storage()
+        self._pathways: MutableMapping[LeftOut, list[Pathways]] = evidence.features.fold_storage()
         self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = evidence.features.fold_storage()
 
     @property
@@ -158,12 +166,21 @@ class SiteFolds:
         """Every edge that is in the scaffold of some fold, ascending."""
         return edges_of(self._scaffolds.values())
 
+    def reading(self, chosen: int) -> "SiteFolds":
+        """The same folds with the linear reading by one of the candidates."""
+        folds = copy(self)
+        folds.chosen = chosen
+        return folds
+
     def pathways(self, left_out: LeftOut = NOBODY) -> Pathways:
-        """The pathways of one fold."""
+        """The pathways of one fold, with the chosen linear reading."""
+        return self.readings(left_out)[self.chosen]
+
+    def readings(self, left_out: LeftOut = NOBODY) -> list[Pathways]:
+        """The pathways of one fold, with the linear reading by each candidate."""
         if left_out not in self._pathways:
-            self._pathways[left_out] = self.evidence.pathways(
-                self._inside(left_out), self._scaffolds[left_out], self.profiles, self.orient, self.skip
-            )
+            how = self.candidates, self.profiles, self.orient, self.skip
+            self._pathways[left_out] = self.evidence.readings(self._inside(left_out), self._scaffolds[left_out], *how)
         return self._pathways[left_out]
 
     def people(self, group: LeftOut) -> np.ndarray:
@@ -214,8 +231,10 @@ class SiteFolds:
         if left_out not in self._trained:
             from brainroam.core.gate import PathwayGraph
 
-            pathways = self.pathways(left_out)
-            pathways = pathways.on(pathways.strongest(self.max_pathways))
+            scaffold = self._scaffolds[left_out]
+            scaffold = scaffold.on(scaffold.strongest(self.max_pathways))
+            how = [self.evidence.penalties], self.profiles, self.orient, "none"
+            pathways = self.evidence.readings(self._inside(left_out), scaffold, *how)[0]
             self._trained[left_out] = pathways, PathwayGraph.of(pathways.graph, self.device or "cpu")
         return self._trained[left_out]
 

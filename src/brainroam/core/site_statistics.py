@@ -7,6 +7,17 @@ what a subset knows, with a linear reading of the static channel x of its pathwa
     w = mean over penalties of  argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2      over the people of those sites
 
 scaled so that it has unit spread over them.
+
+Of a number more is known: sites differ in it, often by more than people of one site do, and what goes with it between
+sites tells its order within them too. With l_e = (b_e - b_bar) / s the level of site e on the pathways and t_e its mean
+target, both without their mean over sites by k_e, sites are random effects,
+
+    + sum_e k_e (t_e - l_e' w)^2,        k_e = 1 / (1 / n_e + 1 / SITE_PEOPLE)
+
+which is what t = c + x' w + u_e + error says of n_e people, with the variance of u_e a share 1 / SITE_PEOPLE of that of
+the error: a site has one more row, which counts as at most SITE_PEOPLE people. And the penalty that is right for one
+number is ten times too strong for another: each of `NUMBER_PENALTIES` is a candidate, from one matrix, of which
+held-out sites choose (`brainroam.core.model`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +31,9 @@ import pandas as pd
 
 from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of, zero_where_missing
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Moments, Pathways, line_graph
+from brainroam.core.linegraph import Moments, Pathways
 from brainroam.core.profile import Profiles
-from brainroam.core.ridge import EPS, LARGE, ridge_weights
+from brainroam.core.ridge import EPS, LARGE, ridge_candidates
 from brainroam.core.scaffold import (
     Scaffold,
     contrast_delta,
@@ -33,7 +44,7 @@ from brainroam.core.scaffold import (
     site_contrasts,
     sites_with_both_classes,
 )
-from brainroam.core.targets import covariate_slopes, is_number, signed, site_target
+from brainroam.core.targets import covariate_slopes, is_number, number_within_sites, signed, site_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import ArrayColumns, Columns, Features, column_blocks
 from brainroam.data.people import group_codes
@@ -43,6 +54,8 @@ from brainroam.utils.cache import Cache
 SKIPS = ("ridge", "sum", "none")
 # In units of the mean squared length of the people: of edges, many more than people, and of columns of a table, fewer.
 RIDGE_PENALTIES, TABLE_PENALTIES = (3.0, 10.0, 30.0), (0.3, 1.0, 3.0)
+NUMBER_PENALTIES = (1.0, 0.3, 3.0, 0.1, 10.0, 30.0)  # the first where no site can be held out
+SITE_PEOPLE = 10  # what `edge_ridge.SITE_EFFECT` is at a penalty of 1
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
 # neighbours; contrasts and regressions of a site and edge.
 STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
@@ -71,6 +84,8 @@ class SiteStatistics:
         the residuals within those sites that give the scaffold, so that they can be compared.
     against_controls : bool
         Of several classes, compare each with the first; else with all others.
+    levels : dict of str to float, optional
+        Of a number its mean at each site, in the unit of y, which is about them.
 
     Attributes
     ----------
@@ -82,6 +97,7 @@ class SiteStatistics:
 
     _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
     _profiled: tuple[Profiles, dict[str, Moments]] | None = None
+    levels: Mapping[str, float] = {}
     spread: Mapping[str, np.ndarray] = {}  # of residuals within each site, where features have units of their own
     sites: list[str]
     contrast: np.ndarray
@@ -103,7 +119,9 @@ class SiteStatistics:
         pairs: np.ndarray | None = None,
         own_units: bool = False,
         against_controls: bool = True,
+        levels: Mapping[str, float] | None = None,
     ) -> None:
+        self.levels = levels or {}
         self.features = features or Features([])
         self.group, self.values, cache = group, ArrayColumns(edges), self.features.cache
         self.huber_delta = contrast_delta(contrast)
@@ -239,8 +257,13 @@ class SiteStatistics:
 
     @property
     def penalties(self) -> tuple[float, ...]:
-        """Penalties of the linear reading."""
+        """Usual penalties of the linear reading."""
         return TABLE_PENALTIES if self.spread else RIDGE_PENALTIES
+
+    @property
+    def candidates(self) -> list[tuple[float, ...]]:
+        """Penalties of the linear reading that held-out sites choose from."""
+        return [(penalty,) for penalty in NUMBER_PENALTIES] if self.levels else [self.penalties]
 
     @property
     def n_people(self) -> dict[str, int]:
@@ -274,8 +297,9 @@ class SiteStatistics:
     def require_memory(self, n_nodes: int, n_trained: int, width: int) -> None:
         """Refuse what cannot be fitted: so many pathways, and a network on some with so many numbers at each."""
         n_people = len(self.y)
-        solving = 8 * (n_people * n_nodes + 3 * min(n_people, n_nodes, LARGE) ** 2)
-        neighbours = 4 * n_nodes**2 / (self.pairs.max() + 1)
+        products = min(n_people, n_nodes) if self.levels else min(n_people, n_nodes, LARGE)
+        solving = 8 * (n_people * n_nodes + 3 * products**2)
+        neighbours = 4 * n_trained**2 / (self.pairs.max() + 1)
         training = STEP_BYTES * width * n_trained + NEIGHBOUR_BYTES * neighbours
         what = f"training on {n_nodes} pathways of {n_people} people (or give a higher tau_percentile)"
         self.features.require_memory(FIT_BYTES * self.contrast.size + max(solving, training), what)
@@ -299,11 +323,23 @@ class SiteStatistics:
         self,
         sites: Sequence[str],
         scaffold: Scaffold,
-        profiles: Profiles | None,
+        profiles: Profiles | None = None,
         orient: bool = True,
         skip: str = "ridge",
     ) -> Pathways:
-        """Freeze what these sites know, on a scaffold they gave."""
+        """Freeze what these sites know, on a scaffold they gave, with the linear reading by the usual penalties."""
+        return self.readings(sites, scaffold, [self.penalties], profiles, orient, skip)[0]
+
+    def readings(
+        self,
+        sites: Sequence[str],
+        scaffold: Scaffold,
+        candidates: Sequence[Sequence[float]],
+        profiles: Profiles | None = None,
+        orient: bool = True,
+        skip: str = "ridge",
+    ) -> list[Pathways]:
+        """`pathways` with the linear reading by each of several choices of penalties, for little more than one."""
         if skip not in SKIPS:
             raise unknown("skip", skip, SKIPS)
         here, deconfounder = np.isin(self.site, sites), self.frozen(sites)
@@ -315,14 +351,23 @@ class SiteStatistics:
 
         static, spread = _all_read(read, self.features.batches(np.flatnonzero(here)), len(scaffold))
         static /= spread
-        weights = _skip_weights(zero_where_missing(static), self.y[here], skip, self.penalties)
+        levels = None
+        if self.levels and not deconfounder.pooled:
+            level = deconfounder.site_levels(scaffold.edges) * orientation / spread
+            levels = site_rows(level, *self._of_each(deconfounder.sites_))
+        weights = _skip_weights(zero_where_missing(static), self.y[here], skip, candidates, levels)
         # r_site is centred site by site; a mean over people would only add noise
         centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
         if profiles is not None:
             described = self._described(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
             centre, scale = np.hstack([centre, described.mean]), np.hstack([scale, described.scale])
-        graph = line_graph(self.pairs[scaffold.edges], scaffold.consensus[scaffold.edges])
-        return Pathways(deconfounder.averages(), scaffold, graph, orientation, centre, scale, weights)
+        averages = deconfounder.averages()
+        return [Pathways(averages, scaffold, orientation, centre, scale, skip_) for skip_ in weights]
+
+    def _of_each(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean of a number at these sites, and their people."""
+        n_people = self.n_people
+        return np.array([self.levels[name] for name in sites]), np.array([n_people[name] for name in sites])
 
     def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
         """Moments of the profiles of the people of some sites, put together from those of each site."""
@@ -374,9 +419,20 @@ def site_statistics(
     edges = cohort_edges(cohort, kind, shrinkage, robust)
     site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
     of_features = group, cohort.atlas.pairs, cohort.own_units, cohort.target.has_controls
-    return SiteStatistics(
-        edges, site_target(cohort), site, covariates, deconfounder, cohort.features, contrast, *of_features
-    )
+    y, levels = number_within_sites(cohort) if cohort.target.is_number else (site_target(cohort), None)
+    return SiteStatistics(edges, y, site, covariates, deconfounder, cohort.features, contrast, *of_features, levels)
+
+
+def site_rows(level: np.ndarray, target: np.ndarray, n_people: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows sqrt(k_e) l_e (E, N) and sqrt(k_e) t_e (E,) of the sites, without their mean by k_e.
+
+    >>> rows, target = site_rows(np.array([[0.0], [1.0]]), np.array([3.0, 5.0]), np.array([10, 10]))
+    >>> (rows.T @ rows).round(6).tolist(), (rows.T @ target).round(6).tolist()  # as 5 people each, about their mean
+    ([[2.5]], [5.0])
+    """
+    counted = 1 / (1 / n_people + 1 / SITE_PEOPLE)
+    share, root = counted / counted.sum(), np.sqrt(counted)
+    return root[:, None] * (level - share @ level), root * (target - share @ target)
 
 
 def _names(sites: Iterable[str]) -> list[str]:
@@ -417,11 +473,17 @@ def _all_read(
     return values, Moments.combine(moments).scale
 
 
-def _skip_weights(x: np.ndarray, y: np.ndarray, skip: str, penalties: Sequence[float] = RIDGE_PENALTIES) -> np.ndarray:
-    """Weights (N,), or (N, K), of the linear reading, scaled so that it has unit spread over the training people."""
+def _skip_weights(
+    x: np.ndarray,
+    y: np.ndarray,
+    skip: str,
+    candidates: Sequence[Sequence[float]],
+    levels: tuple[np.ndarray, np.ndarray] | None = None,
+) -> list[np.ndarray]:
+    """Weights (N,), or (N, K), of the linear reading by each candidate, with unit spread over the training people."""
     if skip == "none":
-        return np.zeros((x.shape[1], *y.shape[1:]))
+        return [np.zeros((x.shape[1], *y.shape[1:]))]
     if skip == "sum" and y.ndim == 2:
         raise UsageError('skip="sum" adds up what points to one condition; use skip="ridge" for several classes')
-    weights = np.ones(x.shape[1]) if skip == "sum" else ridge_weights(x, signed(y), *penalties)
-    return weights / max(float(np.std(x @ weights)), EPS)
+    weights = [np.ones(x.shape[1])] if skip == "sum" else ridge_candidates(x, signed(y), candidates, levels)
+    return [each / max(float(np.std(x @ each)), EPS) for each in weights]

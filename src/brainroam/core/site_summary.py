@@ -33,12 +33,12 @@ import pandas as pd
 from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Pathways, line_graph
+from brainroam.core.linegraph import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit, huber_mean
-from brainroam.core.site_statistics import SiteStatistics, spread_of
+from brainroam.core.site_statistics import SiteStatistics, site_rows, spread_of
 from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
 from brainroam.errors import DataError, EmptyScaffoldError, listed
@@ -284,6 +284,12 @@ class SummaryEvidence(SiteStatistics):
             self.contrast = contrast * self._target_spread if self._number else contrast
 
     @property
+    def levels(self) -> dict[str, float]:  # type: ignore[override]
+        """Of a number its mean at each site, in its unit."""
+        known = {name: each.target for name, each in self._summaries.items() if each.target is not None}
+        return {name: float(target[0]) / self._target_spread for name, target in known.items()}
+
+    @property
     def _target_spread(self) -> float:
         """Standard deviation of a number within sites, which is its unit in a fit in one place."""
         known = [(each.target[1], each.counts[0]) for each in self._summaries.values() if each.target is not None]
@@ -343,14 +349,15 @@ class SummaryEvidence(SiteStatistics):
             return {name: self._target_spread * each.covariate_mean[1] for name, each in self._summaries.items()}
         return {name: np.subtract(*summary.covariate_mean[::-1]) for name, summary in self._summaries.items()}
 
-    def pathways(
+    def readings(
         self,
         sites: Sequence[str],
         scaffold: Scaffold,
+        candidates: Sequence[Sequence[float]],
         profiles: Profiles | None = None,
         orient: bool = True,
         skip: str = "ridge",
-    ) -> Pathways:
+    ) -> list[Pathways]:
         """Freeze what these sites know, on a scaffold they gave, with the ridge reading and without profiles."""
         deconfounder, edges, signs = self.frozen(sites), scaffold.edges, scaffold.signs
         levels, slopes = (change[..., edges] for change in deconfounder.pooling_changes())
@@ -367,16 +374,16 @@ class SummaryEvidence(SiteStatistics):
         unit = signs / scale
         gram, total = gram * np.outer(unit, unit), total * unit
         wanted = self._wanted(sums, total, counts, unit)
-        weights = ridge_of_products(gram, wanted, n_people, *self.penalties)
-        if self._several:  # unit spread over all people and classes together
-            columns = n_people * weights.shape[1]
-            square = np.trace(weights.T @ gram @ weights) / columns - ((total @ weights).sum() / columns) ** 2
-            spread = np.sqrt(max(square, 0.0))
-        else:
-            spread = np.sqrt(max(weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2, 0.0))
-        graph = line_graph(self.pairs[edges], scaffold.consensus[edges])
-        centre = np.zeros((len(edges), 1))
-        return Pathways(deconfounder, scaffold, graph, signs, centre, scale[:, None], weights / max(float(spread), EPS))
+        whole = gram
+        if self.levels:
+            rows, of_rows = site_rows(deconfounder.site_levels(edges) * unit, *self._of_each(deconfounder.sites_))
+            whole, wanted = gram + rows.T @ rows, wanted + rows.T @ of_rows
+        centre, found = np.zeros((len(edges), 1)), []
+        for penalties in candidates:
+            weights = ridge_of_products(whole, wanted, n_people, *penalties)
+            weights /= max(_spread_of_readings(weights, gram, total, n_people), EPS)
+            found.append(Pathways(deconfounder, scaffold, signs, centre, scale[:, None], weights))
+        return found
 
     def _wanted(self, sums: np.ndarray, total: np.ndarray, counts: np.ndarray, unit: np.ndarray) -> np.ndarray:
         """X'(t - mean t) (N,), with t = -1 or 1, or a number in its unit; of several classes (N, K)."""
@@ -414,6 +421,16 @@ class SummaryEvidence(SiteStatistics):
         scatter = sum(np.diag(summary.covariate_scatter) for summary in summaries)
         square = scatter + (n * (means - mean) ** 2).sum(axis=0)
         return mean, np.sqrt(square / total)
+
+
+def _spread_of_readings(weights: np.ndarray, gram: np.ndarray, total: np.ndarray, n_people: int) -> float:
+    """Standard deviation of what weights (N,) read of the people; of (N, K) over all people and classes together."""
+    if weights.ndim == 2:
+        columns = n_people * weights.shape[1]
+        square = np.trace(weights.T @ gram @ weights) / columns - ((total @ weights).sum() / columns) ** 2
+    else:
+        square = weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2
+    return float(np.sqrt(max(square, 0.0)))
 
 
 def own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -> tuple[SiteDeconfounder, np.ndarray]:

@@ -218,10 +218,17 @@ def site_target(cohort: Cohort) -> np.ndarray:
         return cohort.labels
     if cohort.target.is_classes:
         return indicators(cohort)
-    t, site = cohort.targets.copy(), cohort.table["site"].to_numpy()
-    for name in np.unique(site):
-        t[site == name] -= t[site == name].mean()
-    return t / max(float(t.std()), EPS)
+    return number_within_sites(cohort)[0]
+
+
+def number_within_sites(cohort: Cohort) -> tuple[np.ndarray, dict[str, float]]:
+    """A number (n,) without the means of the sites, over its spread within them, and these means in the same unit."""
+    t, site = cohort.targets.copy(), cohort.table["site"].to_numpy().astype(str)
+    means = {str(name): float(t[site == name].mean()) for name in np.unique(site)}
+    for name, mean in means.items():
+        t[site == name] -= mean
+    unit = max(float(t.std()), EPS)
+    return t / unit, {name: mean / unit for name, mean in means.items()}
 
 
 def slopes(residuals: np.ndarray, t: np.ndarray, huber_delta: float | None = None) -> np.ndarray:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from brainroam.data.atlas import Atlas
-from brainroam.errors import UsageError
+from brainroam.errors import MemoryLimitError
 from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write, part_beside
 
@@ -105,7 +105,9 @@ class Features:
         """Refuse what does not fit, with the least that would."""
         if not self.has_memory(needed):
             least = math.ceil((PROCESS_BYTES + needed) / 1e8) / 10  # rounded up: what is named here is enough
-            raise UsageError(f"--memory {self.memory / 1e9:.2g}GB is too little for {what}; give at least {least:g}GB")
+            raise MemoryLimitError(
+                f"--memory {self.memory / 1e9:.2g}GB is too little for {what}; give at least {least:g}GB"
+            )
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
         """These people (by position), as many at a time as are to be read together."""

@@ -99,7 +99,7 @@ class Core(Method):
         chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
         if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.n_outputs_ > 1:
             return {}
-        thresholds = chosen["tau_percentile"], chosen["eta"], self.recipe.zeta
+        thresholds = chosen["tau_percentile"], chosen["eta"], self.core_.recipe.zeta
         return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
