@@ -11,11 +11,17 @@ from brainroam.audit.candidates import candidate
 from brainroam.audit.shortcuts import mean_order, permuted_within_site
 from brainroam.core.connectivity import EdgeKind, edges
 from brainroam.core.covariates import nuisance_variables
+from brainroam.core.deconfound import SiteDeconfounder
+from brainroam.core.model import CoreModel
+from brainroam.core.recipe import Recipe
+from brainroam.core.ridge import ridge_candidates
 from brainroam.core.scaffold import site_contrasts
 from brainroam.core.site_edges import SiteEdges
-from brainroam.core.targets import correlations, order_gain, slopes
+from brainroam.core.site_folds import SiteFolds
+from brainroam.core.site_statistics import NUMBER_PENALTIES, SITE_PEOPLE, SiteStatistics, site_rows
+from brainroam.core.targets import correlations, number_within_sites, order_gain, slopes
 from brainroam.data.target_column import with_target
-from brainroam.errors import DataError, UsageError
+from brainroam.errors import DataError, MemoryLimitError, UsageError
 from brainroam.evaluation.external import foretold_number, number_agreement, validate_number
 from brainroam.methods import edge_ridge
 from brainroam.methods.predictions import number_predictions
@@ -118,6 +124,83 @@ def test_core_reads_a_number_by_pathways_whose_slope_all_sites_share(cohort):
     assert "r" in network.model_.core_.chosen_
     assert "Fisher" in network.model_.decision
     assert correlations(new.targets, network.score(new)) > 0.3
+    again = TunedMethod(method_info("core"), "default", updates=40, tau_percentile=60, hidden=4)
+    again.configuration_ = network.configuration_
+    again.load_state(network.state())
+    np.testing.assert_array_equal(again.score(new), network.score(new))
+
+
+def test_core_chooses_how_much_it_reads_of_a_number_and_its_penalty_at_held_out_sites(cohort):
+    """Of a number that goes with every edge, and of one that goes with a single edge which all sites share."""
+    x = edges(cohort.series)
+    noise = np.random.default_rng(3).normal(size=(2, len(x)))
+    weights = np.random.default_rng(4).normal(size=x.shape[1])
+    everywhere = x @ weights / np.std(x @ weights) + 0.3 * noise[0]
+    for number in (everywhere, x[:, 3] / x[:, 3].std() + 0.3 * noise[1]):
+        people = with_target(cohort.with_columns(pd.DataFrame({"made": number})), "made:number")
+        core = CoreModel(Recipe(epochs=0)).fit(people, people.covariates())
+        fixed = [
+            CoreModel(Recipe(epochs=0, tau_percentile=[tau], eta=[eta], zeta=0, penalties=[penalty]))
+            for tau in (0, 80)
+            for eta in (0, 0.75)
+            for penalty in NUMBER_PENALTIES
+        ]
+        found = [one.fit(people, people.covariates()) for one in fixed]
+        best = found[int(np.argmax([one.chosen_["r"] for one in found]))]
+        assert core.chosen_["r"] == best.chosen_["r"]
+        assert best.recipe.penalties == (core.chosen_["penalty"],)
+        np.testing.assert_array_equal(core.inner_scores_, best.inner_scores_)
+        np.testing.assert_array_equal(core.pathways_.skip, best.pathways_.skip)
+
+
+def test_the_people_of_a_held_out_site_cannot_change_how_core_reads_them(cohort):
+    """Neither their number, which is dealt anew among them, nor their edges."""
+    x, site = edges(cohort.series), cohort.table["site"].to_numpy().astype(str)
+    y, levels = number_within_sites(cohort)
+    here, rng = site == "S03", np.random.default_rng(0)
+    other_x, other_y = x.copy(), y.copy()
+    other_x[here], other_y[here] = rng.normal(size=(here.sum(), x.shape[1])), rng.permutation(y[here])
+    found = []
+    for values, t, means in ((x, y, levels), (other_x, other_y, {**levels, "S03": 99.0})):
+        deconfounder = SiteDeconfounder(slopes="shrunken")
+        evidence = SiteStatistics(values, t, site, cohort.covariates(), deconfounder, contrast="mean", levels=means)
+        folds = SiteFolds(evidence, {"tau_percentile": 0, "eta": 0, "zeta": 0}, device=None)
+        found.append(folds.readings(frozenset({"S03"})))
+    assert len(found[0]) == len(NUMBER_PENALTIES)
+    for before, after in zip(*found, strict=True):
+        np.testing.assert_array_equal(before.skip, after.skip)
+
+
+def test_levels_of_sites_are_random_effects_in_the_reading_of_core():
+    """The same weights as a ridge with a free intercept on edges beside an indicator of each site, by least squares."""
+    rng = np.random.default_rng(0)
+    n_people = np.array([5, 12, 20, 30])
+    place = np.repeat(np.arange(4), n_people)
+    for n_features in (6, 90):  # fewer and more than people: the two forms of the solution
+        within, level = rng.normal(size=(len(place), n_features)), rng.normal(size=(4, n_features))
+        t, t_level = rng.normal(size=len(place)), rng.normal(size=4)
+        for k in range(4):
+            within[place == k] -= within[place == k].mean(axis=0)
+            t[place == k] -= t[place == k].mean()
+        rows = site_rows(level, t_level, n_people)
+        found = ridge_candidates(within, t, [(0.5,), (4.0,)], rows)
+        unit = ((within**2).sum() + (rows[0] ** 2).sum()) / len(place)
+        for penalty, weights in zip((0.5, 4.0), found, strict=True):
+            absolute = penalty * unit
+            features = np.hstack([within + level[place], np.sqrt(absolute / SITE_PEOPLE) * np.eye(4)[place]])
+            ridge = Ridge(alpha=absolute).fit(features, t + t_level[place])
+            np.testing.assert_allclose(weights, ridge.coef_[:n_features], atol=1e-8)
+
+
+def test_core_passes_over_what_the_memory_given_is_too_little_for(cohort, monkeypatch):
+    def require(self, n_nodes, n_trained, width):
+        if n_nodes > 20:
+            raise MemoryLimitError("too little memory")
+
+    monkeypatch.setattr(SiteStatistics, "require_memory", require)
+    core = CoreModel(Recipe(epochs=0)).fit(cohort, cohort.covariates())
+    assert len(core.scaffold_) <= 20
+    assert any("memory" in note for note in core.notes_)
 
 
 def test_a_number_is_predicted_whatever_its_units(cohort):

@@ -150,8 +150,12 @@ class Recipe:
 
     def __post_init__(self) -> None:
         require_settings("core", Recipe, vars(self))
-        for name in ("tau_percentile", "eta"):  # one number, or a tuple of them, whatever sequence they came in
-            values = np.asarray(getattr(self, name)).tolist()
+        for name in (
+            "tau_percentile",
+            "eta",
+            "penalties",
+        ):
+            values = np.asarray(getattr(self, name)).tolist()  # a tuple, whatever sequence they came in
             object.__setattr__(self, name, tuple(values) if isinstance(values, list) else values)
 
     def for_study(self, measure: str, is_number: bool) -> "Recipe":
