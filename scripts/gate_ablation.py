@@ -46,7 +46,7 @@ PARTS = {
 class NetworkAlone(CoreModel):
     """CORE's network, trained on all sites and not judged."""
 
-    def _judge(self, folds):
+    def _judge(self, folds, alone, epochs):
         return np.full(len(folds.evidence.y), np.nan), Choice(1.0), {"network": 1.0}
 
 

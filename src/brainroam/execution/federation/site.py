@@ -277,7 +277,10 @@ def _without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
     """Refuse an order of steps, which sites may number differently, and a request that predicts something else."""
     if own.kind == ORDERED:
-        raise UsageError(f"a summary is of classes or of a number: say --target {own.name}:number")
+        raise UsageError(
+            "steps of an order are not pooled, since a site that lacks a step would number the others differently: "
+            f"say --target {own.name}:number"
+        )
     strange = set(own.classes) - set(asked.classes) if own.is_classes else set()
     if request is not None and (target_in_words(own) != target_in_words(asked) or strange):
         raise SummaryError(
