@@ -208,14 +208,13 @@ def test_a_grid_point_that_empties_the_scaffold_is_passed_over_and_recorded(smal
 
 
 def test_a_grid_point_that_was_validated_replaces_one_that_could_not_be(small, monkeypatch):
-    judge, calls = CoreModel._judge, []
+    read, calls = CoreModel._linear_scores, []
 
     def not_at_first(self, folds):
-        scores, choice, facts = judge(self, folds)
         calls.append(folds)
-        return (np.full_like(scores, np.nan), choice, {"network": 0.0}) if len(calls) == 1 else (scores, choice, facts)
+        return np.full_like(read(self, folds), np.nan) if len(calls) == 1 else read(self, folds)
 
-    monkeypatch.setattr(CoreModel, "_judge", not_at_first)
+    monkeypatch.setattr(CoreModel, "_linear_scores", not_at_first)
     assert fitted(small, **(SMALL | {"tau_percentile": [50, 60]})).chosen_["tau_percentile"] == 60
 
 
