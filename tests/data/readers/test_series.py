@@ -4,10 +4,12 @@ import pickle
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.io import savemat
 
-from brainroam.data.readers.series import check_archive, read_mat, read_series
+from brainroam.data.readers.series import align_regions, check_archive, read_mat, read_series
+from brainroam.data.readers.text import Series
 from brainroam.errors import ReaderError
 
 
@@ -92,3 +94,20 @@ def test_zip_bombs_are_not_opened(tmp_path, monkeypatch):
         archive.writestr("sheet", bytes(10**7))
     with pytest.raises(ReaderError, match="GB"):
         check_archive(path)
+
+
+def test_regions_are_put_in_one_order_by_their_names():
+    """One person in another order, one without a region; of merely numbered columns the fewer stay as they are."""
+    rng = np.random.default_rng(0)
+    full, names = rng.normal(size=(9, 4)), ("V1_L", "V1_R", "PFC_L", "PFC_R")
+    series = [Series(full, names), Series(full[:, ::-1], names[::-1]), Series(full[:, [0, 3]], ("V1_L", "PFC_R"))]
+    people = pd.DataFrame({"subject": ["a", "b", "c"], "site": ["A", "B", "B"]})
+    aligned, told = align_regions(series, people)
+    np.testing.assert_array_equal(aligned[1].values, full)
+    np.testing.assert_array_equal(aligned[2].values[:, [0, 3]], full[:, [0, 3]])
+    assert np.isnan(aligned[2].values[:, [1, 2]]).all() and "2 at B" in told
+    numbers = ("r1", "r2", "r3", "r4")
+    fewer = [Series(full, numbers), Series(full[:, :3], numbers[:3])]
+    assert align_regions(fewer, people[:2]) == (fewer, "")
+    other = [Series(full, names), Series(full, ("V1_L", "V1_R", "PFC_L", "Insula"))]
+    assert align_regions(other, people[:2])[1] == ""

@@ -22,7 +22,7 @@ from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import is_matrix
-from brainroam.data.readers.series import turn_to_time_first
+from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import folded, is_empty, numbers
 from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError, counted, listed, unknown
@@ -192,9 +192,12 @@ class Participants:
         series = self._read(read, None if one_by_one else self.request.workers)
         for note, n in Counter(note for person in series for note in person.notes).items():
             warnings.warn(f"{n} of {len(series)} series: {note}", stacklevel=2)
+        keep = self.request.spool.keep if self.request.spool else None
+        series, moved = align_regions(series, self.table, keep)
+        if moved:
+            warnings.warn(moved, stacklevel=2)
         if check_axes:
             atlas = known_atlas(self.request, roi_set)
-            keep = self.request.spool.keep if self.request.spool else None
             series, turned = turn_to_time_first(series, self.table, None if atlas is None else len(atlas), keep)
             if turned:
                 warnings.warn(turned, stacklevel=2)

@@ -8,7 +8,7 @@ file that has it only along its rows was written the other way round.
 
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import SHIPPED
+from brainroam.data.measurements import is_matrix
 from brainroam.data.readers.cifti import read_ptseries
 from brainroam.data.readers.text import Series, read_text
 from brainroam.errors import BrainroamError, DataError, ReaderError, counted, listed
@@ -173,6 +174,41 @@ def region_count(shapes: Sequence[tuple[int, ...]], n_rois: int | None = None) -
         across = len(set(rows)) == 1 and (len(set(columns)) > 1 or rows[0] == SHIPPED["aal"])
         n_rois = int(rows[0]) if across else Counter(columns.tolist()).most_common(1)[0][0]
     return n_rois, (rows == n_rois) & (columns != n_rois)
+
+
+def align_regions(
+    series: list[Series], people: pd.DataFrame, keep: Callable[[Series], Series] | None = None
+) -> tuple[list[Series], str]:
+    """Put regions that the files name into one order, and say whose, by site; a region that a file lacks is missing.
+
+    The order is that of the first person with most regions. Nothing is done where not everybody's regions are named,
+    each once and as there, or with matrices, whose rows would have to change as well; nor with fewer columns that are
+    merely numbered from the first on, which may be those of another atlas.
+    """
+    names = [person.names for person in series]
+    known = [one for one in names if one is not None]
+    if len(known) < len(names) or len(set(known)) == 1 or any(is_matrix(person.values) for person in series):
+        return series, ""
+    order = max(known, key=len)
+    place = {name: k for k, name in enumerate(order)}
+    if any(len(set(one)) < len(one) or not place.keys() >= set(one) for one in set(known)):
+        return series, ""
+    numbered = all(name[-1:].isdecimal() for name in order)
+    move = [one != order and not (numbered and one == order[: len(one)]) for one in known]
+    keep = keep or (lambda person: person)
+    aligned = [keep(_by_name(x, order, place)) if moves else x for x, moves in zip(series, move, strict=True)]
+    moved = pd.Series(move).groupby(people["site"].astype(str).to_numpy()).sum()
+    if not any(move):
+        return series, ""
+    counts = ", ".join(f"{n} at {site}" for site, n in moved.items() if n)
+    n = counted(int(moved.sum()), "series has", "series have")
+    return aligned, f"{n} regions in another order, or fewer ({counts}): they are read by their names, others missing"
+
+
+def _by_name(person: Series, order: tuple[str, ...], place: Mapping[str, int]) -> Series:
+    values = np.full((len(person.values), len(order)), np.nan)
+    values[:, [place[name] for name in person.names or ()]] = person.values
+    return replace(person, values=values, names=order)
 
 
 def turn_to_time_first(
