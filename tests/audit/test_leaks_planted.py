@@ -15,6 +15,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer
+from sklearn.tree import DecisionTreeClassifier
 from tests.audit import planted
 from typer.testing import CliRunner
 
@@ -24,7 +29,7 @@ from brainroam.audit.candidates import candidate
 from brainroam.audit.fresh import FORKS, FreshProcesses
 from brainroam.audit.leaks import after, in_turn, leak_checks
 from brainroam.audit.shortcuts import mean_order, permuted_within_site, shuffle_checks
-from brainroam.audit.spoiling import corrupted, of_other_lengths, renamed, without_regions
+from brainroam.audit.spoiling import corrupted, nudged, of_other_lengths, renamed, without_regions
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import hold_out
@@ -112,6 +117,33 @@ def test_cheats_are_caught(method, processes):
 def test_what_no_audit_can_see_is_known(method, processes):
     """These leaks pass. Should one ever be caught, the list of what cannot be seen is out of date."""
     assert failed(method, processes) == set()
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [DecisionTreeClassifier(), KNeighborsClassifier(1), make_pipeline(KBinsDiscretizer(5), LogisticRegression())],
+    ids=["tree", "neighbour", "bins"],
+)
+def test_methods_that_jump_seldom_are_not_taken_for_tables(honest, processes):
+    assert "nudged" not in failed(honest, processes)
+
+
+@pytest.mark.parametrize("measure", ["series", "matrices", "table"])
+def test_nudged_people_are_the_same_for_all_purposes_and_others_are_left_alone(measure):
+    people = make_cohort(n_sites=2, n_per_site=6, n_rois=10)
+    measured = {
+        "series": people.series,
+        "matrices": [np.corrcoef(x.T) for x in people.series],
+        "table": [x[:1] for x in people.series],
+    }[measure]
+    before = Cohort(measured, people.table, measure=measure)
+    after = nudged(before, np.arange(3), seed=0)
+    spread = np.std(np.concatenate(measured), axis=0).max()
+    for i, (old, new) in enumerate(zip(before.series, after.series, strict=True)):
+        moved = np.abs(new - old).max()
+        assert 0 < moved < 0.01 * spread if i < 3 else moved == 0
+        if measure == "matrices":
+            assert (new == new.T).all() and (np.diag(new) == np.diag(old)).all()
 
 
 def test_data_that_were_scaled_before_pass(processes):

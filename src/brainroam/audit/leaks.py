@@ -10,6 +10,9 @@ One site is held out. Then, everything else being equal, and each time in a fres
                     half's scores may not change, nor, where a method shows its state, a single byte of what was
                     learned, threshold included
 ``spoilt``          those who got other series and values may not score as before: a score must come from the person
+``nudged``          noise of a thousandth of its spread is added to what was measured of them: scores may not jump. What
+                    recognises people by their exact values, and looks their labels up, no longer does, however much
+                    noise covers the label
 ``lengths``         half of them were scanned for shorter or longer than anybody: the other half's scores may not change
 ``regions``         half of them lack regions that everybody had: the other half's scores may not change
 ``training-labels`` the labels of everybody trained on turned round, at several held-out sites: a score turns round
@@ -37,6 +40,7 @@ from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
 from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import (
     corrupted,
+    nudged,
     of_other_lengths,
     renamed,
     with_flipped_labels,
@@ -54,6 +58,8 @@ ROUNDING = 1e-6  # of the spread of the scores: batches may be rounded otherwise
 N_ALONE = 3
 MOST_SITES = 4  # whose people say whether labels are known from elsewhere
 FIXED_RULE = 0.4  # as an AUC of .73: what a rule that learns from no label, a known signature, may honestly reach
+JUMP, FEW = 0.1, 0.1  # of the spread of scores; trees and neighbours jump for one person in a hundred, a table for all
+TINY = np.finfo(float).tiny
 UNRELATED = 0.001  # an honest method's spoilt people resemble themselves by chance once in a thousand audits
 
 
@@ -66,8 +72,8 @@ def leak_checks(candidate: Candidate, cohort: Cohort, processes: FreshProcesses,
     >>> with FreshProcesses() as processes:
     ...     checks = list(leak_checks(candidate("fc-ridge"), cohort, processes))
     >>> [check.name for check in checks]  # doctest: +NORMALIZE_WHITESPACE
-    ['reproducible', 'single-subject', 'names', 'test-labels', 'training-labels', 'corruption', 'spoilt', 'lengths',
-    'regions', 'memory', 'inner-folds']
+    ['reproducible', 'single-subject', 'names', 'test-labels', 'training-labels', 'corruption', 'spoilt', 'nudged',
+    'lengths', 'regions', 'memory', 'inner-folds']
     >>> all(check.passed for check in checks)
     True
     """
@@ -98,6 +104,7 @@ class _Leaks:
         yield self._test_labels(base)
         yield self._training_labels()
         yield from self._corruption(base)
+        yield self._nudged(base)
         spoilt = self.test[::2]
         yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
         yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
@@ -231,6 +238,21 @@ class _Leaks:
         else:
             text += "who has become somebody else scores as before, so the score comes from elsewhere, such as a file"
         return Check("spoilt", self.method, alike <= limit, alike, limit, text)
+
+    def _nudged(self, base: Outcome) -> Check:
+        before = base.scores[0]
+        after = self._once(partial(nudged, people=self.test, seed=self.seed), self.test).scores[0]
+        moved = np.abs(after - before).reshape(len(before), -1).max(axis=1) / max(float(np.ptp(before)), TINY)
+        usual = float(np.quantile(moved, 1 - FEW))
+        text = f"moved what was measured of the {self.people} by a thousandth of its spread: "
+        if usual <= JUMP:
+            text += "scores hardly moved"
+        else:
+            text += (
+                f"for a tenth of them scores jumped by {usual:.2g} of their spread or more; people are recognised by "
+                "their exact values, as in a table of labels, or the method is unstable"
+            )
+        return Check("nudged", self.method, usual <= JUMP, usual, JUMP, text)
 
     def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, what: str) -> Check:
         """Change one half, and score the other half only: whoever cannot read the changed people need not."""

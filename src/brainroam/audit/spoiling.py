@@ -3,13 +3,14 @@
 Each function gives a cohort of its own, with nothing remembered of the one it was made from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
 
+NUDGE = 1e-3  # of the spread of a measurement: far below what a second scan of a person differs by
 STRANGE = {"age": 99.0, "sex": 1.0, "mean_fd": 9.0, "tr": 0.5}  # what other columns get is made from their values
 
 
@@ -61,10 +62,7 @@ def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
     Of several blocks all are noise: a score may come from any of them.
     """
     if cohort.blocks:
-        spoilt, *others = (corrupted(block, people, seed + k) for k, block in enumerate(cohort.blocks.values()))
-        for name, other in zip(list(cohort.blocks)[1:], others, strict=True):
-            spoilt = spoilt.with_block(name, other)
-        return spoilt
+        return _in_every_block(cohort, lambda block, k: corrupted(block, people, seed + k))
     rng = np.random.default_rng([seed, 2])
     series, table = cohort.series, with_flipped_labels(cohort, people).table
     for i in people:
@@ -73,6 +71,36 @@ def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
     for name in table.columns.drop(["subject", "label", "n_timepoints"]):
         table[name] = _with_strange(table[name], people, STRANGE.get(str(name)))
     return cohort.made_of(series, table)
+
+
+def nudged(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
+    """What was measured of these people, moved by noise of a thousandth of its spread: the same for all purposes.
+
+    The spread is that of a region over time, of the entries of a matrix, or of a column over people.
+    """
+    if cohort.blocks:
+        return _in_every_block(cohort, lambda block, k: nudged(block, people, seed + k))
+    rng, series = np.random.default_rng([seed, 5]), cohort.series
+    columns = np.nanstd(np.concatenate(series), axis=0) if cohort.measure == "table" else None
+    for i in people:
+        noise = NUDGE * rng.normal(size=series[i].shape)
+        if columns is not None:
+            series[i] = series[i] + noise * columns
+        elif cohort.measure == "matrices":
+            series[i] = (
+                series[i] + np.triu(noise, 1) * np.nanstd(series[i]) + np.triu(noise, 1).T * np.nanstd(series[i])
+            )
+        else:
+            series[i] = series[i] + noise * series[i].std(axis=0)
+    return cohort.made_of(series, cohort.table)
+
+
+def _in_every_block(cohort: Cohort, change: Callable[[Cohort, int], Cohort]) -> Cohort:
+    """The cohort with each of its blocks changed."""
+    changed, *others = (change(block, k) for k, block in enumerate(cohort.blocks.values()))
+    for name, other in zip(list(cohort.blocks)[1:], others, strict=True):
+        changed = changed.with_block(name, other)
+    return changed
 
 
 def of_other_lengths(cohort: Cohort, people: np.ndarray) -> Cohort:
