@@ -1,10 +1,14 @@
 """Three hospitals, three rounds, one report: the commands of the issue, as people type them."""
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.data.cohort import Cohort
 
 
 def run(*arguments):
@@ -71,3 +75,54 @@ def test_mistakes_are_one_line(folder, outputs, tmp_path):
     assert "does not ask site S04" in unasked.output
     assert run("pool", "--without", "S09", "--out", folder / "POOL").exit_code == 2
     assert run("report", tmp_path, "--out", tmp_path / "r.html").exit_code == 1
+
+
+@pytest.fixture(scope="module")
+def of_blocks(tmp_path_factory):
+    """Four hospitals with scans and a table; the pool of three of them after all rounds, and what it printed."""
+    folder = tmp_path_factory.mktemp("blocks")
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=40, n_rois=12, seed=2)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(len(cohort), 20)) + 0.5 * cohort.labels[:, None]
+    table = Cohort(list(values[:, None]), cohort.table, measure="table")
+    both = cohort.with_block("anatomy", table, "rest")
+    for letter, name in zip("ABCD", both.sites, strict=True):
+        both.select([name]).save(folder / f"{letter}.npz")
+    cohort.select([cohort.sites[3]]).save(folder / "scans.npz")
+    pool = folder / "POOL"
+    for number in (1, 2, 3):
+        request = [] if number == 1 else ["--request", pool / "request"]
+        for letter in "ABC":
+            result = run("site", folder / f"{letter}.npz", *request, "--out", folder / f"{letter}{number}.summary")
+            assert result.exit_code == 0, result.output
+        result = run("pool", *(folder / f"{letter}{number}.summary" for letter in "ABC"), "--out", pool)
+        assert result.exit_code == 0, result.output
+    return folder, result.output
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_blocks_are_pooled_by_the_same_commands(of_blocks):
+    folder, told = of_blocks
+    assert "weights of the blocks" in told and "mean AUC over 3 held-out sites" in told
+    model, new = folder / "POOL" / "model", folder / "D.npz"
+    result = run("predict", model, new, "--out", folder / "p.csv")
+    assert result.exit_code == 0, result.output
+    predicted = pd.read_csv(folder / "p.csv")
+    assert roc_auc_score(predicted["label"], predicted["probability"]) > 0.7
+    result = run("explain", model, new, "--out", folder / "explanation")
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in (folder / "explanation").iterdir()} >= {"rest", "anatomy"}
+    assert run("report", folder / "POOL", "--out", folder / "r.html").exit_code == 0
+    lacks = run("predict", model, folder / "scans.npz", "--out", folder / "q.csv")
+    assert lacks.exit_code == 1
+    assert "anatomy" in lacks.output
+    assert "Traceback" not in lacks.output
+
+
+def test_a_hospital_may_take_part_with_one_block(of_blocks):
+    folder, _ = of_blocks
+    result = run("site", folder / "D.npz", "--only", "rest", "--out", folder / "one" / "D1.summary")
+    assert result.exit_code == 0, result.output
+    joined = run("pool", folder / "one" / "D1.summary", "--out", folder / "POOL")
+    assert joined.exit_code == 0, joined.output
+    assert "round 2" in joined.output

@@ -15,6 +15,7 @@ from brainroam.data.columns import within_sites
 from brainroam.data.loading import load_cohort
 from brainroam.data.prepare import with_covariates
 from brainroam.data.synthetic import make_cohort
+from brainroam.data.target import CLASSES, Target
 from brainroam.data.target_column import with_target
 
 
@@ -508,6 +509,16 @@ def test_many_small_sites_are_one_warning():
     found = [finding for finding in check_cohort(cohort).findings if finding.code == "small-site"]
     assert len(found) == 1
     assert "sites: S01" in found[0].message
+
+
+def test_small_sites_of_several_classes_are_told():
+    cohort = make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=0)
+    label = np.tile([0, 1, 2], 40)
+    label[:24] = [0] * 20 + [1, 1, 2, 2]
+    label[24:48] = 0
+    classes = cohort.predicting(Target("dx", CLASSES, ("HC", "A", "B")), cohort.table.assign(label=label))
+    found = {f.site: f.code for f in check_cohort(classes).findings if f.code in ("small-site", "one-class-site")}
+    assert found == {"S01": "small-site", "S02": "one-class-site"}
 
 
 def test_one_kind_of_note_about_many_sites_is_one_note():

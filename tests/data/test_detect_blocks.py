@@ -64,8 +64,29 @@ def test_tables_of_freesurfer_beside_people_with_visits_commas_and_other_ids(tmp
     assert cohort.measure == "table" and cohort.n_rois == 12
     np.testing.assert_allclose(cohort.series[0][0], THICKNESS[0].round(3))
     assert len(cohort) == N - 1  # the last has no row
-    again = cohort.excluded[cohort.excluded["subject"] == "001 (again)"]
-    assert len(again) == 1 and "lh.aparc_copy.csv" in again["reason"].iloc[0]  # once for both tables
+    told = [step for step in cohort.prepared if "several rows" in step]
+    assert len(told) == 1 and "1 person" in told[0] and "lh.aparc_copy.csv" in told[0]  # once for both tables
+    assert not cohort.excluded["subject"].str.contains("again").any()  # rows are left out, nobody is
+
+
+def test_a_table_of_other_ids_is_named_and_not_taken(tmp_path):
+    write_people(tmp_path)
+    (tmp_path / "fc").mkdir()
+    for who, matrix in zip(IDS, MATRICES, strict=True):
+        np.savetxt(tmp_path / "fc" / f"{who}.csv", matrix, delimiter=",")
+    write_thickness(tmp_path / "measures.csv", [f"X{k}" for k in range(N)], ",")
+    guess = look(tmp_path)
+    assert not guess.blocks
+    assert "measures.csv" in guess.remarks["blocks"]
+
+
+def test_two_folders_of_matrices_are_blocks_by_their_names(tmp_path):
+    write_people(tmp_path)
+    for task in ("rest", "nback"):
+        (tmp_path / task).mkdir()
+        for who, matrix in zip(IDS, MATRICES, strict=True):
+            np.savetxt(tmp_path / task / f"{who}_task-{task}.csv", matrix, delimiter=",")
+    assert set(look(tmp_path).blocks) == {"rest", "nback"}
 
 
 def test_an_array_of_everybody_follows_the_rows_of_the_table(tmp_path):

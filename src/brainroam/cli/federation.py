@@ -32,7 +32,10 @@ def site(
         str | None, typer.Option(help="What this site is called in the files; else as in the data.", metavar="TEXT")
     ] = None,
     only: Annotated[
-        str | None, typer.Option(help="Of several blocks, the one that is pooled.", metavar="BLOCK")
+        str | None,
+        typer.Option(
+            help="Take part with this block alone; of one measurement, its name at other sites.", metavar="BLOCK"
+        ),
     ] = None,
     show: Annotated[
         Path | None,
@@ -99,17 +102,16 @@ def site(
     asked = read_message(request, REQUEST) if request is not None else None
     protection = Protection(epsilon, delta, clip) if epsilon is not None else None
     cohort = source.load()
-    if only is not None:
+    if only is not None and cohort.blocks:
         cohort = cohort.block(only).subset(cohort.has_block(only))
     show_excluded(cohort.excluded)
     ledger = Ledger(expanded(out).parent, name or cohort.sites[0])
-    summary = answer(
-        cohort, asked, name, Settings(**given), min_per_class, protection, min_count=min_count, ledger=ledger
-    )
+    summary = answer(cohort, asked, name, Settings(**given), min_per_class, protection, None, min_count, ledger, only)
     clear_parts(expanded(out).parent, of=out.name)
     path = summary.write(out)
-    for what, why in summary.withheld.items():
-        typer.echo(f"withheld: {what} {why}")
+    for block, part in summary.parts.items():
+        for what, why in part.withheld.items():
+            typer.echo(f"withheld: {f'{block}: ' if block else ''}{what} {why}")
     people = f"{cohort.counted} of {summary.site}"
     typer.echo(f"round {summary.round}: {people} in {path.stat().st_size:,} bytes: {path}")
     typer.echo(f"Before you send it: brainroam site --show {path}")

@@ -160,6 +160,8 @@ def init(
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
             without = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
             typer.echo(f"{name or 'measured'}: {block.extent} ({block.measure}){without}")
+    if "blocks" in guess.remarks:
+        typer.echo(visible(guess.remarks["blocks"]))
     for step in cohort.prepared:
         typer.echo(visible(step))
     if cohort.atlas.name != "custom" and not cohort.atlas.columns:

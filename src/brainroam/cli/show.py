@@ -55,7 +55,7 @@ def show_check(report: "CheckReport") -> None:
     console.print(_covariates(cohort), highlight=False, markup=False)
     for step in cohort["prepared"]:
         console.print(visible(step), markup=False)
-    sites = _sites(report.sites)
+    sites = _sites(report.sites, list(cohort["measured"]) == ["series"])
     widest = console.measure(sites, options=console.options.update(max_width=MAX_WIDTH)).maximum
     Console(highlight=False, width=max(widest, console.width)).print(sites)  # a narrow terminal breaks no names
     for section in (_exclusions(report.excluded), _findings(report.findings)):
@@ -112,7 +112,7 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def _sites(sites: "pd.DataFrame") -> Table:
+def _sites(sites: "pd.DataFrame", series: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("site", no_wrap=True)
     classes = [str(name) for name in sites if name in ("cases", "controls") or str(name).startswith("n_")]
@@ -132,10 +132,8 @@ def _sites(sites: "pd.DataFrame") -> Table:
             "-".join(f"{tr:g}" for tr in sorted({*row.tr[:1], *row.tr[-1:]})) or "-",
             str(row.with_missing_rois),
         )
-    table.caption, table.caption_justify = (
-        "* people with constant or non-finite regions",
-        "right",
-    )
+    what = "constant or non-finite regions" if series else "missing regions or columns"
+    table.caption, table.caption_justify = f"* people with {what}", "right"
     return table
 
 

@@ -268,9 +268,9 @@ class SummaryEvidence(SiteStatistics):
         self.sites = sorted(summaries)
         if len(self.sites) < 2:
             raise EmptyScaffoldError(f"a cross-site scaffold needs two sites at least; there is {listed(self.sites)}")
-        self._summaries = summaries
+        self.summaries = summaries
         mean = self._moments(self.sites)[0]
-        self._summaries = {name: summary.with_untold_at(mean) for name, summary in summaries.items()}
+        self.summaries = {name: summary.with_untold_at(mean) for name, summary in summaries.items()}
         contrast = np.stack([summaries[name].contrast for name in self.sites])
         self.spread = {name: each.spread for name, each in summaries.items() if each.spread is not None}
         self._several, self._number = contrast.ndim == 3, any(each.is_number for each in summaries.values())
@@ -292,19 +292,19 @@ class SummaryEvidence(SiteStatistics):
     @property
     def _target_spread(self) -> float:
         """Standard deviation of a number within sites, which is its unit in a fit in one place."""
-        known = [(each.target[1], each.counts[0]) for each in self._summaries.values() if each.target is not None]
+        known = [(each.target[1], each.counts[0]) for each in self.summaries.values() if each.target is not None]
         squares, people = np.array(known).sum(axis=0)
         return float(np.sqrt(squares / people))
 
     def _of_classes(self, against_controls: bool) -> "Iterator[SummaryEvidence]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
-        n_contrasts, n_classes = 0, len(next(iter(self._summaries.values())).counts)
+        n_contrasts, n_classes = 0, len(next(iter(self.summaries.values())).counts)
         for k in range(int(against_controls), n_classes):
             one = copy(self)
             one._several, one.parts = False, ()
             weights: dict[str, np.ndarray] = {}
             for name in self.sites:
-                counts = self._summaries[name].counts.astype(float)
+                counts = self.summaries[name].counts.astype(float)
                 others = np.zeros(n_classes)
                 if against_controls:
                     others[0] = counts[0]
@@ -314,7 +314,7 @@ class SummaryEvidence(SiteStatistics):
                     weights[name] = np.eye(n_classes)[k] - others / others.sum()
             if len(weights) >= 2:
                 one._classes_in, one.sites = weights, sorted(weights)
-                means = {name: self._summaries[name].contrast for name in one.sites}
+                means = {name: self.summaries[name].contrast for name in one.sites}
                 one.contrast = np.stack([_weighted(weights[name], means[name]) for name in one.sites])
                 n_contrasts += 1
                 yield one
@@ -338,16 +338,16 @@ class SummaryEvidence(SiteStatistics):
     @property
     def n_people(self) -> dict[str, int]:
         """How many people each site has."""
-        return {name: int(summary.counts.sum()) for name, summary in self._summaries.items()}
+        return {name: int(summary.counts.sum()) for name, summary in self.summaries.items()}
 
     @property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
         """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
         if self._classes_in:
-            return {name: c @ self._summaries[name].covariate_mean for name, c in self._classes_in.items()}
+            return {name: c @ self.summaries[name].covariate_mean for name, c in self._classes_in.items()}
         if self._number:
-            return {name: self._target_spread * each.covariate_mean[1] for name, each in self._summaries.items()}
-        return {name: np.subtract(*summary.covariate_mean[::-1]) for name, summary in self._summaries.items()}
+            return {name: self._target_spread * each.covariate_mean[1] for name, each in self.summaries.items()}
+        return {name: np.subtract(*summary.covariate_mean[::-1]) for name, summary in self.summaries.items()}
 
     def readings(
         self,
@@ -362,11 +362,11 @@ class SummaryEvidence(SiteStatistics):
         deconfounder, edges, signs = self.frozen(sites), scaffold.edges, scaffold.signs
         levels, slopes = (change[..., edges] for change in deconfounder.pooling_changes())
         parts = [
-            self._pooled(name, edges, level, slope)
+            self.products_by(name, edges, level, slope)
             for name, level, slope in zip(deconfounder.sites_, levels, slopes, strict=True)
         ]
         gram, sums, count = (np.sum(values, axis=0) for values in zip(*parts, strict=True))
-        counts = np.sum([self._summaries[name].counts for name in deconfounder.sites_], axis=0)
+        counts = np.sum([self.summaries[name].counts for name in deconfounder.sites_], axis=0)
         n_people, total = int(counts.sum()), sums[0] if self._number else sums.sum(axis=0)
         variance = np.diag(gram) / np.maximum(count, 1) - (total / np.maximum(count, 1)) ** 2
         scale = np.sqrt(np.maximum(variance, 0))
@@ -393,11 +393,14 @@ class SummaryEvidence(SiteStatistics):
             return 2 * (sums * unit - counts[:, None] / counts.sum() * total).T
         return (sums[1] - sums[0]) * unit - (counts[1] - counts[0]) / counts.sum() * total
 
-    def _pooled(
+    def products_by(
         self, name: str, edges: np.ndarray, level: np.ndarray, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """sum rr' (N, N), sums of r by class (q, N) and people per edge (N,) of one site, by the pooled slopes."""
-        first, second = self._summaries[name], self._products[name].on(edges)
+        """sum rr' (N, N), sums of r by class (q, N) and people per edge (N,) of one site, by other slopes.
+
+        ``level`` (N,) and ``slopes`` (d, N) are what these add to the site's own.
+        """
+        first, second = self.summaries[name], self._products[name].on(edges)
         n, here = first.counts, np.isfinite(level) & np.isfinite(second.sums).all(axis=0)
         change = np.vstack([np.where(here, level, 0), np.where(here, slopes, 0)])
         inside = np.zeros((len(change), len(change)))
@@ -410,11 +413,11 @@ class SummaryEvidence(SiteStatistics):
 
     def _of_sites(self, names: Sequence[str]) -> SiteDeconfounder:
         encoder = CovariateEncoder.of_moments(self._names, *self._moments(names))
-        return SiteDeconfounder.of_fits({name: self._summaries[name].fit for name in names}, encoder)
+        return SiteDeconfounder.of_fits({name: self.summaries[name].fit for name in names}, encoder)
 
     def _moments(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (d,) of the covariates over the people of those sites that tell them."""
-        summaries = [self._summaries[name] for name in names]
+        summaries = [self.summaries[name] for name in names]
         n = np.stack([summary.counts.sum() * self._told[name] for name, summary in zip(names, summaries, strict=True)])
         total, means = np.maximum(n.sum(axis=0), 1), np.nan_to_num([summary.mean for summary in summaries])
         mean = (n * means).sum(axis=0) / total

@@ -389,6 +389,13 @@ def test_what_a_block_adds_is_said_with_its_interval():
     aucs = scores.pivot(index="site", columns="method", values="auc")
     gain = 100 * (aucs["ensemble"] - aucs["ensemble[blocks=rest]"]).mean()
     assert anatomy.startswith(f"anatomy adds {gain:.1f} AUC points to rest") and rest.startswith("rest adds")
+    lacking = (predictions["method"] == "ensemble[blocks=anatomy]") & (predictions["site"] == "A")
+    some = predictions.assign(score=predictions["score"].mask(lacking, 0.0))
+    of_nobody = scores["method"].str.contains("anatomy") & (scores["site"] == "A")
+    aucs_of = scores.assign(auc=scores["auc"].mask(of_nobody, 0.5))
+    told = [note for note in compare_methods(aucs_of, some).notes if "share one score" in note]
+    assert len(told) == 1 and "40 of 320 people" in told[0] and "nobody of A" in told[0]
+    assert not any("share one score" in note for note in compared.notes)
 
 
 def test_a_site_whose_scores_point_the_other_way_is_named():

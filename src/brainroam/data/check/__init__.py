@@ -68,6 +68,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
             if cohort.target.is_two_classes
             else ()
         ),
+        labels.balance_of_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
         labels.rare_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
         numbers.of_a_number(cohort) if cohort.target.is_number else (),
         labels.unusable_covariates(table, cohort.covariate_names),

@@ -13,6 +13,10 @@ from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
 MIN_PEOPLE, MIN_PER_CLASS = 10, 5
+SAYS_LITTLE = (
+    "the AUC of such a site says little, and weighs little in the mean: read the mean over sites; sites that were "
+    "scanned alike may be given one name"
+)
 MIN_MINORITY = 0.3
 MIN_SITES_OF_CLASS = 3  # with so many people of it: one to be held out, two to learn what they have in common
 COVARIATES = ("age", "sex", "mean_fd")
@@ -92,17 +96,24 @@ def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
         if fewer == 0:
             code, remedy = "one-class-site", "serves deconfounding only: no contrast, and no AUC as test site"
         elif fewer < MIN_PER_CLASS or len(label) < MIN_PEOPLE:
-            code, remedy = (
-                "small-site",
-                "the AUC of such a site says little, and weighs little in the mean: read the mean over sites; sites "
-                "that were scanned alike may be given one name",
-            )
+            code, remedy = "small-site", SAYS_LITTLE
         elif fewer < MIN_MINORITY * (cases + controls):
             code, remedy = "imbalance", "judge by AUC or balanced accuracy there, not by accuracy"
         else:
             continue
         message = f"{counted(cases, 'case', 'cases')} and {counted(controls, 'control', 'controls')}"
         yield Finding("warning", code, message, remedy, str(site))
+
+
+def balance_of_classes(table: pd.DataFrame, classes: Sequence[str]) -> Iterator[Finding]:
+    """Sites without two of several classes that have enough people to be told apart there."""
+    for site, label in table.groupby("site")["label"]:
+        counts = {name: int((label == code).sum()) for code, name in enumerate(classes) if (label == code).any()}
+        if sum(count >= MIN_PER_CLASS for count in counts.values()) < 2 and counts:
+            code, remedy = "small-site", SAYS_LITTLE
+            if len(counts) == 1:
+                code, remedy = "one-class-site", "serves deconfounding only: no contrast, and no AUC as test site"
+            yield Finding("warning", code, ", ".join(f"{n} {name}" for name, n in counts.items()), remedy, str(site))
 
 
 def rare_classes(table: pd.DataFrame, classes: Sequence[str]) -> Iterator[Finding]:

@@ -38,6 +38,10 @@ FREESURFER = re.compile(
 NO_BLOCK = "desc-confounds", "predictions.csv", "scores.csv"
 
 
+#: By file, the columns that are measures, how many people have a row, and whether it is of FreeSurfer.
+Tables = dict[Path, tuple[frozenset[str], int, bool]]
+
+
 @dataclass
 class Group:
     """Files of one kind, one or more for each of several people."""
@@ -117,7 +121,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     groups = groups_of(folder, files, ids)
     taken = {file for group in groups for file in group.files}
     roster = pd.DataFrame({"subject": ids.to_numpy()})
-    tables, small, arrays = _of_everybody([file for file in files if file not in taken], roster, len(people))
+    tables, small, arrays, strange = _of_everybody([file for file in files if file not in taken], roster, len(people))
     series = [group for group in groups if group.kind == "series"]
     matrices = [group for group in groups if group.kind == "matrices"]
     if not series and not matrices:
@@ -126,6 +130,11 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     if own is not None:
         guess.files = own.files
     left = [f"few measures in {listed(path.name for path in small)}"] if small else []
+    if strange:
+        left.append(
+            f"no ids of these people, as {listed(ids, 2)}, in a column of {listed(path.name for path in strange)}, "
+            "which measures something"
+        )
     for group in matrices:
         if group is own:
             continue
@@ -156,11 +165,11 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
 def look_at_anatomy(folder: Path, subjects: Sequence[str], guess: Guess) -> None:
     """Add FreeSurfer tables that stand beside the data of a layout that has its own table of people."""
     files = [file for file in files_below(folder) if is_table(file) and FREESURFER.search(file.name)]
-    tables, _, _ = _of_everybody(files, pd.DataFrame({"subject": list(subjects)}), len(subjects))
+    tables, *_ = _of_everybody(files, pd.DataFrame({"subject": list(subjects)}), len(subjects))
     _take_anatomy(tables, len(subjects), guess)
 
 
-def _take_anatomy(tables: dict[Path, tuple[int, int, bool]], n_people: int, guess: Guess) -> list[Path]:
+def _take_anatomy(tables: Tables, n_people: int, guess: Guess) -> list[Path]:
     """Put all FreeSurfer tables into one block."""
     anatomy = [path for path in tables if tables[path][2]]
     if anatomy:
@@ -170,9 +179,10 @@ def _take_anatomy(tables: dict[Path, tuple[int, int, bool]], n_people: int, gues
     return anatomy
 
 
-def _told(tables: dict[Path, tuple[int, int, bool]], paths: Sequence[Path], n: int) -> str:
-    measures, rows = sum(tables[path][0] for path in paths), min(tables[path][1] for path in paths)
-    return f"{measures} columns of measures; {rows} of {n} people have a row"
+def _told(tables: Tables, paths: Sequence[Path], n: int) -> str:
+    measures = set[str]().union(*(tables[path][0] for path in paths))  # of FreeSurfer some stand in every table
+    rows = min(tables[path][1] for path in paths)
+    return f"{len(measures)} columns of measures; {rows} of {n} people have a row"
 
 
 def _listed(given: Any) -> list[str]:
@@ -217,9 +227,9 @@ def _by_person(group: Group) -> dict[str, Path]:
 
 def _of_everybody(
     files: Sequence[Path], roster: pd.DataFrame, n_rows: int
-) -> tuple[dict[Path, tuple[int, int, bool]], list[Path], list[tuple[Path, tuple[int, ...]]]]:
-    """Tables of many measures (how many, of how many people, of FreeSurfer), tables of few, and arrays by shape."""
-    tables, small, arrays = dict[Path, tuple[int, int, bool]](), list[Path](), list[tuple[Path, tuple[int, ...]]]()
+) -> tuple[Tables, list[Path], list[tuple[Path, tuple[int, ...]]], list[Path]]:
+    """Tables of many measures, tables of few, arrays by shape, and tables of many measures of other ids."""
+    tables, small, arrays, strange = Tables(), list[Path](), list[tuple[Path, tuple[int, ...]]](), list[Path]()
     for file in files:
         if any(word in file.name for word in NO_BLOCK):
             continue
@@ -231,17 +241,20 @@ def _of_everybody(
             elif is_table(file):
                 table = read_table(file)
                 match = rows_of(table, roster)
-                n = 0 if match.column is None else len(measures_of(table.drop(columns=match.column)).columns)
-                if len(match.rows) > MOSTLY * min(len(roster), len(table)) and n >= FEW:
-                    named = [file.name, *map(str, table.columns[:MANY])]
-                    of_anatomy = any(FREESURFER.search(name) for name in named)
-                    if n >= MANY or of_anatomy:
-                        tables[file] = n, len(match.rows), of_anatomy
-                    else:
-                        small.append(file)
+                others = table if match.column is None else table.drop(columns=match.column)
+                measures = frozenset(map(str, measures_of(others).columns))
+                named = [file.name, *map(str, table.columns[:MANY])]
+                of_anatomy = any(FREESURFER.search(name) for name in named)
+                if match.column is None or not len(match.rows) > MOSTLY * min(len(roster), len(table)):
+                    if len(measures) >= MANY and len(table) >= MANY:
+                        strange.append(file)
+                elif len(measures) >= MANY or (of_anatomy and len(measures) >= FEW):
+                    tables[file] = measures, len(match.rows), of_anatomy
+                elif len(measures) >= FEW:
+                    small.append(file)
         except BrainroamError:
             continue  # not a table, or not one of people
-    return tables, small, arrays
+    return tables, small, arrays, strange
 
 
 def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> None:
@@ -274,6 +287,9 @@ def _name_the_data(own: Group | None, folder: Path, guess: Guess) -> None:
         if guess.blocks and guess.options.get("measures") != NO_COLUMN:
             guess.blocks = {_name(Path(path).stem, guess): {"table": path}, **guess.blocks}
     elif guess.blocks and own is not None and own.kind == "matrices":
-        guess.blocks = {_name("connectivity", guess): {"matrices": guess.data.as_posix()}, **guess.blocks}
+        above, others = {file.parent for file in own.files}, any("matrices" in told for told in guess.blocks.values())
+        named = others and len(above) == 1 and above != {folder}  # as rest beside nback
+        name = _name(above.pop().name if named else "connectivity", guess)
+        guess.blocks = {name: {"matrices": guess.data.as_posix()}, **guess.blocks}
     elif guess.blocks:
         guess.blocks = {_name("rest", guess): {"series": folder.as_posix()}, **guess.blocks}

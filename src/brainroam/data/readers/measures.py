@@ -21,6 +21,7 @@ from brainroam.data.atlas.known import recognised
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import FEWEST, HARDLY, TELLS
 from brainroam.data.columns import MOSTLY as KNOWN
+from brainroam.data.measurements import READ_AS
 from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.repeats import Scan
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
@@ -170,7 +171,7 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
 
 def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[str]) -> Cohort:
     """Tables of people side by side; of several rows of a person, visits, the first."""
-    parts, repeated = [], dict[str, list[str]]()
+    parts, repeated, with_several = list[tuple[Path, pd.DataFrame]](), list[str](), set[str]()
     for path in paths:
         table = read_table(path)
         ids, rows, words = rows_of(table, cohort.table)
@@ -184,16 +185,17 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
         parts.append((path, measures.set_axis(people["subject"].to_numpy(), axis=0)))
         again = people["subject"][words.duplicated(keep=False)[list(rows.values())].to_numpy()]
         if len(again):
-            repeated[path.name] = list(again)
+            repeated.append(path.name)
+            with_several |= set(again)
     joined = _side_by_side(parts)
     if joined.empty:
         raise ReaderError(f"no column of {listed(paths)} holds measures; name them with columns")
     people = cohort.table.set_index("subject").loc[joined.index].reset_index()
-    columns = columns_of_table(joined.columns, paths[0].stem)
-    reason = f"several rows in {listed(repeated)}; the first is used"
-    again = dict.fromkeys(f"{subject} (again)" for people_of_table in repeated.values() for subject in people_of_table)
-    left_out = pd.DataFrame({"subject": list(again), "reason": reason})
-    return Cohort(list(joined.to_numpy()[:, None]), people, columns, left_out, measure="table")
+    columns = columns_of_table(joined.columns, paths[0].stem if len(paths) == 1 else paths[0].resolve().parent.name)
+    # Rows, not people: nobody is left out for them.
+    several = f"of {counted(len(with_several), 'person', 'people')} with several rows in {listed(repeated)} the first"
+    steps = [f"{several} {READ_AS}"] if with_several else []
+    return Cohort(list(joined.to_numpy()[:, None]), people, columns, measure="table", prepared=steps)
 
 
 def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:

@@ -160,6 +160,7 @@ def compare_methods(
     frames = [_pairs(item.by_institution(), family) for item, family in tested]
     units = {item.protocol: item.by_institution().unit for item in by_protocol}
     paired = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=PAIRED)
+    notes = [*(note for item in by_protocol for note in _notes(item, table)), *_who_lacks(predictions)]
     return Comparison(
         table,
         paired,
@@ -167,7 +168,9 @@ def compare_methods(
             *(sentence for item in by_protocol for sentence in _what_blocks_add(item.by_institution())),
             *(_sentence(row, units[row.protocol]) for row in paired.itertuples()),
         ],
-        list(dict.fromkeys(note for item in by_protocol for note in _notes(item, table))),
+        list(
+            dict.fromkeys([*(note for item in by_protocol for note in _notes(item, table)), *_who_lacks(predictions)])
+        ),
         [family.text(TITLES[item.protocol]) for item, family in tested],
     )
 
@@ -358,6 +361,23 @@ def _what_blocks_add(item: SiteScores) -> Iterator[str]:
                 f"{block} adds {100 * tested.mean:.1f} AUC points to {others} at the next {item.unit} "
                 f"({whole}; {limits if np.isfinite(tested.low) else ''}"
                 f"better at {int((gap > 0).sum())} of {n} {item.unit}s)"
+            )
+
+
+def _who_lacks(predictions: pd.DataFrame) -> Iterator[str]:
+    """Of methods that read some blocks only: who has none of them, which a score shared within a site shows."""
+    for name, people in predictions.groupby("method", sort=False):
+        if "blocks" not in parse_name(str(name))[1]:
+            continue
+        runs = [key for key in ("protocol", "site", "fold", "seed") if key in people]
+        alike = people.groupby([*runs, "score"])["score"].transform("size") > 1
+        lacking, everybody = people[alike].groupby("subject"), people["subject"].nunique()
+        if len(lacking):
+            nobody = people.assign(alike=alike).groupby("site", sort=True)["alike"].all()
+            where = f" (nobody of {listed(nobody.index[nobody])} has it: an AUC of 50 there)" if nobody.any() else ""
+            yield (
+                f"{name}: {len(lacking)} of {everybody} people share one score at their site, as who lacks a block "
+                f"does{where}. Its AUC is of all people, not of those who have the block."
             )
 
 

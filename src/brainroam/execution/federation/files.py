@@ -5,12 +5,16 @@
 
 The checksum shows that a file is whole, not who wrote it. The header has a fixed set of entries and the arrays fixed
 names and shapes; a file with anything else in it is refused. No date, id or path has a place in it.
+
+Of several blocks the arrays of the first are called ``0/counts``, those of the second ``1/counts``, and the header
+names the blocks; each is checked like a file of its own. A third summary is of the sum of their scores.
 """
 
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +52,7 @@ OF_NUMBERS = {1: {"target": 1}, 3: {"counts": 1, "mean": 1, "moments": 2}}
 OF_CLASSES = {1: {"contrast": 2}, 3: {"counts": 1, "auc": 1, "auc_variance": 1, "mean": 2, "scatter": 3}}
 ABSORBED = re.compile(r"fit\.absorbed\.\d+\.(columns|kept|dropped|alpha)")
 READING = re.compile(r"(\d{1,6})\.(edges|weights|mean_intercept|mean_coef|covariate_mean|covariate_std)")
+TOLD_OF_BLOCK = ("atlas", "measure", "withheld")
 POSITIONS = {"edges", "counts", "fit.n_people"}  # whole numbers; everything else is of decimal ones
 
 
@@ -87,6 +92,8 @@ class Message:
     sites : list of str
         Of a request: the sites that take part, by name.
     arrays : dict of str to ndarray
+    blocks : dict of str to dict
+        Of several blocks, the ``atlas``, ``measure`` and ``withheld`` of each by name, see `parts`.
     path : Path
         Where it was read from, for messages.
     """
@@ -106,10 +113,28 @@ class Message:
     version: str = __version__
     measure: str = "series"
     target: dict[str, Any] = field(default_factory=TWO_CLASSES.described)
+    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
     path: Path = Path()
 
     def __str__(self) -> str:
         return f"{self.path} (site {visible(self.site)}, round {self.round})"
+
+    @property
+    def parts(self) -> "dict[str, Message]":
+        """The message of each block as one of its own, by name; of one measurement itself, as ""."""
+        if not self.blocks:
+            return {"": self}
+        return {
+            name: replace(self, **told, blocks={}, arrays=_behind(self.arrays, f"{k}/"))
+            for k, (name, told) in enumerate(self.blocks.items())
+        }
+
+    def of_parts(self, parts: "Mapping[str, Message]") -> "Message":
+        """This message with the blocks of these and their arrays, where they are not of the sum of all."""
+        told = {name: {key: getattr(own, key) for key in TOLD_OF_BLOCK} for name, own in parts.items()}
+        of_each = {f"{k}/{key}": v for k, own in enumerate(parts.values()) for key, v in own.arrays.items()}
+        first = next(iter(told.values()))
+        return replace(self, blocks=told, arrays=self.arrays or of_each, atlas=first["atlas"], measure=first["measure"])
 
     @property
     def own_units(self) -> bool:
@@ -140,7 +165,7 @@ class Message:
         """Write the file, whole or not at all."""
         header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path")}
         arrays = {name: np.asarray(array, order="C") for name, array in self.arrays.items()}
-        body = safetensors.save(arrays, {"header": json.dumps(header, sort_keys=True, allow_nan=False)})
+        body = safetensors.save(arrays, {"header": json.dumps(header, allow_nan=False)})
         path = expanded(path)
         with atomic_write(path) as file:
             file.write(b"%s %d %s\n" % (MAGIC, SCHEMA, hashlib.sha256(body).hexdigest().encode()) + body)
@@ -151,7 +176,7 @@ class Message:
         ours, theirs = (
             {
                 **asdict(m.settings),
-                **{"covariates": m.covariates, "version": m.version, "measure": m.measure},
+                **{"covariates": m.covariates, "version": m.version},
                 "target": target_in_words(m.predicts),
             }
             for m in (self, other)
@@ -161,12 +186,28 @@ class Message:
                 raise SummaryError(
                     f"{self}: {name} is {ours[name]!r}, but {theirs[name]!r} in {other.path}; make it again alike"
                 )
+        if bool(self.blocks) != bool(other.blocks):
+            raise SummaryError(
+                f"{self} is of {listed(self.blocks) or 'one measurement'}, {other.path} of "
+                f"{listed(other.blocks) or 'one'}; a site without some of several blocks names its own: --only NAME"
+            )
+        others = other.parts
+        for name, own in self.parts.items():
+            if name in others:
+                own._require_same_features(others[name], f"block {name!r}: " if name else "")
+
+    def _require_same_features(self, other: "Message", where: str) -> None:
+        if self.measure != other.measure:
+            raise SummaryError(f"{self}: {where}it is of {self.measure}, but of {other.measure} in {other.path}")
         if self.round == other.round == 1 and self.own_units != other.own_units:
-            raise SummaryError(f"{self}: its matrices are correlations, or those of {other.path} are, but not both")
+            raise SummaryError(
+                f"{self}: {where}its matrices are correlations, or those of {other.path} are, but not both"
+            )
         if self.atlas["labels_sha256"] != other.atlas["labels_sha256"]:
             raise SummaryError(
-                f"{self} is of the {self.atlas['n_regions']} regions of {self.atlas['name']!r}, {other.path} of the "
-                f"{other.atlas['n_regions']} of {other.atlas['name']!r}, by other names or in another order"
+                f"{self}: {where}it is of the {self.atlas['n_regions']} regions of {self.atlas['name']!r}, "
+                f"{other.path} of the {other.atlas['n_regions']} of {other.atlas['name']!r}, by other names or in "
+                "another order"
             )
 
 
@@ -211,6 +252,17 @@ def read_message(path: str | Path, what: str) -> Message:
 
 def _require_schema(message: Message, what: str) -> None:
     """A `ValueError` unless names, shapes and numbers are those of a file of this kind and round."""
+    if message.blocks:
+        _require_texts(replace(message, covariates=[*message.blocks], blocks={}))
+        if any(set(told) != set(TOLD_OF_BLOCK) for told in message.blocks.values()):
+            raise ValueError(f"of each block it tells {listed(TOLD_OF_BLOCK)}")
+        if (what, message.round) != (SUMMARY, 3):
+            parts = message.parts.values()
+            if sum(len(own.arrays) for own in parts) != len(message.arrays):
+                raise ValueError("it has arrays of a block that it does not name")
+            for own in parts:
+                _require_schema(own, what)
+            return
     expected = ARRAYS.get((message.what, message.round))
     if message.what != what or expected is None:
         raise ValueError(f"it is a {visible(message.what)} of round {visible(message.round)}")
@@ -243,6 +295,11 @@ def _require_schema(message: Message, what: str) -> None:
         _require_finite(arrays, dict.fromkeys(("centre", "priority"), arrays["edges"].shape))
     else:
         _require_readings(arrays, len(message.sites), n_edges, d, target)
+
+
+def _behind(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def _require_texts(message: Message) -> None:

@@ -39,12 +39,16 @@ class Ledger:
     ([], [])
     """
 
-    def __init__(self, folder: str | Path, site: str) -> None:
-        self.site = site
-        self.path = Path(folder) / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.ledger"
+    def __init__(self, folder: str | Path, site: str, block: str = "") -> None:
+        self.site, named = site, f"{site}\n{block}" if block else site
+        self.path = Path(folder) / f"site-{hashlib.sha256(named.encode()).hexdigest()[:16]}.ledger"
         nothing = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], **NOTHING_ASKED}
         exists = self.path.exists()
         self.content: dict[str, Any] = read_checksummed(self.path, SummaryError) if exists else nothing
+
+    def of_block(self, block: str) -> "Ledger":
+        """The record of one of several blocks of the same site: its people, and the edges told of it."""
+        return Ledger(self.path.parent, self.site, block)
 
     def agree(
         self,

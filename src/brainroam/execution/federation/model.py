@@ -43,65 +43,93 @@ def reading(pathways: Pathways) -> dict[str, np.ndarray]:
 
 def save_pooled(
     path: Path,
-    pathways: Pathways,
-    like: Message,
-    counts: Mapping[str, np.ndarray],
+    blocks: Mapping[str, tuple[Message, Pathways]],
+    weights: np.ndarray,
+    n_people: Mapping[str, int],
     thresholds: Mapping[str, float],
     notes: Sequence[str],
     target: Target = TWO_CLASSES,
     calibration: Any = None,
     shifts: Mapping[str, SiteShift | ClassShift] | None = None,
 ) -> Path:
-    """Write the model of all sites, with the threshold learned on held-out sites where round 3 has given it."""
-    sites, scaffold = sorted(counts), pathways.scaffold
-    standard = asdict(Settings())
+    """Write the model of all sites, with the threshold learned on held-out sites where round 3 has given it.
+
+    Of several blocks it is the sum of one model each (`brainroam.methods.blocks`); one without a name is the model.
+    """
+    like, standard = next(iter(blocks.values()))[0], asdict(Settings())
     fixed = FIXED | {name: value for name, value in asdict(like.settings).items() if value != standard[name]}
+    fixed |= dict(thresholds)
     notes = [*notes, *([] if calibration else [UNCALIBRATED])]
-    calibration = calibration or _uncalibrated(target)
-    shifts = shifts or _unmoved(target)
-    width = len(target.classes) if target.is_classes else 2
-    facts = {
-        "n_rois": int(like.atlas["n_regions"]),
-        "measure": like.measure,
-        "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
-        "notes": notes,
-        "sites": sites,
-        "tau": scaffold.tau,
-    }
-    arrays = {
-        "model.facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
-        "model.choice": np.array(astuple(Choice(0.0))),
-        **{f"model.{name}": value for name, value in pathways.state().items()},
-        "calibration": np.array(astuple(calibration)),
-        "shifts": rows_of_shifts(shifts.values()),
-        "sets": np.full((1 + len(LEVELS), width), np.nan),  # limits need the scores of single people
-    }
-    if not target.is_two_classes:
-        arrays["target"] = np.frombuffer(json.dumps(target.described()).encode(), dtype=np.uint8)
+    learned = _learned(target, calibration or _uncalibrated(target), shifts or _unmoved(target))
+    alone = len(blocks) == 1
+    arrays = dict(learned)
+    for (name, (message, pathways)), weight in zip(blocks.items(), weights, strict=True):
+        core = _core_arrays(message, pathways, thresholds, sorted(n_people), notes)
+        if alone:
+            arrays |= {f"model.{key}": value for key, value in core.items()}
+            continue
+        member = _learned(target, _uncalibrated(target), _unmoved(target))
+        member |= {f"model.{key}": value for key, value in core.items()}
+        arrays |= {f"model.{name}.{key}": value for key, value in member.items()}
+        arrays[f"model.{name}.weight"] = np.array([weight])
     header = {
         "kind": KIND,
         "method": "core",
         "tuning": "default",
-        "fixed": fixed | dict(thresholds),
-        "configuration": fixed | dict(thresholds),
+        "fixed": fixed,
+        "configuration": fixed if alone else {"blocks": [[name, fixed] for name in blocks]},
         "seed": 0,
         "notes": notes,
         "classes": list(target.classes) if target.is_classes else [0, 1],
         "target": target.described(),
-        "covariates": list(pathways.deconfounder.encoder_.columns_),
+        "covariates": list(like.covariates),
         "inner_sites": [],
         "training": {
             "manifest_hash": "",
-            "n_people": int(sum(map(np.sum, counts.values()))),
-            "sites": sites,
+            "n_people": sum(n_people.values()),
+            "sites": sorted(n_people),
             "prepared": [],
             "sketch": "",
             "pooled_from_summaries": True,
         },
         "atlas": like.atlas,
         "measure": like.measure,
+        "blocks": {} if alone else {name: message.atlas for name, (message, _) in blocks.items()},
+        "columns": {},  # of tables their number and order are known to hospitals by a checksum only
     }
     return save_model(path, header, arrays)
+
+
+def _core_arrays(
+    like: Message, pathways: Pathways, thresholds: Mapping[str, float], sites: list[str], notes: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """The state of `CoreModel`, of one block."""
+    facts = {
+        "n_rois": int(like.atlas["n_regions"]),
+        "measure": like.measure,
+        "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
+        "notes": list(notes),
+        "sites": sites,
+        "tau": pathways.scaffold.tau,
+    }
+    return {
+        "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
+        "choice": np.array(astuple(Choice(0.0))),
+        **pathways.state(),
+    }
+
+
+def _learned(target: Target, calibration: Any, shifts: Mapping[str, SiteShift | ClassShift]) -> dict[str, np.ndarray]:
+    """What `TunedMethod` keeps beside its model; limits of sets need the scores of single people."""
+    width = len(target.classes) if target.is_classes else 2
+    arrays = {
+        "calibration": np.array(astuple(calibration)),
+        "shifts": rows_of_shifts(shifts.values()),
+        "sets": np.full((1 + len(LEVELS), width), np.nan),
+    }
+    if not target.is_two_classes:
+        arrays["target"] = np.frombuffer(json.dumps(target.described()).encode(), dtype=np.uint8)
+    return arrays
 
 
 def _unmoved(target: Target) -> dict[str, SiteShift | ClassShift]:

@@ -13,7 +13,6 @@ import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,12 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.scaffold import Scaffold, edges_of
-from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
-from brainroam.data.folds import other_sites
 from brainroam.data.target import TWO_CLASSES, Target, is_control
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
-from brainroam.execution.federation.model import reading, save_pooled
+from brainroam.execution.federation.model import save_pooled
+from brainroam.execution.federation.pooled_block import PooledBlock, block_weights, products_of, summary_of
 from brainroam.execution.federation.scores import (
     calibration_of,
     calibration_of_classes,
@@ -44,6 +41,7 @@ from brainroam.utils.model_files import membership_lines
 MIN_SITES = 3
 THRESHOLDS = {"tau_percentile": 80.0, "eta": 0.75, "zeta": 0.70}
 POOL, RECEIVED, ASKED = "pool.json", "received", "request"
+NOT_ASKED: dict[str, Any] = {"protection": {}, "min_count": 0, "withheld": {}}
 #: What follows from the summaries, by the round after which it is there; the last two are made by the report.
 FOLLOWS = {1: ("scaffold.csv", ASKED), 2: ("model",), 3: ("scores.csv", "next_site.json", "report.html")}
 
@@ -96,7 +94,7 @@ class Pool:
                     f"{message}: there is another file of this site and round, {before.path}; keep one. To replace "
                     f"what it sent before: brainroam pool --without {message.site} --out {self.folder}"
                 )
-            for other in [*messages[1].values()][:1]:
+            for other in [*messages[1].values()][: None if message.blocks else 1]:
                 message.require_same(other)
             if message.round > 1 and message.site not in messages[1]:
                 raise SummaryError(f"{message}: this site has sent no first summary; pool that before, or with it")
@@ -105,9 +103,13 @@ class Pool:
             refuse_copies(of_sites)
         target = common_target(messages[1].values())
         for site, message in messages[2].items():
-            if not message.protection and not messages[1][site].protection:
-                first, second = _summary(messages[1][site], target), _products(message, target)
-                refuse_other_people(site, first, second, _counts(message, target))
+            firsts = messages[1][site].parts
+            for name, part in message.parts.items():
+                if name not in firsts:
+                    raise SummaryError(f"{message}: its first summary has no block {name!r}")
+                if not message.protection and not messages[1][site].protection:
+                    first, second = summary_of(firsts[name], target), products_of(part, target)
+                    refuse_other_people(site, first, second, _counts(part, target))
         self._messages = messages
         self._keep()
 
@@ -156,68 +158,83 @@ class Pool:
     @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
     def advance(self) -> Progress:
         """Compute what the summaries allow, write it, and say what is asked for next."""
-        target = self.target
-        first = {name: _summary(message, target) for name, message in self._messages[1].items()}
-        if len(first) < MIN_SITES:
+        target, firsts = self.target, self._by_block(1)
+        if not firsts or max(map(len, firsts.values())) < MIN_SITES:
             self._forget(0)
-            return Progress(1, [f"{len(first)} site(s) so far ({listed(self.sites)}); {MIN_SITES} are needed to go on"])
-        like, odd = self._messages[1][self.sites[0]], suspicions(first)
-        evidence = SummaryEvidence(first, like.covariates, None, like.pairs, target.has_controls)
-        scaffolds = {frozenset[str](): evidence.scaffold(self.sites, **self.thresholds)}
-        scaffolds |= self._without(evidence, 1)
-        whole = scaffolds[frozenset()]
-        self._write_scaffold(whole, evidence)
-        people = f"{int(sum(summary.counts.sum() for summary in first.values()))} people of {len(first)} sites"
-        lines = [f"{len(whole)} of {len(whole.consensus)} {like.unit_of_reading}s agreed on, from {people}"]
-        lines += [f"note: {note}" for note in [*evidence.deconfounder.notes_, *self._withheld()]]
-        needed = edges_of(scaffolds.values())
-        second = {name: _products(message, target) for name, message in self._messages[2].items()}
-        waiting = [name for name in self.sites if name not in second or not np.isin(needed, second[name].edges).all()]
+            sites = f"{len(self.sites)} site(s) so far ({listed(self.sites)})"
+            return Progress(1, [f"{sites}; {MIN_SITES} are needed to go on"])
+        lines, odd, blocks = list[str](), list[str](), dict[str, PooledBlock]()
+        ready = {name: found for name, found in firsts.items() if len(found) >= MIN_SITES}
+        for name, found in ready.items():
+            label = f"{name}: " if name else ""
+            both = self._by_block(2).get(name, {})
+            try:
+                block = PooledBlock(found, both, self.thresholds, target, 2 if len(ready) > 1 else 1)
+            except EmptyScaffoldError as error:
+                if len(ready) == 1:
+                    raise
+                lines.append(f"note: {label}left out, because {error}")
+                continue
+            blocks[name] = block
+            counts = sum(int(summary.counts.sum()) for summary in block.summaries.values())
+            lines.append(
+                f"{label}{len(block.whole)} of {len(block.whole.consensus)} {block.like.unit_of_reading}s agreed on, "
+                f"from {counts} people of {len(block.sites)} sites"
+            )
+            lines += [f"note: {label}{note}" for note in block.evidence.deconfounder.notes_]
+            odd += [f"{label}{text}" for text in suspicions(block.summaries)]
+        if not blocks:
+            raise EmptyScaffoldError("the sites agree on nothing in any block")
+        lines += [
+            f"note: {name}: left out, because {len(found)} site(s) have it and {MIN_SITES} are needed"
+            for name, found in firsts.items()
+            if name not in ready
+        ]
+        lines += [f"note: {note}" for note in self._withheld()]
+        self._write_scaffold(blocks)
+        waiting = sorted({name for block in blocks.values() for name in block.waiting()})
         if waiting:
-            # Also what is needed once a site has withdrawn, so that the others need not send this round again.
-            pairs = self._without(evidence, 2) if len(self.sites) > MIN_SITES else {}
-            asked = edges_of([*scaffolds.values(), *pairs.values()])
-            centre = evidence.deconfounder.mean_intercept_[asked]
             self._forget(1)
-            wanted = {"edges": asked, "centre": centre, "priority": np.abs(whole.consensus[asked])}
-            self._ask(like, 2, wanted)
+            self._ask(2, {name: (block.like, block.request(MIN_SITES)) for name, block in blocks.items()})
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, odd)
-        evidence = SummaryEvidence(first, like.covariates, second, like.pairs, target.has_controls)
-        return self._third(evidence, scaffolds, first, like, lines, odd)
+        return self._third(blocks, lines, odd)
 
-    def _third(
-        self,
-        evidence: SummaryEvidence,
-        scaffolds: Mapping[frozenset[str], Scaffold],
-        first: Mapping[str, SiteSummary],
-        like: Message,
-        lines: list[str],
-        odd: list[str],
-    ) -> Progress:
+    def _third(self, blocks: Mapping[str, PooledBlock], lines: list[str], odd: list[str]) -> Progress:
         """Model and readings without each site; with all third summaries also scores and calibration."""
-        pathways = evidence.pathways(self.sites, scaffolds[frozenset()])
-        readings: dict[str, np.ndarray] = {}
-        for k, name in enumerate(self.sites):
-            if (left_out := frozenset({name})) in scaffolds:
-                arrays = reading(evidence.pathways(other_sites(self.sites, left_out), scaffolds[left_out]))
-                readings |= {f"{k}.{key}": value for key, value in arrays.items()}
-        held_out = [name for k, name in enumerate(self.sites) if f"{k}.edges" in readings]
-        notes = list(evidence.deconfounder.notes_)
-        if len(held_out) < len(self.sites):
-            alone = sorted(set(self.sites) - set(held_out))
+        members, sites = list(blocks.values()), self.sites
+        weights = block_weights(members).weights if len(members) > 1 else np.ones(1)
+        readings: dict[str, dict[str, np.ndarray]] = {name: {} for name in blocks}
+        held_out = []
+        for k, name in enumerate(sites):
+            left_out = frozenset({name})
+            here = block_weights(members, left_out).weights if len(members) > 1 else np.ones(1)
+            found = [block.reading_without(left_out) for block in members]
+            if any(model is not None for model in found):
+                held_out.append(name)
+            for (block, model), weight in zip(zip(blocks, found, strict=True), here, strict=True):
+                if model is not None:
+                    weighted = model | {"weights": weight * model["weights"]}
+                    readings[block] |= {f"{k}.{key}": value for key, value in weighted.items()}
+        notes = [note for block in members for note in block.complete.deconfounder.notes_]
+        if len(held_out) < len(sites):
+            alone = sorted(set(sites) - set(held_out))
             notes.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
-        digests = [self._messages[k][name].digest for name in self.sites for k in (1, 2)]
-        request = content_hash([digests, self.thresholds])
+        if len(members) > 1:
+            notes.append(self._told_weights(blocks, weights))
+            lines.append(notes[-1])
+        request = content_hash([[self._messages[k][name].digest for name in sites for k in (1, 2)], self.thresholds])
         third = {name: m.arrays for name, m in self._messages[3].items() if m.request == request}
         waiting = [name for name in held_out if name not in third]
-        model: dict[str, Any] = {"counts": {name: summary.counts for name, summary in first.items()}, "notes": notes}
-        if not waiting:
-            model |= _calibrated([third[name] for name in held_out], self.target)
-        save_pooled(self.folder / "model", pathways, like, thresholds=self.thresholds, target=self.target, **model)
+        calibrated = {} if waiting else _calibrated([third[name] for name in held_out], self.target)
+        pooled = {
+            name: (block.like, block.complete.pathways(block.sites, block.whole)) for name, block in blocks.items()
+        }
+        n_people = {name: self._n_people(name) for name in sites}
+        save_pooled(self.folder / "model", pooled, weights, n_people, self.thresholds, notes, self.target, **calibrated)
         lines.append(f"model: {self.folder / 'model'}")
-        lines += membership_lines("core", sum(int(summary.counts.sum()) for summary in first.values()))
-        self._ask(like, 3, readings, request)
+        lines += membership_lines("core", sum(n_people.values()))
+        self._ask(3, {name: (block.like, readings[name]) for name, block in blocks.items()}, request)
         if waiting:
             self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
@@ -226,34 +243,59 @@ class Pool:
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
         return Progress(4, lines, odd, scores)
 
+    def _told_weights(self, blocks: Mapping[str, PooledBlock], weights: np.ndarray) -> str:
+        """The shares of the blocks in the score of a person, in words."""
+        moments = [block.moments(frozenset()) for block in blocks.values()]
+        spread = np.array([np.sqrt(squares / n) if n else 1.0 for _, n, squares, *_ in moments])
+        shares = weights * spread / (weights * spread).sum()
+        told = ", ".join(f"{name} {share:.0%}" for name, share in zip(blocks, shares, strict=True))
+        return f"weights of the blocks, from held-out sites: {told}"
+
+    def _by_block(self, number: int) -> dict[str, dict[str, Message]]:
+        """The messages of a round by block and site, blocks in the order of the first site that has them."""
+        found: dict[str, dict[str, Message]] = {}
+        for site in self.sites:
+            if site in self._messages[number]:
+                for name, part in self._messages[number][site].parts.items():
+                    found.setdefault(name, {})[site] = part
+        return found
+
+    def _n_people(self, site: str) -> int:
+        """How many people a site has, of several blocks in the one that most have."""
+        return max(int(part.arrays["counts"].sum()) for part in self._messages[1][site].parts.values())
+
     def _withheld(self) -> list[str]:
         """What sites do not tell, in their words."""
-        first = [self._messages[1][name] for name in self.sites]
-        lines = [f"site {m.site}: {visible(what)} {visible(why)}" for m in first for what, why in m.withheld.items()]
-        later = (m for m in self._messages[2].values() if "edges" in m.withheld)
-        return lines + [f"site {m.site}, round 2: edges {visible(m.withheld['edges'])}" for m in later]
+        parts = {k: [p for m in self._messages[k].values() for p in m.parts.items()] for k in (1, 2)}
+        lines = [
+            f"site {m.site}: {f'{name}, ' if name else ''}{visible(what)} {visible(why)}"
+            for name, m in sorted(parts[1], key=lambda pair: pair[1].site)
+            for what, why in m.withheld.items()
+        ]
+        return lines + [
+            f"site {m.site}, round 2: {f'{name}, ' if name else ''}edges {visible(m.withheld['edges'])}"
+            for name, m in parts[2]
+            if "edges" in m.withheld
+        ]
 
-    def _without(self, evidence: SummaryEvidence, number: int) -> dict[frozenset[str], Scaffold]:
-        """The scaffolds without every so many sites, where the others agree on any edge."""
-        scaffolds = {}
-        for left_out in map(frozenset, combinations(self.sites, number)):
-            try:
-                scaffolds[left_out] = evidence.scaffold(other_sites(self.sites, left_out), **self.thresholds)
-            except EmptyScaffoldError:
-                continue
-        return scaffolds
+    def _ask(self, number: int, asked: Mapping[str, tuple[Message, dict[str, np.ndarray]]], request: str = "") -> None:
+        known: dict[str, Any] = {"sites": self.sites, "target": self.target.described(), "request": request}
+        parts = {
+            name: replace(like, what=REQUEST, round=number, arrays=arrays, site="", **known, **NOT_ASKED)
+            for name, (like, arrays) in asked.items()
+        }
+        first = next(iter(parts.values()))
+        (first if "" in parts else replace(first, arrays={}).of_parts(parts)).write(self.folder / ASKED)
 
-    def _ask(self, like: Message, number: int, arrays: dict[str, np.ndarray], request: str = "") -> None:
-        asked = Message(REQUEST, number, like.settings, like.atlas, like.covariates, arrays, "", request)
-        facts = {"sites": self.sites, "measure": like.measure, "target": self.target.described()}
-        Message(**{**vars(asked), **facts}).write(self.folder / ASKED)
-
-    def _write_scaffold(self, scaffold: Scaffold, evidence: SummaryEvidence) -> None:
-        edges = scaffold.edges
-        columns = {"edge": edges, "region_1": evidence.pairs[edges, 0], "region_2": evidence.pairs[edges, 1]}
-        for name in ("consensus", "sign_consistency", "stability"):
-            columns[name] = getattr(scaffold, name)[edges]
-        write_csv(self.folder / "scaffold.csv", pd.DataFrame(columns))
+    def _write_scaffold(self, blocks: Mapping[str, PooledBlock]) -> None:
+        tables = []
+        for name, block in blocks.items():
+            edges, pairs = block.whole.edges, block.evidence.pairs
+            columns = {"edge": edges, "region_1": pairs[edges, 0], "region_2": pairs[edges, 1]}
+            for what in ("consensus", "sign_consistency", "stability"):
+                columns[what] = getattr(block.whole, what)[edges]
+            tables.append(pd.DataFrame({**({"block": name} if name else {}), **columns}))
+        write_csv(self.folder / "scaffold.csv", pd.concat(tables, ignore_index=True))
 
     def _received(self) -> dict[int, dict[str, Message]]:
         """All summaries; what a site sent later counts with its first one only."""
@@ -285,16 +327,6 @@ def common_target(messages: Iterable[Message]) -> Target:
         return targets[0] if targets else TWO_CLASSES
     names = {name for target in targets for name in target.classes}
     return replace(targets[0], classes=tuple(sorted(names, key=lambda name: (not is_control(name), name))))
-
-
-def _summary(message: Message, target: Target) -> SiteSummary:
-    summary = SiteSummary.from_arrays(message.arrays)
-    return summary.among(message.predicts.classes, target.classes) if target.is_classes else summary
-
-
-def _products(message: Message, target: Target) -> SiteProducts:
-    products = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
-    return products.among(message.predicts.classes, target.classes) if target.is_classes else products
 
 
 def _counts(message: Message, target: Target) -> np.ndarray:

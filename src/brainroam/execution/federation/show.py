@@ -72,12 +72,26 @@ def described(path: str | Path) -> list[str]:
     settings = ", ".join(f"{name}={value}" for name, value in vars(message.settings).items())
     lines = [
         f"{kind} {whose}, round {message.round}, {expanded(path).stat().st_size:,} bytes, whole (checksum matches)",
-        f"{_measured(message)}; "
+        f"{'; '.join(_measured(part, name) for name, part in message.parts.items())}; "
         f"{settings}; covariates {', '.join(map(visible, message.covariates)) or 'none'}; "
         f"brainroam {visible(message.version)}",
     ]
-    if "counts" in message.arrays:
-        lines.append(_counted(message))
+    if message.blocks and (kind, message.round) == (SUMMARY, 3):
+        lines += ["the scores of all blocks, added:", *_content(message, kind)]
+    for name, part in message.parts.items():
+        lines += [f"block {visible(name)}:"] if name and part.arrays else []
+        lines += _content(part, kind) if part.arrays else []
+        lines += [f"withheld: {visible(what)} {visible(why)}" for what, why in part.withheld.items()]
+    noise = ", ".join(f"{name} {value:g}" for name, value in message.protection.items())
+    if kind == SUMMARY:
+        plain = NOT_INSIDE.format(k=message.min_count, share=AT_EDGE / max(message.min_count, 1))
+        lines += [f"noise: {noise}" if noise else "noise: none was added", NOISY if noise else plain, STILL]
+    return lines
+
+
+def _content(message: Message, kind: str) -> list[str]:
+    """The arrays of one block."""
+    lines = [_counted(message)] if "counts" in message.arrays else []
     lines += [f"  {_line(name, value, message)}" for name, value in sorted(message.arrays.items()) if _own(name)]
     special = sum(not _own(name) for name in message.arrays)
     if special and kind == SUMMARY:
@@ -87,11 +101,6 @@ def described(path: str | Path) -> list[str]:
         )
     elif special:
         lines.append(f"  {special} arrays: for each site, the linear model learned without it")
-    noise = ", ".join(f"{name} {value:g}" for name, value in message.protection.items())
-    lines += [f"withheld: {visible(name)} {visible(why)}" for name, why in message.withheld.items()]
-    if kind == SUMMARY:
-        plain = NOT_INSIDE.format(k=message.min_count, share=AT_EDGE / max(message.min_count, 1))
-        lines += [f"noise: {noise}" if noise else "noise: none was added", NOISY if noise else plain, STILL]
     return lines
 
 
@@ -111,13 +120,11 @@ def _line(name: str, value: np.ndarray, message: Message) -> str:
     return f"{name:<18} {size:>12} numbers: {meaning.format(covariates=covariates, edge=message.unit_of_reading)}"
 
 
-def _measured(message: Message) -> str:
-    n, name = message.atlas["n_regions"], visible(message.atlas["name"])
-    return (
-        f"{n} columns of a table"
-        if message.measure == "table"
-        else f"edges of {message.measure}, {n} regions of atlas {name}"
-    )
+def _measured(message: Message, block: str) -> str:
+    n, name, own = message.atlas["n_regions"], visible(message.atlas["name"]), f"{visible(block)}: " if block else ""
+    if message.measure == "table":
+        return f"{own}{n} columns of a table"
+    return f"{own}edges of {message.measure}, {n} regions of atlas {name}"
 
 
 def _own(name: str) -> bool:

@@ -19,25 +19,31 @@ from brainroam.data.people import persons
 from brainroam.data.target import ORDERED, Target
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
-    DRAWN_IN,
     FEW_ON_EDGE,
     LEAST_COUNT,
     MIN_COUNT,
     drawn_in,
     recognisable,
-    singled_out,
     tellable,
     told_covariates,
-    told_number,
 )
 from brainroam.execution.federation.files import SUMMARY, Message, Settings, target_in_words
 from brainroam.execution.federation.ledger import Ledger
+from brainroam.execution.federation.people import (
+    People,
+    drawn_in_number,
+    labels_of,
+    mean_of_scans,
+    numeric_covariates,
+    persons_of,
+    told_by_blocks,
+    without_small_classes,
+)
 from brainroam.execution.federation.protection import Protection
 from brainroam.execution.federation.scores import class_summary, number_summary, score_summary
 from brainroam.utils.model_files import part
 
 MIN_PER_CLASS = 10  # of a number twice as many
-FEW_OF_CLASS = "left out: {n} people, fewer than the {least} below which a summary tells too much about each of them"
 
 
 @threadpool_limits.wrap(limits=1)  # the same bytes on any number of cores
@@ -51,6 +57,7 @@ def answer(
     rng: np.random.Generator | None = None,
     min_count: int = MIN_COUNT,
     ledger: Ledger | None = None,
+    block: str | None = None,
 ) -> Message:
     """The summary with which a site answers a request; without one, its first summary.
 
@@ -76,6 +83,8 @@ def answer(
         How many people at least share whatever is told, see `brainroam.execution.federation.disclosure`.
     ledger : Ledger, optional
         What the site has agreed to before and answered; the command line always keeps one.
+    block : str, optional
+        Of several blocks, the only one that the site takes part with; of one measurement, what it is called elsewhere.
 
     Examples
     --------
@@ -85,101 +94,150 @@ def answer(
     >>> first.site, first.arrays["contrast"].shape
     ('Hospital A', (28,))
     """
-    if cohort.blocks:
-        raise UsageError(f"a summary is of one block, and these people have {listed(cohort.blocks)}; name one: --only")
-    own, own_units = _one_site(cohort), cohort.own_units
+    own = _one_site(cohort)
     site = own if name is None else name
     _require_terms(site, min_count, protection, cohort)
-    cohort, why = _without_small_classes(cohort, max(min_per_class, min_count))
-    person, names = _persons(cohort, site), list(cohort.covariate_names)
-    target = cohort.target if request is None else request.predicts
-    _require_target(cohort.target, target, request)
-    y, level = _labels(cohort, target, person)
-    _require_enough(site, y, max(min_per_class, min_count))
-    if target.is_number:
-        y, level = _drawn_in(site, y, level, min_count, why, target.name)
-    atlas = cohort.atlas.identity
-    if request is not None:
-        _require_asked(request, site, atlas, names, cohort.measure)
-    settings = request.settings if request else settings or Settings()
-    if ledger is not None:
-        ledger.agree(cohort, request, settings, names, protection, min_count, min_per_class)
-        rng = rng or ledger.noise(request)
-    rng = np.random.default_rng() if rng is None else rng
-    covariates = _numeric(cohort, names, site)
-    raw = CovariateEncoder().fit(covariates).encoded(covariates)
-    covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
-    covariates_told, withheld = told_covariates(covariates, y, min_count)
-    why |= withheld
-    edges = cohort_edges(cohort, settings.kind, settings.shrinkage, settings.robust)
-    people = People(mean_of_scans(edges, person), y, covariates_told, min_count, own_units, level)
-    if request is None:
-        arrays = _first(people, settings, protection, rng)
-        n_edges = int(np.isnan(np.atleast_2d(arrays["contrast"])[0]).sum())
-    elif request.round == 2:
-        before = np.empty(0, dtype=int) if ledger is None else ledger.told_edges
-        arrays = _products(request, people, before, protection, rng)
-        n_edges = int(np.isnan(arrays["sums"][0]).sum())
+    terms = Terms(site, settings or Settings(), min_per_class, min_count, protection)
+    if block is None and not cohort.blocks:
+        if request is not None and request.blocks:
+            raise SummaryError(
+                f"{request.path} asks for the blocks {listed(request.blocks)}, these data have one measurement; say "
+                "which it is: --only NAME"
+            )
+        blocks = {"": _Block(cohort, request, terms, ledger, rng)}
     else:
-        arrays, n_edges = _scores(request, site, people, protection, rng), 0
-    if ledger is not None:
-        ledger.record(request, len(y))
-    if n_edges:
-        why["edges"] = FEW_ON_EDGE.format(n=n_edges, k=min_count)
-    return Message(
-        what=SUMMARY,
-        round=request.round if request else 1,
-        settings=settings,
-        atlas=atlas,
-        covariates=names,
-        arrays=arrays,
-        site=site,
-        request=request.request if request else "",
-        protection=vars(protection).copy() if protection else {},
-        min_count=min_count,
-        withheld=why,
-        measure=cohort.measure,
-        target=target.described(),
-    )
+        blocks = _of_blocks(cohort, request, terms, ledger, block)
+    last = request is not None and request.round == 3
+    messages = {name: one.message({} if last else one.arrays()) for name, one in blocks.items()}
+    arrays = _scores(request, terms, blocks) if request is not None and last else {}
+    for one in blocks.values():
+        one.record()
+    first = next(iter(messages.values()))
+    if "" in messages:
+        return replace(first, arrays=arrays or first.arrays)
+    return replace(first, arrays=arrays, withheld={}).of_parts(messages)
 
 
-@dataclass(frozen=True, eq=False)
-class People:
-    """The people of a site: edges (n, M), labels, the covariates they may be told by, and how many are the fewest.
+@dataclass(frozen=True)
+class Terms:
+    """What a site answers under, in all blocks."""
 
-    Labels are 0 and 1, indicators of several classes (n, K), or a number about ``level``, its mean.
-    """
-
-    edges: np.ndarray
-    y: np.ndarray
-    covariates: pd.DataFrame
+    site: str
+    settings: Settings
+    min_per_class: int
     min_count: int
-    own_units: bool = False
-    level: float = 0.0
+    protection: Protection | None = None
 
     @property
-    def counts(self) -> np.ndarray:
-        """How many people of each class; of a number, how many."""
-        if self.y.ndim == 2:
-            return self.y.sum(axis=0)
-        return np.array([len(self.y)]) if is_number(self.y) else np.array([(self.y == c).sum() for c in (0, 1)])
-
-    def on(self, edges: np.ndarray | slice, huber_k: float) -> np.ndarray:
-        """Their values on some edges, NaN where somebody would be singled out."""
-        values = self.edges[:, edges]
-        out = singled_out(values, self.covariates, self.y, huber_k, self.min_count)
-        return np.where(out, np.nan, values)
+    def least(self) -> int:
+        """How many people of a class there have to be."""
+        return max(self.min_per_class, self.min_count)
 
 
-def mean_of_scans(values: np.ndarray, person: np.ndarray) -> np.ndarray:
-    """Means over the scans of each person (n, m), NaN where no scan has a value: people are counted, not scans.
+class _Block:
+    """The people of one measurement, ready to be summarised, and what the site answers about them."""
 
-    >>> mean_of_scans(np.array([[1.0, np.nan], [3.0, np.nan], [5.0, 2.0]]), np.array([0, 0, 1])).tolist()
-    [[2.0, nan], [5.0, 2.0]]
-    """
-    if len(set(person.tolist())) == len(person):
-        return values
-    return pd.DataFrame(values).groupby(person).mean().to_numpy()
+    def __init__(
+        self,
+        cohort: Cohort,
+        request: Message | None,
+        terms: Terms,
+        ledger: Ledger | None,
+        rng: np.random.Generator | None = None,
+        untold: Mapping[str, str] | None = None,
+    ) -> None:
+        own_units, k = cohort.own_units, terms.min_count
+        cohort, self.why = without_small_classes(cohort, terms.least)
+        person, self.names = persons_of(cohort, terms.site), list(cohort.covariate_names)
+        target = cohort.target if request is None else request.predicts
+        _require_target(cohort.target, target, request)
+        y, level = labels_of(cohort, target, person)
+        _require_enough(terms.site, y, terms.least)
+        if target.is_number:
+            y, level = drawn_in_number(terms.site, y, level, k, self.why, target.name)
+        self.atlas = cohort.atlas.identity
+        if request is not None:
+            _require_asked(request, terms.site, self.atlas, self.names, cohort.measure)
+        self.settings = request.settings if request else terms.settings
+        if ledger is not None:
+            ledger.agree(cohort, request, self.settings, self.names, terms.protection, k, terms.min_per_class)
+            rng = rng or ledger.noise(request)
+        self.rng = np.random.default_rng() if rng is None else rng
+        covariates = numeric_covariates(cohort, self.names, terms.site)
+        raw = CovariateEncoder().fit(covariates).encoded(covariates)
+        covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
+        covariates[list(untold or ())] = np.nan
+        told, withheld = told_covariates(covariates, y, k)
+        self.why |= withheld | dict(untold or {})
+        edges = cohort_edges(cohort, self.settings.kind, self.settings.shrinkage, self.settings.robust)
+        self.people = People(mean_of_scans(edges, person), y, told, k, own_units, level)
+        #: Whose row each is, in the order of people.
+        self.who = persons(cohort.table)[~pd.Series(person).duplicated().to_numpy()].tolist()
+        self.request, self.terms, self.ledger, self.target = request, terms, ledger, target
+        self.measure = cohort.measure
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The first or the second summary; edges that it withholds are counted."""
+        if self.request is None:
+            found = _first(self.people, self.settings, self.terms.protection, self.rng)
+            n_edges = int(np.isnan(np.atleast_2d(found["contrast"])[0]).sum())
+        else:
+            before = np.empty(0, dtype=int) if self.ledger is None else self.ledger.told_edges
+            found = _products(self.request, self.people, before, self.terms.protection, self.rng)
+            n_edges = int(np.isnan(found["sums"][0]).sum())
+        if n_edges:
+            self.why["edges"] = FEW_ON_EDGE.format(n=n_edges, k=self.terms.min_count)
+        return found
+
+    def message(self, arrays: dict[str, np.ndarray]) -> Message:
+        """What leaves the site."""
+        protection = self.terms.protection
+        return Message(
+            what=SUMMARY,
+            round=self.request.round if self.request else 1,
+            settings=self.settings,
+            atlas=self.atlas,
+            covariates=self.names,
+            arrays=arrays,
+            site=self.terms.site,
+            request=self.request.request if self.request else "",
+            protection=vars(protection).copy() if protection else {},
+            min_count=self.terms.min_count,
+            withheld=self.why,
+            measure=self.measure,
+            target=self.target.described(),
+        )
+
+    def record(self) -> None:
+        """Write down what is about to be answered."""
+        if self.ledger is not None:
+            self.ledger.record(self.request, len(self.people.y))
+
+
+def _of_blocks(
+    cohort: Cohort, request: Message | None, terms: Terms, ledger: Ledger | None, block: str | None
+) -> dict[str, _Block]:
+    """The blocks that somebody of the site has and that are asked for, of those who may be told by them."""
+    if terms.protection is not None:
+        raise UsageError("noise (--epsilon) is made for one measurement; give the data without the other blocks")
+    asked = request.parts if request else {}
+    if request is not None and "" in asked:
+        raise SummaryError(f"{request.path} asks for one measurement, these data have several; name its block: --only")
+    cohort, untold, why = told_by_blocks(cohort, terms.least, terms.min_count)
+    blocks = {block: cohort} if block is not None and not cohort.blocks else cohort.blocks
+    found = {}
+    for name, one in blocks.items():
+        have = cohort.has_block(name) if cohort.blocks else np.ones(len(cohort), dtype=bool)
+        if block in (None, name) and have.any() and (request is None or name in asked):
+            own = None if ledger is None else ledger.of_block(name)
+            found[name] = _Block(one.subset(have), asked.get(name), terms, own, untold=untold)
+            found[name].why |= why
+    if not found:
+        raise SummaryError(
+            f"site {terms.site} has none of the blocks that are asked for: {listed(asked or [block])}; it has "
+            f"{listed(blocks)}"
+        )
+    return found
 
 
 def reading_of(arrays: Mapping[str, np.ndarray], position: int) -> dict[str, np.ndarray]:
@@ -233,45 +291,35 @@ def _products(
     return {"counts": counts, **vars(products)}
 
 
-def _scores(
-    request: Message, site: str, people: People, protection: Protection | None, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    reading, y = reading_of(request.arrays, request.sites.index(site)), people.y
-    if not reading:
-        raise SummaryError(f"without {site} the other sites agree on no edge: it cannot be held out, and sends nothing")
-    score = read_scores(reading, people.edges, people.covariates)
-    if y.ndim == 2:
-        return class_summary(np.column_stack([drawn_in(column, people.min_count) for column in score.T]), y)
-    score = drawn_in(score, people.min_count)
-    if is_number(y):
-        return number_summary(score, y + people.level)
-    arrays: dict[str, Any] = score_summary(score, y, people.min_count)
-    if protection is not None:
-        auc, means = protection.scores(float(roc_auc_score(y, score)), score, y, rng)
+def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dict[str, np.ndarray]:
+    """How the readings of all blocks, added, order the people of the site; a block that somebody lacks adds 0."""
+    added: dict[str, np.ndarray] = {}
+    labels: dict[str, Any] = {}
+    for name, one in blocks.items():
+        reading = reading_of(request.parts[name].arrays, request.sites.index(terms.site))
+        if reading:
+            score = read_scores(reading, one.people.edges, one.people.covariates)
+            for who, own, y in zip(one.who, score, one.people.y, strict=True):
+                added[who] = added.get(who, np.zeros_like(own)) + own
+                labels.setdefault(who, y + one.people.level)
+    if not added:
+        raise SummaryError(
+            f"without {terms.site} the other sites agree on no edge: it cannot be held out, and sends nothing"
+        )
+    score, t, k = np.array(list(added.values())), np.array(list(labels.values())), terms.min_count
+    if score.ndim == 2:
+        return class_summary(np.column_stack([drawn_in(column, k) for column in score.T]), t.astype(int))
+    score = drawn_in(score, k)
+    if request.predicts.is_number:
+        return number_summary(score, t)
+    y = t.astype(int)
+    arrays: dict[str, Any] = score_summary(score, y, k)
+    if terms.protection is not None:
+        rng = next(iter(blocks.values())).rng
+        auc, means = terms.protection.scores(float(roc_auc_score(y, score)), score, y, rng)
         arrays |= {"auc": np.array(auc), "mean": means, "square": arrays["counts"].astype(float)}
         arrays |= {"bins": np.zeros((0, 3))}
     return arrays
-
-
-def _without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str, str]]:
-    """Without the people of those of several classes that too few have here, and which these are."""
-    target = cohort.target
-    if not target.is_classes:
-        return cohort, {}
-    code, person = cohort.targets.astype(int), persons(cohort.table).to_numpy()
-    counts = {name: len(set(person[code == k])) for k, name in enumerate(target.classes)}
-    few = {name: n for name, n in counts.items() if n < least}
-    kept = ~np.isin(code, [target.classes.index(name) for name in few])
-    why = {f"{target.name} {name}": FEW_OF_CLASS.format(n=n, least=least) for name, n in few.items() if n}
-    if len(few) > len(target.classes) - 2:
-        raise SummaryError(
-            f"site {cohort.sites[0]}: fewer than two classes of {target.name} have the {least} people below which a "
-            "summary tells too much about each of them: nothing was written"
-        )
-    table, names = cohort.table, [name for name in target.classes if name not in few]
-    place = {float(target.classes.index(name)): float(k) for k, name in enumerate(names)}
-    recoded = table.assign(label=table["label"].map(place))
-    return cohort.predicting(replace(target, classes=tuple(names)), recoded).subset(kept), why
 
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
@@ -287,48 +335,6 @@ def _require_target(own: Target, asked: Target, request: Message | None) -> None
             f"{request.path} asks for {target_in_words(asked)}{f' without {listed(strange)}' if strange else ''}; "
             f"these data have {target_in_words(own)}: give --target as in round 1, or refuse the request"
         )
-
-
-def _labels(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.ndarray, float]:
-    """Labels of each person (0 and 1, indicators of the classes of this target, or a number about its mean), the mean.
-
-    Somebody's number is the mean over their scans.
-    """
-    label = mean_of_scans(cohort.targets[:, None], person)[:, 0]
-    if target.is_two_classes:
-        return label.astype(int), 0.0
-    if target.is_classes:
-        place = [target.classes.index(name) for name in cohort.target.classes]
-        return np.eye(len(target.classes), dtype=int)[np.array(place)[label.astype(int)]], 0.0
-    return label - label.mean(), float(label.mean())
-
-
-def _drawn_in(
-    site: str, t: np.ndarray, level: float, k: int, why: dict[str, str], name: str
-) -> tuple[np.ndarray, float]:
-    """The number as it is told, and its mean."""
-    drawn = told_number(t, k)
-    if drawn is None:
-        raise SummaryError(
-            f"site {site}: fewer than {k} people differ in {name} from all others, and every slope would tell about "
-            "them: nothing was written"
-        )
-    if not np.array_equal(drawn, t):
-        why[name] = DRAWN_IN
-    return drawn - drawn.mean(), level + float(drawn.mean())
-
-
-def _persons(cohort: Cohort, site: str) -> np.ndarray:
-    """Whose scan each row is, as numbers in the order of the rows."""
-    person = pd.factorize(persons(cohort.table))[0]
-    both = pd.Series(cohort.targets).groupby(person).nunique() > 1
-    if both.any() and cohort.target.is_classes:
-        raise DataError(f"site {site}: {int(both.sum())} people have scans of two classes; keep one kind of them")
-    if both.any() and cohort.target.is_two_classes:
-        raise DataError(
-            f"site {site}: {int(both.sum())} people have scans as a case and as a control; keep one kind of them"
-        )
-    return person
 
 
 def _one_site(cohort: Cohort) -> str:
@@ -393,18 +399,3 @@ def _require_asked(request: Message, site: str, atlas: dict[str, Any], covariate
             f"{request.path} asks for the covariates {listed(request.covariates) or 'none'}; site {site} uses "
             f"{listed(covariates) or 'none'}: give --covariates as in round 1, or refuse the request"
         )
-
-
-def _numeric(cohort: Cohort, names: list[str], site: str) -> pd.DataFrame:
-    """The covariates, which have to be numbers: sites do not know each other's categories."""
-    table = cohort.covariates(names).reset_index(drop=True)
-    encoder = CovariateEncoder().fit(table)
-    if encoder.levels_:
-        raise DataError(
-            f"site {site}: {listed(encoder.levels_)} has words for values; sites do not know each other's words: make "
-            "it a column of numbers, or leave it out with --covariates"
-        )
-    unknown = [name for name in names if encoder.missing(table)[name].all()]
-    if unknown:
-        raise DataError(f"site {site} knows {listed(unknown)} of nobody; leave it out at all sites, with --covariates")
-    return table

@@ -1,0 +1,161 @@
+"""One block at all sites that have it: its scaffolds, its model, and what its scores are worth where nobody saw them.
+
+Weights of several blocks (`brainroam.methods.blocks`) need the scores s_b of people by a model without their site.
+Their sums over the people of a site follow from its two summaries, for a reading is linear in residuals and covariates:
+with w the weights of a reading, r0 the residuals by the site's own slopes, q the covariates about the site's mean and V
+what the reading's slopes have more than the site's own,
+
+    s - mean s  =  w'(r0 - V'q) - mean        so  sum s^2, sum s t and sum t^2  are known of each block
+
+and no further round is needed for them. What is not known is how scores of two blocks go together in a person, since
+nothing is told of two blocks at once. They are taken to do so only through the target: r_ab = r_a r_b with r_b the
+correlation of s_b with t within sites. For two blocks that err together this gives the weaker one too much.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from brainroam.core.scaffold import Scaffold, edges_of
+from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
+from brainroam.data.folds import other_sites
+from brainroam.data.target import Target
+from brainroam.errors import EmptyScaffoldError
+from brainroam.execution.federation.files import Message
+from brainroam.execution.federation.model import reading
+from brainroam.methods.blocks import Weighing, weigh_moments
+
+LeftOut = frozenset[str]
+
+
+class PooledBlock:
+    """The summaries of one block, by site.
+
+    Parameters
+    ----------
+    first, second : mapping of str to Message
+        First summaries of the sites that have the block, and the second ones that have come.
+    thresholds : mapping
+        Of the scaffold.
+    target : Target
+        With the classes of all sites.
+    n_left_out : int
+        For how many sites left out at once a model is needed: one, or two where blocks are to be weighted.
+    """
+
+    def __init__(
+        self,
+        first: Mapping[str, Message],
+        second: Mapping[str, Message],
+        thresholds: Mapping[str, Any],
+        target: Target,
+        n_left_out: int = 1,
+    ) -> None:
+        self.sites, self.thresholds, self.target = sorted(first), thresholds, target
+        self.like, self.n_left_out = first[self.sites[0]], n_left_out
+        self.summaries = {name: summary_of(first[name], target) for name in self.sites}
+        self._second = {name: products_of(message, target) for name, message in second.items() if name in first}
+        self.evidence = self._evidence(None)
+        self._scaffolds: dict[LeftOut, Scaffold | None] = {}
+        self._readings: dict[LeftOut, dict[str, np.ndarray] | None] = {}
+        self.whole = self.evidence.scaffold(self.sites, **thresholds)
+
+    def _evidence(self, products: Mapping[str, SiteProducts] | None) -> SummaryEvidence:
+        pairs, controls = self.like.pairs, self.target.has_controls
+        return SummaryEvidence(self.summaries, self.like.covariates, products, pairs, controls)
+
+    @cached_property
+    def complete(self) -> SummaryEvidence:
+        """The evidence of both rounds."""
+        return self._evidence(self._second)
+
+    def scaffolds(self, number: int) -> dict[LeftOut, Scaffold]:
+        """Without every so many sites, where the others agree on any edge."""
+        found = {left_out: self._scaffold(left_out) for left_out in map(frozenset, combinations(self.sites, number))}
+        return {left_out: scaffold for left_out, scaffold in found.items() if scaffold is not None}
+
+    def _scaffold(self, left_out: LeftOut) -> Scaffold | None:
+        if left_out not in self._scaffolds:
+            try:
+                others = other_sites(self.sites, left_out)
+                self._scaffolds[left_out] = self.evidence.scaffold(others, **self.thresholds)
+            except EmptyScaffoldError:
+                self._scaffolds[left_out] = None
+        return self._scaffolds[left_out]
+
+    def waiting(self) -> list[str]:
+        """The sites whose products are missing on some edges that are needed."""
+        parts = [self.whole, *(s for n in range(1, self.n_left_out + 1) for s in self.scaffolds(n).values())]
+        needed, known = edges_of(parts), self._second
+        return [name for name in self.sites if name not in known or not np.isin(needed, known[name].edges).all()]
+
+    def request(self, least_sites: int) -> dict[str, np.ndarray]:
+        """Edges of which products are needed; also once a site has withdrawn, so that others need not send again."""
+        numbers = range(1, 1 + (2 if len(self.sites) > least_sites else self.n_left_out))
+        asked = edges_of([self.whole, *(scaffold for n in numbers for scaffold in self.scaffolds(n).values())])
+        centre = self.evidence.deconfounder.mean_intercept_[asked]
+        return {"edges": asked, "centre": centre, "priority": np.abs(self.whole.consensus[asked])}
+
+    def reading_without(self, left_out: LeftOut) -> dict[str, np.ndarray] | None:
+        """The reading of the other sites; None where they agree on no edge, or their products are not known."""
+        left_out = left_out & frozenset(self.sites)
+        if left_out not in self._readings:
+            scaffold = self.whole if not left_out else self._scaffold(left_out)
+            others = other_sites(self.sites, left_out)
+            known = scaffold is not None and all(np.isin(scaffold.edges, self._second[s].edges).all() for s in others)
+            self._readings[left_out] = (
+                reading(self.complete.pathways(others, scaffold)) if known and scaffold is not None else None
+            )
+        return self._readings[left_out]
+
+    def moments(self, left_out: LeftOut) -> np.ndarray:
+        """Sites, people, sum s^2, sum s t and sum t^2 within the other sites, each read by a model without it."""
+        found = np.zeros(5)
+        for name in other_sites(self.sites, left_out):
+            model = self.reading_without(left_out | {name})
+            if model is not None:
+                found += [1, self.summaries[name].counts.sum(), *self._moments_at(name, model)]
+        return found
+
+    def _moments_at(self, name: str, model: Mapping[str, np.ndarray]) -> np.ndarray:
+        """sum s^2, sum s t, sum t^2 about the means of one site; of several classes summed over them."""
+        edges, summary = model["edges"], self.complete.summaries[name]
+        slopes = model["mean_coef"] / model["covariate_std"][:, None] - np.nan_to_num(summary.fit.coef[:, edges])
+        gram, sums, _ = self.complete.products_by(name, edges, np.zeros(len(edges)), slopes)
+        n = summary.counts.sum()
+        if summary.target is not None:
+            w, (total, with_target), square = model["weights"], sums, float(summary.target[1])
+            return np.array([w @ gram @ w - (w @ total) ** 2 / n, w @ with_target, square])
+        w = model["weights"].reshape(len(edges), -1)
+        counts, of_class = summary.counts[-w.shape[1] :], sums[-w.shape[1] :]
+        total = sums.sum(axis=0) @ w
+        squares = np.einsum("ek,ef,fk->k", w, gram, w) - total**2 / n
+        with_target = np.einsum("ke,ek->k", of_class, w) - counts / n * total
+        return np.array([squares.sum(), with_target.sum(), (counts - counts**2 / n).sum()])
+
+
+def block_weights(blocks: Sequence[PooledBlock], left_out: LeftOut = frozenset()) -> Weighing:
+    """Weights of the blocks by the sites that are not left out; equal shares where these cannot be held out."""
+    sites, n, squares, with_target, target = np.stack([block.moments(left_out) for block in blocks]).T
+    if n.min() == 0 or squares.min() <= 0 or target.min() <= 0:
+        return Weighing(np.ones(len(blocks)), np.zeros(len(blocks)))
+    r, spread = with_target / np.sqrt(squares * target), float(np.sqrt(target.sum() / n.sum()))
+    together = np.outer(r, r)
+    np.fill_diagonal(together, 1.0)
+    free = n - sites - len(blocks)
+    return weigh_moments(together, r * spread, spread**2, 1, free, np.sqrt(squares / n))
+
+
+def summary_of(message: Message, target: Target) -> SiteSummary:
+    """The first summary, of several classes among all that there are."""
+    found = SiteSummary.from_arrays(message.arrays)
+    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
+
+
+def products_of(message: Message, target: Target) -> SiteProducts:
+    """The second summary, of several classes among all that there are."""
+    found = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
+    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
