@@ -140,3 +140,21 @@ def test_marks_of_quality_in_a_phenotype_are_no_block_beside_freesurfer_tables(t
     write_thickness(tmp_path / "fs" / "lh.aparc.tsv", IDS)
     cohort = studied(tmp_path)
     assert not cohort.blocks and cohort.n_features == len(COLUMNS)
+
+
+def test_a_column_that_is_not_read_because_it_tells_the_diagnosis_is_named(tmp_path):
+    ids = [f"sub-{k:03d}" for k in range(60)]
+    label = np.tile(["HC", "MDD"], 30)
+    people = {"participant_id": ids, "site": np.repeat(["A", "B", "C"], 20), "diagnosis": label}
+    pd.DataFrame(people).assign(age=np.linspace(20, 60, 60)).to_csv(
+        tmp_path / "participants.tsv", sep="\t", index=False
+    )
+    values = RNG.normal(size=(60, 12))
+    values[:, 4] += 9 * (label == "MDD")
+    table = pd.DataFrame(values, columns=COLUMNS)
+    table.insert(0, "id", ids)
+    (tmp_path / "freesurfer").mkdir()
+    table.to_csv(tmp_path / "freesurfer" / "lh.aparc.thickness.tsv", sep="\t", index=False)
+    cohort = studied(tmp_path)
+    assert cohort.n_rois == 11
+    assert any(COLUMNS[4] in step for step in cohort.prepared)

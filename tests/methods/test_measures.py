@@ -238,6 +238,20 @@ def test_a_block_of_noise_hardly_costs_anything():
     assert np.mean(lost) < 0.01
 
 
+def test_a_block_that_no_training_person_has_is_left_out(both):
+    site = both.sites[0]
+    here = (both.table["site"] == site).to_numpy()
+    rest = both.block("rest")
+    some = rest.with_block("anatomy", both.block("anatomy").subset(here), "rest")
+    model = fitted("ensemble", some.subset(~here))
+    assert any("anatomy left out" in note for note in model.notes_)
+    np.testing.assert_allclose(
+        np.argsort(model.score(some)), np.argsort(fitted("ensemble", rest.subset(~here)).score(rest))
+    )
+    with pytest.raises(DataError, match="anatomy"):
+        fitted("ensemble", some.subset(~here), blocks="anatomy")
+
+
 @pytest.mark.parametrize(("n_per_site", "told"), [(10, True), (100, False)])
 def test_a_model_says_when_it_cannot_tell_which_block_is_noise(n_per_site, told):
     cohort = make_cohort(n_sites=5, n_per_site=n_per_site, n_rois=8, seed=3)

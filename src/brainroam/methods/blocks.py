@@ -33,6 +33,7 @@ from brainroam.utils.model_files import part
 
 NOTHING = 0.7  # blocks that are believed to have nothing to say, before their scores are seen
 SLAB = 0.4  # spread of the slopes of others, in standard deviations of the target
+FEWEST = 5  # people with a number, to hold some of them out
 CLEAR = 0.9  # probability of saying something, or share of the weight, that one block at least should reach
 UNCLEAR = (
     "with {people} people, held-out sites cannot tell which block says something (probability: {told}), and a "
@@ -128,6 +129,14 @@ class BlockSum(Method):
         for name, member in self.members.items():
             member.load_state(part(state, name))
         return self
+
+
+def can_be_learned(cohort: Cohort, name: str) -> bool:
+    """Whether enough people have a block to learn from it: two people of two classes each, or five with a number."""
+    y = cohort.targets[cohort.has_block(name)]
+    if cohort.target.is_number:
+        return len(y) >= FEWEST
+    return int((np.unique(y, return_counts=True)[1] >= 2).sum()) >= 2
 
 
 def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, group_sites, hold_out
 from brainroam.data.people import at_one_site, group_codes, left_out_note, people_of, persons
 from brainroam.data.target import TWO_CLASSES, Target
-from brainroam.errors import DataError, UsageError, unknown
+from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.methods.base import (
     ANYTHING,
     Method,
@@ -59,7 +59,7 @@ from brainroam.methods.base import (
     score_shape,
     scores_of,
 )
-from brainroam.methods.blocks import BlockSum, names_of
+from brainroam.methods.blocks import BlockSum, can_be_learned, names_of
 from brainroam.methods.familiarity import Familiarity, without_rare_edges
 from brainroam.methods.prediction_sets import (
     LEVELS,
@@ -191,10 +191,18 @@ class TunedMethod(Method):
                 raise UsageError(f"{self.info.name}[blocks={'+'.join(chosen)}]: these people have one measurement only")
             for name in chosen:
                 self.info.require_measure(cohort.block(name).measure)
-            return chosen
-        if not blocks or ANYTHING in self.info.reads:
+        elif not blocks or ANYTHING in self.info.reads:
             return []
-        return [name for name, block in blocks.items() if block.measure in self.info.reads]
+        else:
+            chosen = [name for name, block in blocks.items() if block.measure in self.info.reads]
+        learned = [name for name in chosen if can_be_learned(cohort, name)]
+        left = listed(name for name in chosen if name not in learned)
+        if chosen and not learned:
+            raise DataError(f"too few of the training people have {left} to learn from it: train at more sites")
+        if left:
+            why = "too few of the training people have it, or of one class only"
+            self.notes_ = [*self.notes_, f"{left} left out: {why}"]
+        return learned
 
     def _sum_of(self, blocks: Iterable[str]) -> BlockSum:
         return BlockSum({name: TunedMethod(self.info, self.tuning, **self._settings) for name in blocks})

@@ -171,7 +171,8 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
 
 def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[str]) -> Cohort:
     """Tables of people side by side; of several rows of a person, visits, the first."""
-    parts, repeated, with_several = list[tuple[Path, pd.DataFrame]](), list[str](), set[str]()
+    parts, telling = list[tuple[Path, pd.DataFrame]](), list[str]()
+    repeated, with_several = list[str](), set[str]()
     for path in paths:
         table = read_table(path)
         ids, rows, words = rows_of(table, cohort.table)
@@ -181,7 +182,9 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
             )
         people = cohort.table.iloc[list(rows)].reset_index(drop=True)
         of_people = table.loc[list(rows.values())].reset_index(drop=True)
-        measures = measures_of(of_people.drop(columns=ids), wanted, people)
+        of_people = of_people.drop(columns=ids)
+        measures = measures_of(of_people, wanted, people)
+        telling += [name for name in measures_of(of_people, wanted).columns if name not in measures]
         parts.append((path, measures.set_axis(people["subject"].to_numpy(), axis=0)))
         again = people["subject"][words.duplicated(keep=False)[list(rows.values())].to_numpy()]
         if len(again):
@@ -195,6 +198,8 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
     # Rows, not people: nobody is left out for them.
     several = f"of {counted(len(with_several), 'person', 'people')} with several rows in {listed(repeated)} the first"
     steps = [f"{several} {READ_AS}"] if with_several else []
+    if telling:
+        steps.append(f"{listed(telling)} told the diagnosis alone (name it in columns: to read it); others {READ_AS}")
     return Cohort(list(joined.to_numpy()[:, None]), people, columns, measure="table", prepared=steps)
 
 

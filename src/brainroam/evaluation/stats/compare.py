@@ -168,9 +168,7 @@ def compare_methods(
             *(sentence for item in by_protocol for sentence in _what_blocks_add(item.by_institution())),
             *(_sentence(row, units[row.protocol]) for row in paired.itertuples()),
         ],
-        list(
-            dict.fromkeys([*(note for item in by_protocol for note in _notes(item, table)), *_who_lacks(predictions)])
-        ),
+        list(dict.fromkeys(notes)),
         [family.text(TITLES[item.protocol]) for item, family in tested],
     )
 
