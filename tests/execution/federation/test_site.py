@@ -17,7 +17,7 @@ from brainroam.execution.federation.scores import score_summary
 from brainroam.execution.federation.show import MEANING, described
 
 HEADER = {"what", "round", "settings", "atlas", "covariates", "site", "request", "protection", "sites", "version"}
-HEADER |= {"min_count", "withheld", "measure", "target"}
+HEADER |= {"min_count", "withheld", "measure", "target", "blocks"}
 
 
 def test_no_id_date_path_or_number_of_a_person_is_in_a_file(hospitals, done):
