@@ -286,7 +286,7 @@ class SummaryEvidence(SiteStatistics):
     @property
     def levels(self) -> dict[str, float]:  # type: ignore[override]
         """Of a number its mean at each site, in its unit."""
-        known = {name: each.target for name, each in self._summaries.items() if each.target is not None}
+        known = {name: each.target for name, each in self.summaries.items() if each.target is not None}
         return {name: float(target[0]) / self._target_spread for name, target in known.items()}
 
     @property
