@@ -283,8 +283,8 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     @classmethod
     def of_fits(cls, fits: Mapping[str, SiteFit], encoder: CovariateEncoder) -> "SiteDeconfounder":
-        """What the sites with these regressions give together, without their people."""
-        whole = cls()
+        """What the sites with these regressions give together, without their people, by slopes as CORE pools them."""
+        whole = cls(slopes="shrunken")
         whole.encoder_, whole.sites_, whole.notes_ = encoder, sorted(fits), []
         whole._average([fits[name] for name in whole.sites_])
         for name in whole.sites_:
