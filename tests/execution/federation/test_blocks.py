@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import round_of
+from hospital_rounds import round_of
 from sklearn.metrics import roc_auc_score
 
 import brainroam

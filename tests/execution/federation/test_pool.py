@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import round_of
+from hospital_rounds import round_of
 from sklearn.metrics import roc_auc_score
 from tests.faults.launcher import die_at_change
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import round_of
+from hospital_rounds import round_of
 
 import brainroam
 from brainroam.core.targets import class_aucs, correlations
