@@ -186,12 +186,15 @@ def test_a_number_killed_and_started_again_ends_in_the_same_bytes(file, tmp_path
         assert one == other
 
 
-def test_a_table_of_three_classes_is_refused_beside_their_runs_and_alone(file, tmp_path):
+def test_a_table_of_three_classes_is_judged_alone_and_beside_runs_as_the_runs_it_came_from(file, tmp_path):
     run("loso", file, "--methods", "fc-ridge,majority", "--target", "dx", "--out", tmp_path / "runs")
-    run("compare", tmp_path / "runs")
     mine = (tmp_path / "runs" / "predictions.csv").rename(tmp_path / "mine.csv")
-    assert "classes" in run("compare", mine, code=2).stderr
-    assert "classes" in run("compare", tmp_path / "runs", mine, code=2).stderr
+    tables = [json.loads(run("compare", *what, "--json").stdout) for what in ([tmp_path / "runs"], [mine])]
+    aucs = [{row["method"]: row["auc"] for row in table["methods"]} for table in tables]
+    assert aucs[0] == pytest.approx(aucs[1])
+    beside = tmp_path / "other.csv"
+    pd.read_csv(mine).query("method == 'fc-ridge'").assign(method="elsewhere").to_csv(beside, index=False)
+    assert "elsewhere" in run("compare", tmp_path / "runs", beside).stdout
 
 
 @pytest.fixture(scope="module")

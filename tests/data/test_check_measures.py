@@ -107,15 +107,6 @@ def test_clean_tables_and_matrices_are_left_alone():
     assert isinstance(check_cohort(clean).to_dict()["measured"], dict) and isinstance(TABLE, pd.DataFrame)
 
 
-def test_a_summary_for_a_pool_is_of_one_block():
-    from brainroam.errors import UsageError
-    from brainroam.execution.federation.site import answer
-
-    cohort = PEOPLE.with_block("anatomy", table(), "rest")
-    with pytest.raises(UsageError, match="one block"):
-        answer(cohort.select(cohort.sites[:1]))
-
-
 def test_scanners_that_differ_are_no_other_units_and_many_sites_in_other_units_are_one_finding():
     rng = np.random.default_rng(0)
     shift = dict(zip(PEOPLE.sites, rng.normal(0, 1.5, (len(PEOPLE.sites), VALUES.shape[1])), strict=True))

@@ -12,7 +12,7 @@ from brainroam.core.ridge import ridge_weights
 from brainroam.core.site_statistics import site_statistics
 from brainroam.data.check import check_cohort
 from brainroam.data.target_column import with_target
-from brainroam.errors import DataError, UsageError
+from brainroam.errors import DataError, ReaderError, UsageError
 from brainroam.methods.predictions import class_predictions, number_predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
@@ -148,10 +148,10 @@ def test_check_names_a_class_of_few_people_and_counts_each(cohort):
     assert not [one for one in check_cohort(cohort).findings if one.code == "rare-class"]
 
 
-def test_a_file_of_predictions_beside_several_classes_is_refused(cohort, tmp_path):
+def test_a_file_with_one_score_for_several_classes_is_refused(cohort, tmp_path):
     file = tmp_path / "mine.csv"
     cohort.table[["subject"]].assign(score=0.5).to_csv(file, index=False)
-    with pytest.raises(UsageError, match="classes"):
+    with pytest.raises(ReaderError, match="class"):
         brainroam.read_predictions(file, cohort)
 
 
