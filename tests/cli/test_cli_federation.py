@@ -25,9 +25,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def outputs(folder):
-    pool, told = folder / "POOL", []
+def three_rounds(folder):
+    """What the pool of hospitals A, B and C prints in each round."""
+    pool, printed = folder / "POOL", []
     for number in (1, 2, 3):
         request = [] if number == 1 else ["--request", pool / "request"]
         for letter in "ABC":
@@ -35,8 +35,13 @@ def outputs(folder):
             assert result.exit_code == 0, result.output
         result = run("pool", *(folder / f"{letter}{number}.summary" for letter in "ABC"), "--out", pool)
         assert result.exit_code == 0, result.output
-        told.append(result.output)
-    return told
+        printed.append(result.output)
+    return printed
+
+
+@pytest.fixture(scope="module")
+def outputs(folder):
+    return three_rounds(folder)
 
 
 def test_three_rounds_end_in_scores_and_a_report(folder, outputs):
@@ -89,15 +94,7 @@ def of_blocks(tmp_path_factory):
     for letter, name in zip("ABCD", both.sites, strict=True):
         both.select([name]).save(folder / f"{letter}.npz")
     cohort.select([cohort.sites[3]]).save(folder / "scans.npz")
-    pool = folder / "POOL"
-    for number in (1, 2, 3):
-        request = [] if number == 1 else ["--request", pool / "request"]
-        for letter in "ABC":
-            result = run("site", folder / f"{letter}.npz", *request, "--out", folder / f"{letter}{number}.summary")
-            assert result.exit_code == 0, result.output
-        result = run("pool", *(folder / f"{letter}{number}.summary" for letter in "ABC"), "--out", pool)
-        assert result.exit_code == 0, result.output
-    return folder, result.output
+    return folder, three_rounds(folder)[-1]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -378,12 +378,12 @@ class SummaryEvidence(SiteStatistics):
         if self.levels:
             rows, of_rows = site_rows(deconfounder.site_levels(edges) * unit, *self._of_each(deconfounder.sites_))
             whole, wanted = gram + rows.T @ rows, wanted + rows.T @ of_rows
-        centre, found = np.zeros((len(edges), 1)), []
+        centre, pathways = np.zeros((len(edges), 1)), []
         for penalties in candidates:
             weights = ridge_of_products(whole, wanted, n_people, *penalties)
             weights /= max(_spread_of_readings(weights, gram, total, n_people), EPS)
-            found.append(Pathways(deconfounder, scaffold, signs, centre, scale[:, None], weights))
-        return found
+            pathways.append(Pathways(deconfounder, scaffold, signs, centre, scale[:, None], weights))
+        return pathways
 
     def _wanted(self, sums: np.ndarray, total: np.ndarray, counts: np.ndarray, unit: np.ndarray) -> np.ndarray:
         """X'(t - mean t) (N,), with t = -1 or 1, or a number in its unit; of several classes (N, K)."""

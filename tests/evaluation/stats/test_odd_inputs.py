@@ -56,9 +56,9 @@ def test_the_same_difference_everywhere_is_tested_by_its_sign_in_any_units():
 
 
 def test_results_of_other_sites_and_impossible_variances_are_named():
-    with pytest.raises(DataError, match="site"):
+    with pytest.raises(DataError, match="sites"):
         compare_sites([1, 2, 3], [1, 2])
-    with pytest.raises(DataError, match="site"):
+    with pytest.raises(DataError, match="variance"):
         next_site([0.1, 0.2, 0.3, 0.4], [0.1] * 3)
     for wrong in (0.0, -1.0):
         with pytest.raises(DataError, match="2"):

@@ -203,15 +203,15 @@ def named(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
     return enough & (2 * enough.sum() >= enough.size)
 
 
-def by_site(*columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
+def by_site(**columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
     """Columns of the same sites as arrays in one order: as they stand, or by name where sites are named.
 
-    A dict names sites, and so does a Series by an index of text.
+    A dict names sites, and so does a Series by an index of text. Errors call the columns by their keywords.
 
-    >>> [column.tolist() for column in by_site({"NYU": 0.7, "UM": 0.8}, {"UM": 2, "NYU": 1})]
+    >>> [column.tolist() for column in by_site(auc={"NYU": 0.7, "UM": 0.8}, n={"UM": 2, "NYU": 1})]
     [[0.7, 0.8], [1.0, 2.0]]
     """
-    tables: list[Any] = [pd.Series(column) if isinstance(column, Mapping) else column for column in columns]
+    tables: list[Any] = [pd.Series(column) if isinstance(column, Mapping) else column for column in columns.values()]
     known = [x for x in tables if isinstance(x, pd.Series) and not pd.api.types.is_numeric_dtype(x.index)]
     for column in known[1:]:
         if odd := set(known[0].index) ^ set(column.index):
@@ -226,7 +226,8 @@ def by_site(*columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
     except (TypeError, ValueError) as error:
         raise DataError(f"a number is needed for each site: {error}") from error
     if any(x.ndim > 1 or len(x) != len(arrays[0]) for x in arrays):
-        raise DataError(f"one number is needed for each site; there are {' and '.join(str(x.shape) for x in arrays)}")
+        shapes = [f"{name} of shape {x.shape}" for name, x in zip(columns, arrays, strict=True)]
+        raise DataError(f"one number is needed for each of the same sites; there are {' and '.join(shapes)}")
     return arrays
 
 

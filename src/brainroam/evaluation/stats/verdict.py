@@ -202,7 +202,7 @@ def _line(weight: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _known(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Mapping[str, float]) -> np.ndarray:
-    a, v = by_site(values, variances)
+    a, v = by_site(values=values, variances=variances)
     measured = np.isfinite(a) & np.isfinite(v)
     if (v[measured] <= 0).any():
         raise DataError(
