@@ -1,6 +1,8 @@
 """Forecasts: what is foretold does not see labels, cannot be changed, and holds as often as it says."""
 
 import json
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -247,6 +249,14 @@ def test_a_ledger_shows_what_was_changed_cut_off_or_tried_before(folder, fitted,
     assert changed_line(read_ledger(path)) == 6
     path.unlink()
     assert "did not hold" in record_reveal(path, found)[0]
+
+
+def test_a_site_whose_people_are_all_called_cases_is_named_without_the_advice_of_predict(fitted, new, monkeypatch):
+    monkeypatch.setattr(fitted, "calibration_", replace(fitted.calibration_, threshold=-100.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told = [line for line in brainroam.foretell(fitted, new).sentences() if "threshold" in line]
+    assert [line[:3] for line in told] == new.sites and "--" not in "".join(told)
 
 
 def test_a_stated_share_of_cases_and_few_people_widen_the_interval(folder, new):

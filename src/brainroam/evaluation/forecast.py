@@ -58,7 +58,7 @@ from brainroam.evaluation.stats.verdict import (
     verdict,
 )
 from brainroam.methods.familiarity import known_share
-from brainroam.methods.predictions import class_predictions, number_predictions, predictions
+from brainroam.methods.predictions import class_predictions, number_predictions, odd_sites, predictions
 from brainroam.methods.saving import load_method, prepared_as_in_training
 from brainroam.methods.site_shift import MEASURES
 from brainroam.methods.tuning import TunedMethod
@@ -196,6 +196,11 @@ class Forecast:
                     f"{row['site']}: the model was trained on a site of that name; the forecast is for a site that it "
                     "has not seen"
                 )
+            if row.get("odd"):
+                yield (
+                    f"{row['site']}: {row['odd']}; unless that is so, the threshold does not suit this site, and "
+                    "balanced accuracy, level and Brier score may lie outside. The AUC does not depend on it"
+                )
             if row["looks"]["flagged"] >= UNLIKE * row["n"]:
                 told = [
                     p["flags"].split("; ") for p in self.content["persons"] if p["site"] == row["site"] and p["flags"]
@@ -275,7 +280,7 @@ def foretell(
         shares = method.calibration_.prevalence if prevalence is None else as_shares(prevalence, target.classes)
         expected_share = shares.tolist()
     else:
-        table = predictions(method, cohort, method.familiarity_, prevalence=prevalence)
+        table = predictions(method, cohort, method.familiarity_, prevalence=prevalence, advise=False)
         expected_share = float(table["prevalence"].iloc[0])
 
     def expectation(people: pd.DataFrame) -> dict[str, Any]:
@@ -294,11 +299,13 @@ def foretell(
         **({} if classes else {"score": method.score(cohort)}),
     )
     looks = _looks(method, cohort)
+    odd = odd_sites(rows, rows["score"].to_numpy(), method) if target.is_two_classes else {}
     sites = [
         {
             "site": str(name),
             **expectation(here),
             "trained_on": str(name) in map(str, measured["site"]),
+            "odd": odd.get(str(name), ""),
             "looks": {**looks.loc[here.index, list(LOOKS)].mean(), "flagged": int((here["flags"] != "").sum())},
         }
         for name, here in rows.groupby("site", sort=True)
@@ -361,7 +368,7 @@ def _expected(
 def _refusal(*sites: Any) -> str:
     """Why inner held-out sites allow no forecast, in the words of `verdict`."""
     if not len(sites[0]):
-        return "the model keeps no results of held-out sites; a pooled one has them in next_site.json"
+        return "the model keeps no results of held-out sites; a pooled one does after its third round"
     if len(sites[0]) < MIN_SITES_NEXT:
         return f"fewer than {MIN_SITES_NEXT} inner held-out sites have both classes"
     return verdict(*sites).reason.partition(": ")[2]

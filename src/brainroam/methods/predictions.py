@@ -28,8 +28,9 @@ def predictions(
     controls: Collection[str] = (),
     adapt: str = STRICT,
     prevalence: float | None = None,
+    advise: bool = True,
 ) -> pd.DataFrame:
-    """Predict for people of any site; warns of sites whose scores or predictions are unlike those of training sites.
+    """Predict for people of any site.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def predictions(
         ``unlabelled`` moves the threshold of each site by the scores of all its people.
     prevalence : float, optional
         The share of cases for which the probabilities hold, by default that of the training people.
+    advise : bool
+        Warn of `odd_sites`, and say how to adapt.
 
     Returns
     -------
@@ -89,7 +92,8 @@ def predictions(
             f"where {prevalence:.0%} are, it moves the level of the site too far: name controls instead",
             stacklevel=2,
         )
-    _warn_of_sites(table[~known], score[~known], method)
+    if advise:
+        _warn_of_sites(table[~known], score[~known], method)
     for level in method.sets_.limits:
         table[f"set_{100 * level:g}"] = np.where(protocol == STRICT, method.sets_(score, level), "")
     table["imputed"] = _imputed(method, cohort)
@@ -240,25 +244,28 @@ def _known_numbers(cohort: Cohort, target: Target) -> np.ndarray:
     return label.to_numpy(dtype=float)
 
 
-def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> None:
-    """Warn of each site where nearly all or nearly none are predicted cases, or whose scores lie far from others."""
-    site = table["site"].to_numpy()
+def odd_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> dict[str, str]:
+    """Sites where nearly all or nearly none are predicted cases, or whose scores lie far from others: what is seen."""
+    site, found = table["site"].to_numpy(), {}
     for name in np.unique(site):
         here = site == name
         n, cases = int(here.sum()), int(table["predicted"].to_numpy()[here].sum())
         one_sided = n >= LEAST_PEOPLE and min(cases, n - cases) <= ONE_SIDED * n
         strict = table["protocol"].to_numpy()[here][0] == STRICT
         far = strict and method.shifts_[UNLABELLED].is_far(score[here])
-        if not (one_sided or far):
-            continue
-        seen = f"{cases} of {n} people are predicted to have the condition"
-        if far:
-            seen += ", and its scores lie far from those of the training sites"
+        if one_sided or far:
+            lies = ", and its scores lie far from those of the training sites" if far else ""
+            found[str(name)] = f"{cases} of {n} people are predicted to have the condition{lies}"
+    return found
+
+
+def _warn_of_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> None:
+    for name, seen in odd_sites(table, score, method).items():
         share = method.calibration_.prevalence
         advice = (
             f"name controls of the site (--controls), or use --adapt unlabelled if about {share:.0%} of its people are "
             "cases, as in training; or use only the order of its people, which neither changes"
-            if strict
+            if (table["protocol"][table["site"].astype(str) == name] == STRICT).all()
             else "use only the order of its people, or check how its scans were made"
         )
         warnings.warn(

@@ -96,7 +96,7 @@ def _of_classes(scores: pd.DataFrame) -> Content:
 
 def _of_number(scores: pd.DataFrame) -> Content:
     """Order and level; errors of single people, and so those of a constant, are not known to the pool."""
-    z, levels = numbers.order_of_sites(scores), numbers.level_of_sites(scores)
+    z, off = numbers.order_of_sites(scores), numbers.level_off(scores)
     mean, low, high, next_low, next_high = np.tanh([z.mean, z.low, z.high, z.next_low, z.next_high]).tolist()
     judged = Verdict(z.n_sites, mean, low, high, next_low, next_high, z.tau, z.reason)
     low, high = numbers.order_intervals(scores["r"].to_numpy(), scores["n"].to_numpy())
@@ -104,7 +104,6 @@ def _of_number(scores: pd.DataFrame) -> Content:
         scores[["site", "n", "r"]].assign(low=low, high=high, level=scores["level"]).sort_values("r", ascending=False)
     )
     first = f"mean correlation within {judged.n_sites} held-out sites {judged.mean:.3f}"
-    off = float(np.sqrt(np.nan_to_num(levels.mean) ** 2 + np.nan_to_num(levels.tau) ** 2))
     spread = float(np.average(scores["sd"], weights=scores["n"]))
     lines = _sentences(first, "correlation", judged)
     lines.append(

@@ -10,7 +10,7 @@ from brainroam.core.connectivity import edges
 from brainroam.data.target import Target
 from brainroam.data.target_column import with_target
 from brainroam.errors import UsageError
-from brainroam.evaluation.stats.numbers import site_metrics, verdict
+from brainroam.evaluation.stats.numbers import level_of_sites, level_off, site_metrics, verdict
 
 AGE = Target("age", "number", (), "log")
 
@@ -90,6 +90,15 @@ def test_level_errors_of_opposite_sign_do_not_cancel_at_two_sites():
     truth = np.arange(20.0)
     at = [site_metrics(truth, truth + off, 10.0, Target("x", "number", ())) for off in (-4, 4)]
     assert verdict(pd.DataFrame(at)).off == pytest.approx(4)
+
+
+def test_where_sites_do_not_differ_the_level_is_known_no_better_than_its_mean():
+    """Six alike sites: a mean of 0 with variance 2 v / 6, counted as `next_site` counts it, and tau 0."""
+    sites = pd.DataFrame({"n": 25.0, "level": [0.1, -0.1] * 3, "error_sd": 5.0})
+    assert level_off(sites) == pytest.approx(np.sqrt(2 * 1.0 / 6))
+    ahead = level_of_sites(sites)
+    assert ahead.tau == 0 and (ahead.high - ahead.low) / 2 == pytest.approx(1.96 * level_off(sites), rel=0.05)
+    assert level_off(sites.assign(level=3.0)) == pytest.approx(np.sqrt(9 + 2 / 6))
 
 
 def test_a_gain_nobody_can_see_is_none_however_sure_it_is():

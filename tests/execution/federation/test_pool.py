@@ -50,6 +50,21 @@ def test_pooled_equals_one_fit_in_one_place(hospitals, done, central):
         assert vars(pooled.shifts_[name]) == pytest.approx(vars(shift), abs=1e-5)
 
 
+def test_a_pooled_model_foretells_the_auc_as_a_fit_in_one_place_does(hospitals, done, central, tmp_path):
+    new = brainroam.make_cohort(n_sites=5, n_per_site=60, n_rois=16, seed=1).select(["S05"])
+    told, here = (
+        brainroam.foretell(model, new).table.set_index("measure").drop(columns=["site", "n"])
+        for model in (done / "pool" / "model", central)
+    )
+    np.testing.assert_allclose(told.loc["auc"], here.loc["auc"], atol=1e-6)
+    assert told.loc["balanced_acc"].isna().all() and here.loc["balanced_acc"].notna().all()
+    shutil.copytree(done, tmp_path / "files")
+    pool = Pool(tmp_path / "files" / "pool")
+    pool.withdraw(hospitals.sites[0])
+    assert pool.advance().next_round == 3
+    assert "third round" in next(brainroam.foretell(tmp_path / "files" / "pool" / "model", new).sentences())
+
+
 def test_matrices_are_pooled_and_never_mixed_with_series(tmp_path):
     series = brainroam.make_cohort(n_sites=3, n_per_site=60, n_rois=12, seed=1)
     matrices = Cohort([np.corrcoef(x.T) for x in series.series], series.table, series.atlas, measure="matrices")

@@ -88,6 +88,17 @@ def test_several_classes_pooled_equal_one_fit_in_one_place(classes):
     assert any("each class against the rest" in line for line in write_pool_page(folder / "pool"))
 
 
+@pytest.mark.parametrize(("kind", "measures"), [("numbers", ["r", "mean_error"]), ("classes", ["auc"])])
+def test_a_pooled_model_foretells_what_a_fit_in_one_place_does(kind, measures, request):
+    _, folder, central = request.getfixturevalue(kind)
+    new = brainroam.make_cohort(n_sites=5, n_per_site=40, n_rois=12, seed=2).using(["age"]).select(["S05"])
+    told, here = (
+        brainroam.foretell(model, new).table.set_index("measure").loc[measures, ["expected", "low_95", "high_95"]]
+        for model in (folder / "pool" / "model", central)
+    )
+    np.testing.assert_allclose(told, here, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["numbers", "classes"])
 def test_no_number_of_a_person_is_in_a_file_and_all_of_it_is_told(kind, request):
     cohort, folder, _ = request.getfixturevalue(kind)

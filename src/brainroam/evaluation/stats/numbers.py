@@ -38,7 +38,7 @@ from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
 from brainroam.evaluation.stats.paired import compare_pairs
 from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, on_institutions, say_pair
-from brainroam.evaluation.stats.verdict import Verdict, next_site
+from brainroam.evaluation.stats.verdict import Verdict, next_site, next_size
 
 METRICS = (
     "r",
@@ -118,9 +118,9 @@ def _scale(t: np.ndarray, p: np.ndarray) -> float:
 class NumberVerdict:
     """What held-out sites say of one method: order with its interval and next site, level, scale, and a constant.
 
-    ``off`` is by how much the level of the next site is to be expected off, sqrt(mean^2 + tau^2) of the level errors;
-    with too few sites for tau, their root mean square. ``better`` and ``worse`` are the sites that are clearly so than
-    a constant, and ``gain_low`` is the lower end of the 95 % interval of the mean gain over it (`verdict.next_site`).
+    ``off`` is by how much the level of the next site is to be expected off (`level_off`). ``better`` and ``worse`` are
+    the sites that are clearly so than a constant, and ``gain_low`` is the lower end of the 95 % interval of the mean
+    gain over it (`verdict.next_site`).
     """
 
     n_sites: int
@@ -224,24 +224,35 @@ def order_of_sites(sites: pd.DataFrame) -> Verdict:
 
 def level_of_sites(sites: pd.DataFrame) -> Verdict:
     """The mean error of level over sites (``n``, ``level``, ``error_sd``) and what to expect at the next, in units."""
+    return next_site(*_levels(sites))
+
+
+def level_off(sites: pd.DataFrame) -> float:
+    """By how much the level of the next site is to be expected off, in units: `verdict.next_size` of the level errors.
+
+    With too few sites for that their root mean square, in which errors of opposite sign do not cancel.
+    """
+    off, squares = next_size(*_levels(sites)), np.square(sites["level"].to_numpy(dtype=float))
+    return float(np.sqrt(mean_over_sites(squares, weights_of(sites["n"].to_numpy())))) if np.isnan(off) else off
+
+
+def _levels(sites: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Level errors of sites and their sampling variances."""
     n, level = sites["n"].to_numpy(dtype=float), sites["level"].to_numpy(dtype=float)
-    return _next(level, np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1))
+    return level, _above_zero(level, np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1))
 
 
-def _next(values: np.ndarray, variances: np.ndarray) -> Verdict:
-    """`next_site` of values in units, some of which may be exact."""
-    return next_site(values, np.maximum(variances, 1e-12 * max(float(np.square(values).max(initial=0)), 1e-12)))
+def _above_zero(values: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Variances of values in units, some of which may be exact."""
+    return np.maximum(variances, 1e-12 * max(float(np.square(values).max(initial=0)), 1e-12))
 
 
 def verdict(sites: pd.DataFrame) -> NumberVerdict:
     """Judge one method by its metrics at held-out sites, one row each, seeds averaged."""
     n, r = sites["n"].to_numpy(dtype=float), sites["r"].to_numpy(dtype=float)
-    order, levels = order_of_sites(sites), level_of_sites(sites)
+    order = order_of_sites(sites)
     judged = np.isfinite(r) & (n > 3)
     weight = weights_of(n)
-    off = np.sqrt(np.nan_to_num(levels.mean) ** 2 + levels.tau**2)
-    if np.isnan(off):  # too few sites for tau: what was seen at them, where errors of opposite sign do not cancel
-        off = np.sqrt(mean_over_sites(np.square(sites["level"].to_numpy(dtype=float)), weight))
     constant, error = (sites[name].to_numpy(dtype=float) for name in ("mae_constant", "mae"))
     gain, gain_se = constant - error, sites["gain_se"].to_numpy(dtype=float)
     surely = np.maximum(t_law.ppf(0.975, np.maximum(n - 1, 1)) * gain_se, VISIBLE * constant)
@@ -257,8 +268,8 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         next_low=next_low,
         next_high=next_high,
         tau=order.tau,
-        level=levels.mean,
-        off=float(off),
+        level=level_of_sites(sites).mean,
+        off=level_off(sites),
         scale=float(sites["scale"].median()),
         mae=mean_over_sites(sites["mae"].to_numpy(), weight),
         mae_constant=mean_over_sites(constant, weight),
@@ -266,7 +277,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         r2_constant=mean_over_sites(sites["r2_constant"].to_numpy(), weight),
         better=int((gain > surely)[judged].sum()),
         worse=int((gain < -surely)[judged].sum()),
-        gain_low=_next(gain[judged], np.square(gain_se[judged])).low,
+        gain_low=next_site(gain[judged], _above_zero(gain[judged], np.square(gain_se[judged]))).low,
         spread=mean_over_sites(sites["sd"].to_numpy(), weight),
         reason=nothing or order.reason,
     )

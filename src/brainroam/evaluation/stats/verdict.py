@@ -125,6 +125,23 @@ def next_site(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Ma
     return Verdict(len(a), mean, mean - half, mean + half, mean - half_next, mean + half_next, middle)
 
 
+def next_size(values: ArrayLike, variances: ArrayLike) -> float:
+    """How far the true value of the next site is from 0, as a root mean square; NaN of fewer than four sites.
+
+    sqrt(mean^2 + e^2 + tau^2) with tau at its median and e^2 the variance of the mean given it, by the model of
+    `next_site`: where sites do not differ, the mean that they share is known no better than to e.
+
+    >>> round(next_size([0.1, -0.1, 0.1, -0.1, 0.1, -0.1], [0.24] * 6), 3)  # e^2 = 2 * 0.24 / 6
+    0.283
+    """
+    a, v = _known(values, variances)
+    if len(a) < MIN_SITES_NEXT:
+        return np.nan
+    mean, below, tau, error = _plain_model(a, v)
+    middle = float(np.interp(0.5, below, tau))
+    return float(np.sqrt(mean**2 + np.interp(middle, tau, error) + middle**2))
+
+
 def observed_next(
     values: ArrayLike, variances: ArrayLike, variance: float, levels: Sequence[float] = (0.8, LEVEL)
 ) -> tuple[float, list[tuple[float, float]]]:

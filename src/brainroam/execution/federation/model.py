@@ -51,8 +51,11 @@ def save_pooled(
     target: Target = TWO_CLASSES,
     calibration: Any = None,
     shifts: Mapping[str, SiteShift | ClassShift] | None = None,
+    inner_sites: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write the model of all sites, with the threshold learned on held-out sites where round 3 has given it.
+
+    ``inner_sites`` are the results of those sites, from which a forecast is made.
 
     Of several blocks it is the sum of one model each (`brainroam.methods.blocks`); one without a name is the model.
     """
@@ -83,7 +86,7 @@ def save_pooled(
         "classes": list(target.classes) if target.is_classes else [0, 1],
         "target": target.described(),
         "covariates": list(like.covariates),
-        "inner_sites": [],
+        "inner_sites": [dict(row) for row in inner_sites],
         "training": {
             "manifest_hash": "",
             "n_people": sum(n_people.values()),

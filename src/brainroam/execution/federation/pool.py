@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from brainroam.core.targets import counted_as
 from brainroam.data.target import TWO_CLASSES, Target, is_control
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
@@ -226,20 +227,23 @@ class Pool:
         request = content_hash([[self._messages[k][name].digest for name in sites for k in (1, 2)], self.thresholds])
         third = {name: m.arrays for name, m in self._messages[3].items() if m.request == request}
         waiting = [name for name in held_out if name not in third]
-        calibrated = {} if waiting else _calibrated([third[name] for name in held_out], self.target)
+        scores = None if waiting else _scores(held_out, third, self.target)
+        learned: dict[str, Any] = {}
+        if scores is not None:
+            learned = _calibrated([third[name] for name in held_out], self.target)
+            learned["inner_sites"] = _inner_sites(scores, self.target)
         pooled = {
             name: (block.like, block.complete.pathways(block.sites, block.whole)) for name, block in blocks.items()
         }
         n_people = {name: self._n_people(name) for name in sites}
-        save_pooled(self.folder / "model", pooled, weights, n_people, self.thresholds, notes, self.target, **calibrated)
+        save_pooled(self.folder / "model", pooled, weights, n_people, self.thresholds, notes, self.target, **learned)
         lines.append(f"model: {self.folder / 'model'}")
         lines += membership_lines("core", sum(n_people.values()))
         self._ask(3, {name: (block.like, readings[name]) for name, block in blocks.items()}, request)
-        if waiting:
+        if scores is None:
             self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(3, lines, odd)
-        scores = _scores(held_out, third, self.target)
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
         return Progress(4, lines, odd, scores)
 
@@ -365,6 +369,7 @@ def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]],
                     float(np.sqrt(residual @ part["moments"] @ residual / part["counts"][0])) for part in parts
                 ],
                 "sd": [float(np.sqrt(part["moments"][1, 1] / part["counts"][0])) for part in parts],
+                "score_sd": [float(np.sqrt(part["moments"][0, 0] / part["counts"][0])) for part in parts],
             }
         )
     if target.is_classes:
@@ -391,3 +396,25 @@ def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]],
             "mean_score_cases": [float(third[name]["mean"][1]) for name in sites],
         }
     )
+
+
+def _inner_sites(scores: pd.DataFrame, target: Target) -> list[dict[str, Any]]:
+    """What a model keeps of its held-out sites: the columns of `TunedMethod.inner_sites_` that follow from `_scores`.
+
+    How many people are called right, and their probabilities, do not: these take the scores of single people.
+    """
+    n = scores["n"]
+    if target.is_number:
+        several = np.maximum(n - 1, 1)
+        table = scores[["site", "n", "r", "level"]].assign(
+            level_var=scores["error_sd"] ** 2 / several, spread=scores["score_sd"] * np.sqrt(n / several)
+        )
+        if not target.transform:  # the scale that is learned is that of the units
+            table = table.assign(off=scores["level"], off_sd=scores["error_sd"])
+    elif target.is_classes:
+        m = counted_as(scores[[f"n_{name}" for name in target.classes]].to_numpy())
+        variances = {"auc_var": scores["auc_variance"], "class_var": scores["class_variance"]}
+        table = scores[["site", "n", "auc"]].assign(m=m, **variances)
+    else:
+        table = scores[["site", "n_cases", "auc"]].assign(n_controls=n - scores["n_cases"])
+    return table.to_dict("records")
