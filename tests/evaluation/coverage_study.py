@@ -1,11 +1,12 @@
 """Do the intervals cover, does the test hold its level?
 
-    python -m tests.evaluation.coverage_study {sites,small,own,groups,trained,halves,paired} [--studies 1000]
+    python -m tests.evaluation.coverage_study {sites,small,observed,own,groups,trained,halves,paired} [--studies 1000]
 
 Simulated studies, each part a table for docs/reliability.md:
 
 sites    independent sites: the true AUC of a site is g(g^-1(AUC) + tau z), g logistic or normal; scores are binormal
 small    the same with sites of one to six people of a class; tau is the standard deviation of the true AUC there
+observed forecasts of the AUC to be observed at one more site of 10 to 300 people, 10 to 50 % of them cases
 own      each site's own interval, scores of several shapes
 groups   a group of few people at independent sites: coverage where there is an interval, and how often there is none
 trained  each site is scored by the summed class differences of the other sites, so that sites depend on one another
@@ -27,7 +28,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 from brainroam.evaluation.splits import folds
 from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.evaluation.stats.paired import left_out_t
-from brainroam.evaluation.stats.verdict import limits, refusal, site_intervals
+from brainroam.evaluation.stats.verdict import limits, observed_auc, refusal, site_intervals
 
 MIXED = np.array([[3, 5], [8, 4], [12, 20], [40, 35], [6, 6], [25, 10], [18, 40], [4, 9], [30, 30], [10, 16]])
 TINY = [[1, 20], [1, 5], [2, 12], [1, 1], [3, 3]]
@@ -67,6 +68,7 @@ TRAINED = [  # signal, tau of the class difference, participants per class, feat
     (0.5, 1.0, 22, 5),
     (0.0, 1.0, 22, 5),
 ]
+NEW = ((5, 5), (3, 27), (15, 15), (10, 90), (50, 50), (150, 150))  # cases and controls of a site that is foretold
 HALVES = [(repeats, *kind) for repeats in (1, 5, 20) for kind in (TRAINED[i] for i in (0, 1, 3, 5, 7, 8))]
 CHUNK = 100  # studies at a time
 
@@ -89,6 +91,22 @@ def independent(k: int, size: int | str, auc: float, tau: float, scale: str, n_s
 def small(design: str, auc: float, spread: float, n_studies: int) -> dict:
     """Coverage with sites of very few people."""
     return independent(0, design, auc, spread, "spread", n_studies)
+
+
+def observed(k: int, size: int | str, auc: float, tau: float, n_studies: int, seed: int = 0) -> dict:
+    """Coverage of 95 % forecasts at sites of `NEW`, of all their 80 % forecasts, and the mean width at 50 + 50 people.
+
+    ``tau`` is that of the logit of the true AUC.
+    """
+    rng, sizes = np.random.default_rng(seed), _sizes(k, size)
+    truth = _true_aucs(auc, tau, "logit", rng.standard_normal((n_studies, k + 1)))
+    found = np.stack([_measured(rng, truth[:, i], m, n) for i, (m, n) in enumerate(sizes)], axis=1)
+    seen = np.stack([_measured(rng, truth[:, -1], *new) for new in NEW], axis=1)[:, :, None]
+    told = np.array([[observed_auc(areas, *sizes.T, *new) for new in NEW] for areas in found])  # (study, new, level, 2)
+    inside = ((told[..., 0] <= seen) & (seen <= told[..., 1])).mean(axis=0)
+    row = {f"{m} + {n}": share for (m, n), share in zip(NEW, inside[:, 1], strict=True)}
+    width = np.ptp(told[:, NEW.index((50, 50)), 1], axis=-1).mean()
+    return {**row, "80 %": inside[:, 0].mean(), "width": width}
 
 
 def own(m: int, n: int, shape: str, auc: float, n_studies: int, seed: int = 0) -> dict:
@@ -299,7 +317,7 @@ def _print(head: tuple[str, ...], keys: list[tuple], row: Callable[..., dict]) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("sites", "small", "own", "groups", "trained", "halves", "paired"))
+    parser.add_argument("part", choices=("sites", "small", "observed", "own", "groups", "trained", "halves", "paired"))
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--sites", type=int, nargs="*")
     options = parser.parse_args()
@@ -312,6 +330,10 @@ def main() -> None:
     elif options.part == "small":
         keys = [(design, auc, spread) for design in SMALL for auc in (0.5, 0.7, 0.9) for spread in (0.0, 0.1)]
         _print(("sites", "AUC", "spread"), keys, lambda *key: small(*key, n))
+    elif options.part == "observed":
+        sizes = (10, "3-40", 100)
+        keys = [(k, size, 0.75, tau) for k in sites or (4, 6, 10, 20) for size in sizes for tau in (0.0, 0.2, 0.4)]
+        _print(("sites", "per class", "AUC", "tau"), keys, lambda *key: observed(*key, n))
     elif options.part == "own":
         sizes = ((5, 45), (45, 5), (5, 5), (10, 40), (20, 20), (60, 60))
         keys = [(*size, shape, auc) for size in sizes for shape in SHAPES for auc in (0.6, 0.75, 0.9, 0.97)]
