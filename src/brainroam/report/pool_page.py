@@ -12,9 +12,12 @@ from brainroam.data.target import CLASSES, Target
 from brainroam.errors import SummaryError
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.metrics import RULE, over_sites
+from brainroam.evaluation.stats.added import LeftOut, say_points_added
+from brainroam.evaluation.stats.metrics import RULE, over_sites, site_weights
+from brainroam.evaluation.stats.paired import compare_pairs
 from brainroam.evaluation.stats.verdict import Verdict, site_intervals, verdict
 from brainroam.evaluation.tables import read_table
+from brainroam.execution.federation.pool import WITHOUT
 from brainroam.report import figures
 from brainroam.report.data import Summary
 from brainroam.report.figures import draw_forest, drawing
@@ -29,6 +32,45 @@ CAPTION = (
 PLAIN = (
     "Each hospital by a model learned from the summaries of the others, with a 95 % interval for that hospital alone."
 )
+
+
+def what_blocks_add(scores: pd.DataFrame) -> list[str]:
+    """What each block adds to the others, which keep the weights that they have in the sum; nothing of one block."""
+    without = _without(scores)
+    blocks = [name.removeprefix(WITHOUT) for name in without]
+    parts = [
+        LeftOut("pooled core", name, block, " and ".join(other for other in blocks if other != block))
+        for name, block in zip(without, blocks, strict=True)
+    ]
+    if not parts:
+        return []
+    is_number = "r" in scores
+    values = scores[["r" if is_number else "auc", *without]].set_axis(["pooled core", *without], axis=1)
+    pairs = [(part.whole, part.without) for part in parts]
+    if is_number:
+        rows, say = numbers.compare_orders(values, scores["n"], pairs), numbers.say_added
+    else:
+        rows, say = compare_pairs(values, _weights(scores), pairs), say_points_added
+    return [say(row, part, "site") for row, part in zip(rows.itertuples(), parts, strict=True)]
+
+
+def _without(scores: pd.DataFrame) -> list[str]:
+    """Columns of results without one block each."""
+    return [name for name in scores if name.startswith(WITHOUT)]
+
+
+def _weights(scores: pd.DataFrame) -> pd.Series:
+    """The weight of each site in a mean of AUCs."""
+    if "n_cases" in scores:
+        cases = scores["n_cases"].to_numpy()
+        return pd.Series(site_weights(cases, scores["n"].to_numpy() - cases))
+    m = classes.people_counted(scores, _target(scores))
+    return pd.Series(site_weights(m, m))
+
+
+def _target(scores: pd.DataFrame) -> Target:
+    """Several classes, as the columns name them."""
+    return Target("class", CLASSES, tuple(name.removeprefix("n_") for name in scores if name.startswith("n_")))
 
 
 def is_pool(folder: Path) -> bool:
@@ -46,6 +88,7 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
         _of_number(scores) if "r" in scores else _of_classes(scores) if "n_cases" not in scores else _of_two(scores)
     )
     lines, sites, judged, picture = content
+    lines += what_blocks_add(scores)
     write_text(folder / "next_site.json", json.dumps(plain(vars(judged)), indent=1) + "\n")
     page = render(
         "pool.html",
@@ -79,14 +122,14 @@ def _of_two(scores: pd.DataFrame) -> Content:
 
 
 def _of_classes(scores: pd.DataFrame) -> Content:
-    names = tuple(column.removeprefix("n_") for column in scores if column.startswith("n_"))
-    target = Target("class", CLASSES, names)
+    target = _target(scores)
     judged, _ = classes.summary(
         scores.assign(**dict.fromkeys(("acc", "balanced_acc", "brier", "log_loss"), np.nan)), target
     )
     auc, m = scores["auc"].to_numpy(), classes.people_counted(scores, target)
     low, high = site_intervals(auc, m, m)
-    sites = scores.drop(columns=["method", "protocol", "auc_variance", "class_variance"]).assign(low=low, high=high)
+    untold = ["method", "protocol", "auc_variance", "class_variance", *_without(scores)]
+    sites = scores.drop(columns=untold).assign(low=low, high=high)
     sites = sites.sort_values("auc", ascending=False)
     first = f"mean AUC of each class against the rest over {judged.n_sites} held-out sites {judged.mean:.3f}; "
     first += classes.RULE

@@ -65,6 +65,22 @@ def test_mat_by_key_and_by_being_alone(tmp_path, signal):
         read_mat(tmp_path / "two.mat", "z")
 
 
+def test_the_matrix_among_names_and_numbers_is_found(tmp_path, signal):
+    """As toolboxes write it: names, coordinates and degrees of freedom beside the matrix, or r beside Fisher's z."""
+    r = np.corrcoef(signal(0).T)
+    z = np.arctanh(r - np.diag(np.diag(r)))
+    words = np.array([f"region{k}" for k in range(len(r))], dtype=object)
+    savemat(tmp_path / "conn.mat", {"Z": z, "names": words, "xyz": np.ones((len(r), 3)), "DOF": 140.0})
+    np.testing.assert_array_equal(read_mat(tmp_path / "conn.mat"), z)
+    savemat(tmp_path / "dpabi.mat", {"FisherZ": z, "R": r, "TR": 2.0})
+    np.testing.assert_array_equal(read_mat(tmp_path / "dpabi.mat"), r)
+    np.savez(tmp_path / "both.npz", ids=np.array(["a", "b"]), fc=r, age=np.arange(2.0))
+    np.testing.assert_array_equal(read_series(tmp_path / "both.npz").values, r)
+    savemat(tmp_path / "two.mat", {"R": r, "partial": r**2})
+    with pytest.raises(ReaderError, match="R, partial"):
+        read_mat(tmp_path / "two.mat")
+
+
 def test_mat_files_that_cannot_be_series(tmp_path, signal):
     savemat(tmp_path / "struct.mat", {"x": {"field": signal(0)}})
     with pytest.raises(ReaderError, match="numbers"):

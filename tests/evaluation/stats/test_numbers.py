@@ -10,7 +10,7 @@ from brainroam.core.connectivity import edges
 from brainroam.data.target import Target
 from brainroam.data.target_column import with_target
 from brainroam.errors import UsageError
-from brainroam.evaluation.stats.numbers import level_of_sites, level_off, site_metrics, verdict
+from brainroam.evaluation.stats.numbers import compare_numbers, level_of_sites, level_off, site_metrics, verdict
 
 AGE = Target("age", "number", (), "log")
 
@@ -112,3 +112,18 @@ def test_a_gain_nobody_can_see_is_none_however_sure_it_is():
     found = verdict(pd.DataFrame(at))
     assert found.gain_low > 0 and (found.better, found.worse) == (0, 0)
     assert "no better than a constant" in found.sentence(Target("x", "number", ()))
+
+
+def test_what_a_block_adds_to_the_order_is_said():
+    """Against Fisher's z of the two methods, sites of equal size."""
+    r = {"ensemble": [0.5, 0.6, 0.55, 0.65], "ensemble[blocks=rest]": [0.4, 0.5, 0.5, 0.45]}
+    r |= {"ensemble[blocks=anatomy]": [0.5, 0.62, 0.5, 0.6]}
+    rows = [(name, "loso", f"S{k}", 0, 40, value) for name, values in r.items() for k, value in enumerate(values)]
+    scores = pd.DataFrame(rows, columns=["method", "protocol", "site", "seed", "n", "r"])
+    scores = scores.assign(level=0.1, sd=1.0, error_sd=1.0, scale=1.0, mae=1.0, mae_constant=1.2, gain_se=0.1)
+    found = compare_numbers(scores.assign(r2=0.1, r2_constant=0.2), scores, AGE).sentences
+    anatomy, rest = found[:2]
+    whole, alone = (np.tanh(np.arctanh(r[name]).mean()) for name in ("ensemble", "ensemble[blocks=rest]"))
+    assert anatomy.startswith("anatomy adds to the order that rest gives, r ")
+    assert f"r {whole:.2f} instead of {alone:.2f}".replace("0.", ".") in anatomy and "better at 4 of 4" in anatomy
+    assert rest.startswith("rest adds") and rest.endswith("cannot tell that from nothing")

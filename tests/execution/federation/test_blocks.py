@@ -17,11 +17,12 @@ from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.pool import THRESHOLDS
 from brainroam.execution.federation.pooled_block import PooledBlock
 from brainroam.execution.federation.show import described
-from brainroam.execution.federation.site import read_scores
+from brainroam.execution.federation.site import read_scores, reading_of
 from brainroam.methods.blocks import BlockSum
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
 from brainroam.methods.tuning import TunedMethod
+from brainroam.report.pool_page import write_pool_page
 
 
 def with_anatomy(cohort, effect=0.5, seed=3, n_columns=30):
@@ -120,6 +121,24 @@ def test_scores_at_a_held_out_site_are_of_a_sum_that_never_saw_it(both, finished
     assert scores.min() > 0.6 and list(scores.index) == both.sites
 
 
+def test_what_each_block_adds_is_that_of_scores_without_it(both, finished):
+    """Of two blocks, the AUC without one is that of the other alone, by a model that never saw the site."""
+    folder, progress = finished
+    asked = read_message(folder / "pool" / "request", REQUEST)
+    for k, site in enumerate(both.sites):
+        for name, other in (("rest", "anatomy"), ("anatomy", "rest")):
+            people = both.block(other).select([site])
+            edges = cohort_edges(people, "log", 0.7, True)
+            alone = read_scores(reading_of(asked.parts[other].arrays, k), edges, people.covariates())
+            told = progress.scores.set_index("site").loc[site, f"without_{name}"]
+            assert told == pytest.approx(roc_auc_score(people.labels, alone), abs=1e-9)
+    lines = write_pool_page(folder / "pool")
+    gain = 100 * (progress.scores["auc"] - progress.scores["without_anatomy"]).mean()
+    assert any(line.startswith(f"anatomy adds {gain:.1f} AUC points to rest") for line in lines)
+    text = "\n".join(described(folder / f"{both.sites[0]}-3.summary"))
+    assert "without each block (rest, anatomy)" in text
+
+
 def test_the_sum_is_better_than_a_block_and_a_block_of_noise_gets_little(both, tmp_path):
     noisy = with_anatomy(both.block("rest"), effect=0.0)
     progress = pooled(noisy, tmp_path)
@@ -140,7 +159,10 @@ def test_numbers_and_several_classes_are_added_as_well(target, tmp_path):
     else:
         goal, label = Target("dx", CLASSES, ("HC", "A", "B")), cohort.labels * rng.integers(1, 3, len(cohort))
     cohort = with_anatomy(cohort.predicting(goal, cohort.table.assign(label=label)).using([]), effect=0.7)
-    assert pooled(cohort, tmp_path).scores is not None
+    scores = pooled(cohort, tmp_path).scores
+    figure = "r" if target == "number" else "auc"
+    assert scores["without_anatomy"].mean() < scores[figure].mean()
+    assert sum("anatomy adds" in line for line in write_pool_page(tmp_path / "pool")) == 1
     model, central = load_method(tmp_path / "pool" / "model", cohort)[0], fitted(cohort)
     one, other = model.score(cohort).ravel(), central.score(cohort).ravel()
     assert np.corrcoef(one, other)[0, 1] > 0.99
@@ -152,7 +174,10 @@ def test_a_person_or_a_site_without_a_block_is_read_by_the_others(both, tmp_path
         (both.table["site"] == both.sites[1]).to_numpy() & (rng.random(len(both)) < 0.4)
     )
     some = lacking(both, "anatomy", without)
-    assert pooled(some, tmp_path).scores["auc"].min() > 0.55
+    scores = pooled(some, tmp_path).scores
+    assert scores["auc"].min() > 0.55
+    first_site = scores.set_index("site").loc[both.sites[0]]  # where nobody has a table
+    assert first_site["without_anatomy"] == first_site["auc"] and first_site["without_rest"] == 0.5
     first = read_message(tmp_path / f"{both.sites[0]}-1.summary", SUMMARY)
     assert list(first.blocks) == ["rest"]
     model = load_method(tmp_path / "pool" / "model", some)[0]

@@ -30,10 +30,13 @@ from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
 MOSTLY = 0.5  # share of people who have a number in a column, or whose ids a table has
+SURELY_TELLS = 0.97  # AUC of a single column that no region of a brain has
+MOST_STEPS = 100  # of a scale of symptoms
 FEWEST_VALUES = 6  # different numbers below which a column holds codes
 NO_MEASURE = re.compile(
-    r"(^|[_\W])(id|ids|index|row|age|ages|sex|gender|site|scanner|dx|diag\w*|group|label|iq|fiq|viq|piq|education|"
-    r"hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|date|visit|session|unnamed)([_\W\d]|$)",
+    r"(^|[_\W])(id|ids|rid|ptid|eid|index|row|age|ages|sex|gender|site|scanner|dx|diag\w*|group|label|iq|fiq|viq|piq|"
+    r"education|hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|mmse|moca|cdr\w*|adas\w*|updrs\w*|"
+    r"ymrs|bprs|phq\w*|gaf|cbcl\w*|apoe\w*|date|visit|viscode|session|unnamed)([_\W\d]|$)",
     re.IGNORECASE,
 )
 KINDS = ("series", "matrices", "table")
@@ -90,7 +93,11 @@ def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
 
 
 def tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
-    """Which columns measure the condition: `brainroam.data.columns.of_the_condition`, of many at once."""
+    """Which columns measure the condition: `brainroam.data.columns.of_the_condition`, of many at once.
+
+    A scale of few whole numbers, as symptoms have it, is one from an AUC of `TELLS` on. A measured region may tell that
+    much itself, as the hippocampus does of Alzheimer's disease: any other column is one from `SURELY_TELLS` on.
+    """
     y, place = label.to_numpy(dtype=float), site.to_numpy().astype(str)
     if min((y == 1).sum(), (y == 0).sum()) < FEWEST:
         return np.zeros(values.shape[1], dtype=bool)
@@ -104,7 +111,15 @@ def tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) ->
             won += ranks[: len(case)].sum(axis=0) - len(case) * (len(case) + 1) / 2
             pairs += len(case) * len(control)
     share = won / max(pairs, 1)
-    return one_class | ((pairs > 0) & (np.maximum(share, 1 - share) >= TELLS))
+    least = np.where(_are_scales(values), TELLS, SURELY_TELLS)
+    return one_class | ((pairs > 0) & (np.maximum(share, 1 - share) >= least))
+
+
+def _are_scales(values: np.ndarray) -> np.ndarray:
+    """Which columns hold whole numbers, few different ones."""
+    whole = ~((values != np.round(values)) & np.isfinite(values)).any(axis=0)
+    few = [len(np.unique(column[np.isfinite(column)])) <= MOST_STEPS for column in values.T]
+    return whole & np.array(few, dtype=bool)
 
 
 def read_block(told: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) -> Cohort:
@@ -266,11 +281,15 @@ def _of_one_file(path: Path, cohort: Cohort, order: pd.DataFrame | None) -> Coho
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The array of everybody in a file of NumPy or MATLAB."""
+    """The array of everybody in a file of NumPy or MATLAB, people first."""
     with refusing(path):
         if path.suffix == ".npy":
-            return as_floats(np.load(path, mmap_mode="r", allow_pickle=False), path)
-        return read_npz(path) if path.suffix == ".npz" else read_mat(path)
+            values = as_floats(np.load(path, mmap_mode="r", allow_pickle=False), path)
+        else:
+            values = read_npz(path) if path.suffix == ".npz" else read_mat(path)
+    # MATLAB's P x P x n
+    people_last = values.ndim == 3 and values.shape[0] == values.shape[1] != values.shape[2]
+    return np.moveaxis(values, -1, 0) if people_last else values
 
 
 class Rows(NamedTuple):

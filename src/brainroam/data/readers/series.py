@@ -28,6 +28,8 @@ PARCELLATED = ".ptseries.nii"
 SUFFIXES = (*TEXT, ".npy", ".npz", ".mat", PARCELLATED)
 MAX_VALUES = 250_000_000  # 2 GB of float64: a hundred times the longest scan of the finest atlas
 MAX_UNPACKED = 500_000_000
+NUMBERS = "fiub"  # kinds of dtypes
+NO_NUMBERS = ("cell", "char", "struct", "object", "function", "opaque")  # classes of MATLAB
 TIME_NAMES = {"time", "times", "timepoint", "time_point", "tr", "trs", "volume", "volumes", "vol", "frame", "frames"}
 MIN_VOLUMES = 10  # fewer values may go up evenly by chance
 MAX_UNEVEN = 0.02  # of a step: times are often rounded
@@ -68,7 +70,7 @@ def read_series(path: Path, mat_key: str | None = None) -> Series:
             # Mapping compares the header with the file's size before anything is allocated, and refuses pickles.
             series = Series(as_floats(np.load(path, mmap_mode="r", allow_pickle=False), path))
         elif suffix == ".npz":
-            series = Series(read_npz(path))
+            series = Series(read_npz(path, mat_key))
         elif suffix == ".mat":
             series = Series(read_mat(path, mat_key))
         else:
@@ -80,45 +82,73 @@ def read_series(path: Path, mat_key: str | None = None) -> Series:
 
 def as_floats(array: np.ndarray, source: object) -> np.ndarray:
     """The array as floats; complex numbers, text and Python objects are refused."""
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in NUMBERS:
         raise ReaderError(f"{source} holds values of type {array.dtype}, which are not numbers")
     return np.array(array, dtype=float)
 
 
-def read_npz(path: Path) -> np.ndarray:
-    """The only array of an archive of NumPy."""
+def read_npz(path: Path, key: str | None = None) -> np.ndarray:
+    """One array of an archive of NumPy: the one named ``key``, or the one that can be a measurement."""
     check_archive(path)
     with refusing(path), np.load(path, allow_pickle=False) as arrays:
-        if len(arrays.files) != 1:
-            raise ReaderError(f"{path} holds {listed(arrays.files) or 'nothing'}; keep one array in a file")
-        return as_floats(arrays[arrays.files[0]], path)
+        found = {name: arrays[name] for name in arrays.files}
+        shapes = {name: (x.shape if x.dtype.kind in NUMBERS else ()) for name, x in found.items()}
+        return _the_array(path, shapes, lambda name: as_floats(found[name], f"{path}: {name!r}"), key)
 
 
 def read_mat(path: Path, key: str | None = None) -> np.ndarray:
-    """One matrix of a MATLAB file: the one named ``key``, or the only one there is."""
+    """One matrix of a MATLAB file: the one named ``key``, or the one that can be a measurement."""
     from scipy.io import loadmat, whosmat
 
     with refusing(path):
         content = BytesIO(path.read_bytes())  # of a file, scipy asks for as much memory as a name claims to be long
         try:
-            shapes = {name: shape for name, shape, _ in whosmat(content)}
+            found = whosmat(content)
         except NotImplementedError as error:
             raise ReaderError(f"{path} is a MATLAB v7.3 file; save it again in MATLAB with save(..., '-v7')") from error
-        key = _mat_key(path, shapes, key)
-        if np.prod(shapes[key], dtype=float) > MAX_VALUES:
-            raise ReaderError(f"{path}: {key!r} declares shape {shapes[key]}, too large for a time series")
-        return as_floats(loadmat(content, variable_names=[key])[key], f"{path}: {key!r}")
+        shapes = {name: (() if kind in NO_NUMBERS else shape) for name, shape, kind in found}
+        for name, shape in shapes.items():
+            if np.prod(shape, dtype=float) > MAX_VALUES:
+                raise ReaderError(f"{path}: {name!r} declares shape {shape}, too large for a time series")
+        return _the_array(
+            path,
+            shapes,
+            lambda name: as_floats(loadmat(content, variable_names=[name])[name], f"{path}: {name!r}"),
+            key,
+        )
 
 
-def _mat_key(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None) -> str:
+def _the_array(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray], key: str | None
+) -> np.ndarray:
+    """The array of that name; else the only one, the only one of two dimensions or more, or the only square one.
+
+    Correlations beside their Fisher's z are one matrix. ``shapes`` are empty for what is no number.
+    """
     present = listed(sorted(shapes), limit=20) or "nothing"
-    if key is None and len(shapes) == 1:
-        return next(iter(shapes))
+    remedy = "with mat_key (--option mat_key=NAME)"
+    if key is not None and key not in shapes:
+        raise ReaderError(f"{path} holds no {key!r} but {present}; name one {remedy}")
+    large = [name for name, shape in shapes.items() if sum(n > 1 for n in shape) > 1]
+    square = [name for name in large if shapes[name][-1] == shapes[name][-2]]
     if key is None:
-        raise ReaderError(f"{path} holds {present}; say which is the series with mat_key (--option mat_key=NAME)")
-    if key not in shapes:
-        raise ReaderError(f"{path} holds no {key!r} but {present}; name one with mat_key (--option mat_key=NAME)")
-    return key
+        key = next((names[0] for names in ([*shapes], large, square) if len(names) == 1), None)
+    if key is not None:
+        return read(key)
+    if len(square) == 2:
+        one, other = (read(name) for name in square)
+        for r, z in ((one, other), (other, one)):
+            if _is_fisher_z_of(z, r):
+                return r
+    raise ReaderError(f"{path} holds {present}; say which is the measurement {remedy}")
+
+
+def _is_fisher_z_of(z: np.ndarray, r: np.ndarray) -> bool:
+    """Whether one matrix is the inverse hyperbolic tangent of another, beside the diagonal."""
+    if z.shape != r.shape or z.ndim != 2:
+        return False
+    beside = ~np.eye(len(r), dtype=bool)
+    return np.allclose(np.tanh(z[beside]), r[beside], atol=1e-4, equal_nan=True) and not np.array_equal(z, r)
 
 
 def check_archive(path: Path) -> None:

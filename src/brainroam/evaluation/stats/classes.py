@@ -35,10 +35,17 @@ from brainroam.data.target import Target
 from brainroam.errors import listed
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
+from brainroam.evaluation.stats.added import say_points_added
 from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import compare_pairs
-from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, on_institutions, say_pair
+from brainroam.evaluation.stats.target_comparison import (
+    TargetComparison,
+    compare_families,
+    on_institutions,
+    say_pair,
+    what_blocks_add,
+)
 from brainroam.evaluation.stats.verdict import Verdict
 from brainroam.evaluation.stats.verdict import verdict as judge
 
@@ -269,7 +276,8 @@ def compare_classes(
     table, paired, families = compare_families(sites, rows, "auc", differences, reference, all_pairs)
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
     notes += on_institutions(predictions)
-    sentences = [_compared(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
+    sentences = what_blocks_add(sites, differences, say_points_added)
+    sentences += [_compared(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
     return ClassComparison(target, table, paired, sentences, notes, families, between)
 

@@ -13,7 +13,7 @@ The site is the unit. Seeds (and repeats, for ``halves``) are averaged inside a 
 In-distribution folds share training people and get Nadeau and Bengio's corrected t instead.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,13 +23,13 @@ from brainroam.data.names import shared_institutions
 from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import site_scores
+from brainroam.evaluation.stats.added import left_out_blocks, say_points_added
 from brainroam.evaluation.stats.families import Family, check_reference, families
 from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judged, over_sites
 from brainroam.evaluation.stats.paired import holm, nadeau_bengio, order_pair, p_in_words
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import Verdict, verdict
-from brainroam.methods.blocks import names_of
-from brainroam.methods.registry import full_name, parse_name
+from brainroam.methods.registry import parse_name
 from brainroam.utils.html import html_summary
 
 ALPHA = 0.05
@@ -295,12 +295,17 @@ def _order(table: pd.DataFrame, item: SiteScores) -> list[str]:
 
 def _pairs(item: SiteScores, family: Family) -> pd.DataFrame:
     """The comparisons of one family, corrected together."""
+    frame = _differences(item, family.pairs).assign(protocol=item.protocol, family=family.what)
+    return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))[list(PAIRED)]
+
+
+def _differences(item: SiteScores, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """One row per pair of methods."""
     rows = []
-    for method, against in family.pairs:
+    for method, against in pairs:
         gap, tested = item.differences(method, against), item.paired(method, against)
         rows.append(
             {
-                "protocol": item.protocol,
                 "method": method,
                 "against": against,
                 "difference": tested.mean,
@@ -310,11 +315,9 @@ def _pairs(item: SiteScores, family: Family) -> pd.DataFrame:
                 "n_sites": int(np.isfinite(gap).sum()),
                 "won": int((gap > 0).sum()),
                 "lost": int((gap < 0).sum()),
-                "family": family.what,
             }
         )
-    frame = pd.DataFrame(rows)
-    return frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))[list(PAIRED)]
+    return pd.DataFrame(rows)
 
 
 def _sentence(row, unit: str) -> str:
@@ -338,28 +341,11 @@ def _sentence(row, unit: str) -> str:
     return f"{ahead} is {points} ahead of {behind} {facts}: {why}"
 
 
-def _what_blocks_add(item: SiteScores) -> Iterator[str]:
+def _what_blocks_add(item: SiteScores) -> list[str]:
     """Say what each block adds to the others: a method that reads all of them against itself without that block."""
-    parts: dict[str, dict[frozenset[str], str]] = {}
-    for name in item.methods:
-        method, settings = parse_name(name)
-        if "blocks" in settings:
-            blocks = frozenset(names_of(settings.pop("blocks")))
-            parts.setdefault(full_name(method, settings), {})[blocks] = name
-    for whole, variants in parts.items():
-        every = frozenset[str]().union(*variants)
-        for block in sorted(every):
-            without = variants.get(every - {block})
-            if whole not in item.methods or without is None:
-                continue
-            gap, tested = item.differences(whole, without), item.paired(whole, without)
-            others, n = " and ".join(sorted(every - {block})), int(np.isfinite(gap).sum())
-            limits = f"95 % interval {100 * tested.low:.1f} to {100 * tested.high:.1f}; "
-            yield (
-                f"{block} adds {100 * tested.mean:.1f} AUC points to {others} at the next {item.unit} "
-                f"({whole}; {limits if np.isfinite(tested.low) else ''}"
-                f"better at {int((gap > 0).sum())} of {n} {item.unit}s)"
-            )
+    parts = left_out_blocks(item.methods)
+    rows = _differences(item, [(part.whole, part.without) for part in parts]).itertuples()
+    return [say_points_added(row, part, item.unit) for row, part in zip(rows, parts, strict=True)]
 
 
 def _who_lacks(predictions: pd.DataFrame) -> Iterator[str]:

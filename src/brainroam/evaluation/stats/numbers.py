@@ -34,10 +34,17 @@ from brainroam.core.targets import LEAST, correlations, is_constant
 from brainroam.data.target import Target
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
+from brainroam.evaluation.stats.added import LeftOut, say_order_added
 from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
 from brainroam.evaluation.stats.paired import compare_pairs
-from brainroam.evaluation.stats.target_comparison import TargetComparison, compare_families, on_institutions, say_pair
+from brainroam.evaluation.stats.target_comparison import (
+    TargetComparison,
+    compare_families,
+    on_institutions,
+    say_pair,
+    what_blocks_add,
+)
 from brainroam.evaluation.stats.verdict import Verdict, next_site, next_size
 
 METRICS = (
@@ -327,14 +334,21 @@ def compare_numbers(
         rows.append({"protocol": protocol, "method": method, **vars(judged), "verdict": judged.sentence(target)})
     table, pairs, families = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
     notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *on_institutions(predictions)]
-    sentences = [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
+    sentences = what_blocks_add(sites, _pairs, say_added)
+    sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
     return NumberComparison(target, table, pairs, sentences, notes, families)
 
 
 def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Differences of Fisher's z of these pairs at sites of more than three people, corrected together."""
-    wide, n = sites.pivot(index="site", columns="method", values="r"), sites.groupby("site")["n"].first()
-    z = wide.apply(lambda r: fisher_z(r.to_numpy(), n.to_numpy())[0])
+    return compare_orders(
+        sites.pivot(index="site", columns="method", values="r"), sites.groupby("site")["n"].first(), pairs
+    )
+
+
+def compare_orders(r: pd.DataFrame, n: pd.Series, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """`paired.compare_pairs` of Fisher's z of correlations, a row per site and a column per method; n people each."""
+    z = r.apply(lambda of_method: fisher_z(of_method.to_numpy(), n.to_numpy())[0])
     weights = pd.Series(weights_of(n.to_numpy() - 3), index=n.index)  # what a z of so many people is worth
     differences = compare_pairs(z, weights, pairs)
 
@@ -349,3 +363,8 @@ def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFram
 def _sentence(row, unit: str) -> str:
     r, other = (row.r_against, row.r) if row.difference < 0 else (row.r, row.r_against)
     return say_pair(row, unit, "orders people better than", f"r {two_digits(r)} against {two_digits(other)}")
+
+
+def say_added(row, part: LeftOut, unit: str) -> str:
+    """What a block adds, of a row of `compare_orders`."""
+    return say_order_added(row, part, unit, two_digits(row.r), two_digits(row.r_against))

@@ -12,7 +12,8 @@ import pandas as pd
 
 from brainroam.data.target import Target
 from brainroam.errors import listed
-from brainroam.evaluation.splits import TITLES
+from brainroam.evaluation.splits import TITLES, UNITS
+from brainroam.evaluation.stats.added import LeftOut, left_out_blocks
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.paired import order_pair, p_in_words
 from brainroam.utils.html import html_summary
@@ -90,6 +91,20 @@ def compare_families(
             paired.append(differences(here, family.pairs).assign(protocol=protocol))
             families_named.append(family.text(TITLES[str(protocol)]))
     return table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named
+
+
+def what_blocks_add(
+    sites: pd.DataFrame,
+    differences: Callable[[pd.DataFrame, Sequence[tuple[str, str]]], pd.DataFrame],
+    say: Callable[[Any, LeftOut, str], str],
+) -> list[str]:
+    """What each block adds to the others, of each protocol; ``differences`` as for `compare_families`."""
+    sentences = []
+    for protocol, here in sites.groupby("protocol"):
+        parts = left_out_blocks(here["method"].unique())
+        rows = differences(here, [(part.whole, part.without) for part in parts]).itertuples() if parts else ()
+        sentences += [say(row, part, UNITS[str(protocol)]) for row, part in zip(rows, parts, strict=True)]
+    return sentences
 
 
 def on_institutions(predictions: pd.DataFrame) -> list[str]:

@@ -7,7 +7,8 @@ The checksum shows that a file is whole, not who wrote it. The header has a fixe
 names and shapes; a file with anything else in it is refused. No date, id or path has a place in it.
 
 Of several blocks the arrays of the first are called ``0/counts``, those of the second ``1/counts``, and the header
-names the blocks; each is checked like a file of its own. A third summary is of the sum of their scores.
+names the blocks; each is checked like a file of its own. A third summary is of the sum of their scores, and says how
+well people are ordered ``without`` each block.
 """
 
 import hashlib
@@ -270,6 +271,8 @@ def _require_schema(message: Message, what: str) -> None:
     if not target.is_two_classes and what == SUMMARY:
         special = (OF_NUMBERS if target.is_number else OF_CLASSES).get(message.round, {})
         expected = special if message.round == 3 else expected | special
+    if message.blocks:  # the third summary, of the sum of all blocks
+        expected = expected | {"without": 1}
     more = {name for name in arrays if ABSORBED.fullmatch(name)} if (what, message.round) == (SUMMARY, 1) else set()
     more |= {"spread"} & set(arrays) if (what, message.round) == (SUMMARY, 1) else set()
     more |= {name for name in arrays if READING.fullmatch(name)} if (what, message.round) == (REQUEST, 3) else set()
@@ -290,6 +293,8 @@ def _require_schema(message: Message, what: str) -> None:
         if not message.site:
             raise ValueError("it names no site")
         _require_numbers(arrays, n_edges, d, message.round, target)
+        if message.blocks:
+            _require_finite(arrays, {"without": (len(message.blocks),)})
     elif message.round == 2:
         _require_edges("edges", arrays["edges"], n_edges)
         _require_finite(arrays, dict.fromkeys(("centre", "priority"), arrays["edges"].shape))

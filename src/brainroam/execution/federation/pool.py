@@ -31,7 +31,7 @@ from brainroam.execution.federation.scores import (
     calibration_of,
     calibration_of_classes,
     calibration_of_numbers,
-    order_of,
+    figure_of,
     shifts_of,
     shifts_of_classes,
     shifts_of_numbers,
@@ -42,6 +42,7 @@ from brainroam.utils.model_files import membership_lines
 MIN_SITES = 3
 THRESHOLDS = {"tau_percentile": 80.0, "eta": 0.75, "zeta": 0.70}
 POOL, RECEIVED, ASKED = "pool.json", "received", "request"
+WITHOUT = "without_"  # columns of scores.csv: the figure of the sum of the other blocks
 NOT_ASKED: dict[str, Any] = {"protection": {}, "min_count": 0, "withheld": {}}
 #: What follows from the summaries, by the round after which it is there; the last two are made by the report.
 FOLLOWS = {1: ("scaffold.csv", ASKED), 2: ("model",), 3: ("scores.csv", "next_site.json", "report.html")}
@@ -244,8 +245,20 @@ class Pool:
             self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(3, lines, odd)
+        if len(blocks) > 1:
+            scores = scores.join(self._without_each(held_out, third, list(blocks)))
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
         return Progress(4, lines, odd, scores)
+
+    def _without_each(
+        self, sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]], blocks: Sequence[str]
+    ) -> pd.DataFrame:
+        """How well people are ordered without each block; as with it where a site lacks the block."""
+        rows = []
+        for site in sites:
+            own = dict(zip(self._messages[3][site].blocks, third[site]["without"].tolist(), strict=True))
+            rows.append([own.get(block, figure_of(third[site], self.target)) for block in blocks])
+        return pd.DataFrame(rows, columns=[f"{WITHOUT}{block}" for block in blocks])
 
     def _told_weights(self, blocks: Mapping[str, PooledBlock], weights: np.ndarray) -> str:
         """The shares of the blocks in the score of a person, in words."""
@@ -363,7 +376,7 @@ def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]],
         return pd.DataFrame(
             {
                 **start,
-                "r": [order_of(part) for part in parts],
+                "r": [figure_of(part, target) for part in parts],
                 "level": [float(line(part["mean"][0]) - part["mean"][1]) for part in parts],
                 "error_sd": [
                     float(np.sqrt(residual @ part["moments"] @ residual / part["counts"][0])) for part in parts

@@ -7,6 +7,8 @@ Of a number: means, sums of squares and product of score and number, from which 
 scales follow exactly. Of several classes: the AUC of each, and means and products of the scores of each class; the AUCs
 are exact, and the calibration is that of made-up people with these means and products.
 
+Of several blocks, the AUC or correlation of the same people's scores without each block stands beside that of all.
+
 The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
 follows exactly. Probabilities are learned with half of a bin's people above and half below its mean score, as far as
 the spread of the class that lies within bins says: close to those of a fit in one place, but not the same.
@@ -102,6 +104,13 @@ def order_of(summary: Mapping[str, np.ndarray]) -> float:
     """The correlation within a site."""
     (ss, st), (_, tt) = summary["moments"]
     return float(st / np.sqrt(ss * tt)) if ss > 0 and tt > 0 else 0.0
+
+
+def figure_of(summary: Mapping[str, np.ndarray], target: Target) -> float:
+    """How well people are ordered: the AUC, its mean over the classes of the site, or the correlation."""
+    if target.is_number:
+        return order_of(summary)
+    return float(summary["auc"][summary["counts"] > 0].mean() if target.is_classes else summary["auc"])
 
 
 def calibration_of_numbers(summaries: Sequence[Mapping[str, np.ndarray]]) -> NumberCalibration:

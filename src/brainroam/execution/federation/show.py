@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from brainroam.errors import visible
+from brainroam.errors import listed, visible
 from brainroam.execution.federation.disclosure import AT_EDGE
 from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
 from brainroam.utils.files import expanded
@@ -29,6 +29,7 @@ MEANING = {
     "square": "spread of the scores of the controls and of the cases",
     "bins": "class, number and mean score of groups of people of one class",
     "centre": "for each of these {edge}s its mean level over the sites",
+    "without": "how well the scores without each block ({blocks}) order the same people",
     "target": "mean of the number that is predicted, and its spread",
     "moments": "spread of the scores and of the number, and how they go together",
     "auc_variance": "how uncertain these AUCs are",
@@ -117,7 +118,8 @@ def _line(name: str, value: np.ndarray, message: Message) -> str:
     covariates = " and ".join(map(visible, message.covariates)) or "no covariates"
     size = " x ".join(map(str, value.shape)) or "1"
     meaning = (MEANING | OTHERWISE.get(message.predicts.kind, {}))[name]
-    return f"{name:<18} {size:>12} numbers: {meaning.format(covariates=covariates, edge=message.unit_of_reading)}"
+    words = {"covariates": covariates, "edge": message.unit_of_reading, "blocks": listed(map(visible, message.blocks))}
+    return f"{name:<18} {size:>12} numbers: {meaning.format(**words)}"
 
 
 def _measured(message: Message, block: str) -> str:

@@ -40,7 +40,7 @@ from brainroam.execution.federation.people import (
     without_small_classes,
 )
 from brainroam.execution.federation.protection import Protection
-from brainroam.execution.federation.scores import class_summary, number_summary, score_summary
+from brainroam.execution.federation.scores import class_summary, figure_of, number_summary, score_summary
 from brainroam.utils.model_files import part
 
 MIN_PER_CLASS = 10  # of a number twice as many
@@ -292,34 +292,48 @@ def _products(
 
 
 def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dict[str, np.ndarray]:
-    """How the readings of all blocks, added, order the people of the site; a block that somebody lacks adds 0."""
-    added: dict[str, np.ndarray] = {}
+    """How the readings of all blocks, added, order the people of the site; a block that somebody lacks adds 0.
+
+    Of several blocks also how they order the same people without each of them.
+    """
+    of_block: dict[str, dict[str, np.ndarray]] = {name: {} for name in blocks}
     labels: dict[str, Any] = {}
     for name, one in blocks.items():
         reading = reading_of(request.parts[name].arrays, request.sites.index(terms.site))
         if reading:
             score = read_scores(reading, one.people.edges, one.people.covariates)
-            for who, own, y in zip(one.who, score, one.people.y, strict=True):
-                added[who] = added.get(who, np.zeros_like(own)) + own
+            of_block[name] = dict(zip(one.who, score, strict=True))
+            for who, y in zip(one.who, one.people.y, strict=True):
                 labels.setdefault(who, y + one.people.level)
-    if not added:
+    if not labels:
         raise SummaryError(
             f"without {terms.site} the other sites agree on no edge: it cannot be held out, and sends nothing"
         )
-    score, t, k = np.array(list(added.values())), np.array(list(labels.values())), terms.min_count
-    if score.ndim == 2:
-        return class_summary(np.column_stack([drawn_in(column, k) for column in score.T]), t.astype(int))
-    score = drawn_in(score, k)
-    if request.predicts.is_number:
-        return number_summary(score, t)
-    y = t.astype(int)
-    arrays: dict[str, Any] = score_summary(score, y, k)
+    nothing = np.zeros_like(next(own for scores in of_block.values() for own in scores.values()))
+    each = np.array([[scores.get(who, nothing) for who in labels] for scores in of_block.values()])
+    t, k, target = np.array(list(labels.values())), terms.min_count, request.predicts
+    score = _drawn_in(each.sum(axis=0), k)
+    arrays = _summarised(score, t, k, target)
+    if request.blocks:
+        others = [_drawn_in(np.delete(each, b, axis=0).sum(axis=0), k) for b in range(len(each))]
+        arrays["without"] = np.array([figure_of(_summarised(other, t, k, target), target) for other in others])
     if terms.protection is not None:
-        rng = next(iter(blocks.values())).rng
+        y, rng = t.astype(int), next(iter(blocks.values())).rng
         auc, means = terms.protection.scores(float(roc_auc_score(y, score)), score, y, rng)
         arrays |= {"auc": np.array(auc), "mean": means, "square": arrays["counts"].astype(float)}
         arrays |= {"bins": np.zeros((0, 3))}
     return arrays
+
+
+def _drawn_in(score: np.ndarray, k: int) -> np.ndarray:
+    """Scores (n,) or (n, K) none of which stands apart in its column."""
+    return np.column_stack([drawn_in(column, k) for column in score.T]) if score.ndim == 2 else drawn_in(score, k)
+
+
+def _summarised(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dict[str, np.ndarray]:
+    if target.is_number:
+        return number_summary(score, t)
+    return class_summary(score, t.astype(int)) if target.is_classes else score_summary(score, t.astype(int), k)
 
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
