@@ -33,7 +33,7 @@ import brainroam
 from brainroam import Cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.scaffold import edges_of
-from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
+from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryStatistics
 from brainroam.execution.federation import Protection
 from brainroam.execution.federation.model import reading
 from brainroam.execution.federation.site import read_scores
@@ -67,9 +67,9 @@ def summaries_of(cohort: Cohort, members: np.ndarray, budget: Protection | None)
         else SiteSummary.of(edges[here], y[here], tables[name], 1.345, "mean")
         for name, here in who.items()
     }
-    evidence = SummaryEvidence(first, list(covariates.columns))
-    asked = edges_of([evidence.scaffold(cohort.sites, *THRESHOLDS)])
-    centre = evidence.deconfounder.mean_intercept_[asked]
+    statistics = SummaryStatistics(first, list(covariates.columns))
+    asked = edges_of([statistics.scaffold(cohort.sites, *THRESHOLDS)])
+    centre = statistics.deconfounder.mean_intercept_[asked]
     second = {
         name: budget.products(asked, edges[np.ix_(here, asked)], centre, y[here], rng)
         if budget
@@ -84,10 +84,10 @@ def pooled(budget: Protection | None) -> Says:
 
     def fit(cohort: Cohort, members: np.ndarray) -> list[np.ndarray]:
         first, second, _ = summaries_of(cohort, members, budget)
-        evidence = SummaryEvidence(first, list(cohort.covariate_names), second)
-        learned = reading(evidence.pathways(cohort.sites, evidence.scaffold(cohort.sites, *THRESHOLDS)))
+        statistics = SummaryStatistics(first, list(cohort.covariate_names), second)
+        learned = reading(statistics.pathways(cohort.sites, statistics.scaffold(cohort.sites, *THRESHOLDS)))
         edges = cohort_edges(cohort, "log", 0.7, True)
-        return [read_scores(learned, edges, cohort.covariates()), evidence.deconfounder.mean_intercept_]
+        return [read_scores(learned, edges, cohort.covariates()), statistics.deconfounder.mean_intercept_]
 
     return fit
 

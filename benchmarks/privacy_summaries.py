@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from brainroam import Cohort, load_cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.scaffold import edges_of
-from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
+from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryStatistics
 from brainroam.execution.federation import Protection
 from brainroam.execution.federation.model import reading
 from brainroam.execution.federation.site import read_scores
@@ -35,7 +35,7 @@ BUDGETS = (None, 1e6, 1000.0, 100.0, 30.0, 10.0)  # 1e6: clipped, hardly any noi
 
 def summaries(
     cohort: Cohort, members: np.ndarray, edges: np.ndarray, budget: Protection | None, each: bool = False
-) -> SummaryEvidence:
+) -> SummaryStatistics:
     """First and second summaries of the members of each site; ``each``: ready to leave each site out."""
     site, y, rng = cohort.table["site"].to_numpy(), cohort.labels, np.random.default_rng(0)
     covariates = cohort.covariates()
@@ -44,15 +44,15 @@ def summaries(
         table = covariates[who].reset_index(drop=True)
         plain = SiteSummary.of(edges[who], y[who], table, 1.345, "mean") if budget is None else None
         first[name] = plain or budget.summary(edges[who], y[who], rng)
-    evidence = SummaryEvidence(first, list(covariates.columns))
+    statistics = SummaryStatistics(first, list(covariates.columns))
     folds = [cohort.sites, *(without(cohort.sites, name) for name in cohort.sites if each)]
-    asked = edges_of([evidence.scaffold(sites, *THRESHOLDS) for sites in folds])
-    centre = evidence.deconfounder.mean_intercept_[asked]
+    asked = edges_of([statistics.scaffold(sites, *THRESHOLDS) for sites in folds])
+    centre = statistics.deconfounder.mean_intercept_[asked]
     for name, who in here.items():
         values, table = edges[np.ix_(who, asked)], covariates[who].reset_index(drop=True)
         plain = SiteProducts.of(asked, values, y[who], table, 1.345) if budget is None else None
         second[name] = plain or budget.products(asked, values, centre, y[who], rng)
-    return SummaryEvidence(first, list(covariates.columns), second)
+    return SummaryStatistics(first, list(covariates.columns), second)
 
 
 def without(sites: Sequence[str], name: str) -> list[str]:
@@ -63,10 +63,10 @@ def without(sites: Sequence[str], name: str) -> list[str]:
 def at_unseen_sites(cohort: Cohort, edges: np.ndarray, budget: Protection | None) -> float:
     """Mean AUC over sites of what the summaries of all people of the others give."""
     site, y, found = cohort.table["site"].to_numpy(), cohort.labels, []
-    evidence = summaries(cohort, np.ones(len(cohort), dtype=bool), edges, budget, each=True)
+    statistics = summaries(cohort, np.ones(len(cohort), dtype=bool), edges, budget, each=True)
     for name in cohort.sites:
         here, rest = site == name, without(cohort.sites, name)
-        learned = reading(evidence.pathways(rest, evidence.scaffold(rest, *THRESHOLDS)))
+        learned = reading(statistics.pathways(rest, statistics.scaffold(rest, *THRESHOLDS)))
         table = cohort.covariates()[here].reset_index(drop=True)
         found.append(roc_auc_score(y[here], read_scores(learned, edges[here], table)))
     return float(np.mean(found))
@@ -78,11 +78,11 @@ def residuals(summary: SiteSummary, edges: np.ndarray, raw: np.ndarray) -> np.nd
 
 
 def attacks(
-    cohort: Cohort, edges: np.ndarray, evidence: SummaryEvidence
+    cohort: Cohort, edges: np.ndarray, statistics: SummaryStatistics
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """A name, evidence for membership and evidence for the condition of each person."""
     site, raw = cohort.table["site"].to_numpy(), cohort.covariates().to_numpy(dtype=float)
-    first, second = evidence._summaries, evidence._products
+    first, second = statistics.summaries, statistics._products
     along, outside, told = (np.zeros(len(cohort)) for _ in range(3))
     others = np.median([np.nan_to_num(summary.contrast) for summary in first.values()], axis=0)
     for name, summary in first.items():

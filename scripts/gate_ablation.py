@@ -21,7 +21,7 @@ from scipy.stats import t
 
 from brainroam.core import gate
 from brainroam.core.choice import Choice
-from brainroam.core.model import CoreModel
+from brainroam.core.model import CoreModel, Decision
 from brainroam.core.recipe import OURS
 
 DESIGNS = (
@@ -46,8 +46,8 @@ PARTS = {
 class NetworkAlone(CoreModel):
     """CORE's network, trained on all sites and not judged."""
 
-    def _judge(self, folds, alone, epochs):
-        return np.full(len(folds.evidence.y), np.nan), Choice(1.0), {"network": 1.0}
+    def _judge(self, best):
+        return Decision(Choice(1.0), np.full(len(best.scores), np.nan), {"network": 1.0})
 
 
 @contextmanager

@@ -22,14 +22,14 @@ def cohort():
 
 def folds_of(cohort, edges=None, y=None, covariates=None, series=None, **options):
     table = cohort.table
-    evidence = SiteStatistics(
+    statistics = SiteStatistics(
         cohort_edges(cohort) if edges is None else edges,
         cohort.labels if y is None else y,
         table["site"].to_numpy().astype(str),
         table[["age", "sex"]] if covariates is None else covariates,
         SiteDeconfounder(),
     )
-    folds = SiteFolds(evidence, THRESHOLDS, **options)
+    folds = SiteFolds(statistics, THRESHOLDS, **options)
     series = cohort.series if series is None else series
     folds.profiles = Profiles.compute(series, folds.needed_edges(), 30, 5)
     return folds

@@ -8,7 +8,7 @@ from brainroam.core.connectivity import cohort_edges
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe
 from brainroam.core.scaffold import edges_of
-from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
+from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryStatistics
 from brainroam.errors import DataError
 
 THRESHOLDS = {"tau_percentile": 80, "eta": 0.75, "zeta": 0.7}
@@ -26,24 +26,24 @@ def central(cohort):
 
 
 @pytest.fixture(scope="module")
-def evidence(cohort):
+def statistics(cohort):
     edges, site, y = cohort_edges(cohort, "log", 0.7, True), cohort.table["site"].to_numpy(), cohort.labels
     people = {name: (site == name, cohort.covariates()[site == name].reset_index(drop=True)) for name in cohort.sites}
     first = {name: SiteSummary.of(edges[here], y[here], q, 1.345, "mean") for name, (here, q) in people.items()}
     first = {name: SiteSummary.from_arrays(summary.arrays()) for name, summary in first.items()}
-    whole = SummaryEvidence(first, ["age", "sex"])
+    whole = SummaryStatistics(first, ["age", "sex"])
     left_out = [cohort.sites, *([s for s in cohort.sites if s != name] for name in cohort.sites)]
     needed = edges_of([whole.scaffold(sites, **THRESHOLDS) for sites in left_out])
     second = {
         name: SiteProducts.of(needed, edges[np.ix_(here, needed)], y[here], q, 1.345)
         for name, (here, q) in people.items()
     }
-    return SummaryEvidence(first, ["age", "sex"], second)
+    return SummaryStatistics(first, ["age", "sex"], second)
 
 
-def test_the_model_of_all_sites_is_the_same(cohort, central, evidence):
-    scaffold = evidence.scaffold(cohort.sites, **THRESHOLDS)
-    pathways, expected = evidence.pathways(cohort.sites, scaffold), central.pathways_
+def test_the_model_of_all_sites_is_the_same(cohort, central, statistics):
+    scaffold = statistics.scaffold(cohort.sites, **THRESHOLDS)
+    pathways, expected = statistics.pathways(cohort.sites, scaffold), central.pathways_
     np.testing.assert_array_equal(scaffold.edges, central.scaffold_.edges)
     np.testing.assert_allclose(scaffold.consensus, central.scaffold_.consensus, atol=1e-12)
     np.testing.assert_allclose(pathways.scale[:, 0], expected.scale[:, 0], atol=1e-12)
@@ -53,17 +53,17 @@ def test_the_model_of_all_sites_is_the_same(cohort, central, evidence):
         np.testing.assert_allclose(found, getattr(expected.deconfounder, name), atol=1e-12)
 
 
-def test_leaving_a_summary_out_is_leaving_the_site_out(cohort, central, evidence):
+def test_leaving_a_summary_out_is_leaving_the_site_out(cohort, central, statistics):
     edges, site = cohort_edges(cohort, "log", 0.7, True), cohort.table["site"].to_numpy()
     for name in cohort.sites:
         here, rest = site == name, [s for s in cohort.sites if s != name]
-        pathways = evidence.pathways(rest, evidence.scaffold(rest, **THRESHOLDS))
+        pathways = statistics.pathways(rest, statistics.scaffold(rest, **THRESHOLDS))
         nodes = pathways.nodes(edges[np.ix_(here, pathways.scaffold.edges)], cohort.covariates()[here], None)
         np.testing.assert_allclose(pathways.contributions(nodes).sum(axis=0), central.inner_scores_[here], atol=1e-9)
 
 
-def test_edges_that_were_not_asked_for_are_missed(evidence):
-    products = next(iter(evidence._products.values()))
+def test_edges_that_were_not_asked_for_are_missed(statistics):
+    products = next(iter(statistics._products.values()))
     absent = np.setdiff1d(np.arange(190), products.edges)[:1]
     with pytest.raises(DataError, match="edges"):
         products.on(absent)

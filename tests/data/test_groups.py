@@ -142,7 +142,7 @@ def test_the_hierarchical_bootstrap_of_a_scaffold_keeps_families_whole():
     together = cohort.with_columns(pd.DataFrame({"group": names}))
 
     def stability(people):
-        evidence = site_statistics(people, people.covariates(), SiteDeconfounder())
-        return evidence.scaffold(people.sites, 50, 0.5, 0.0, "hierarchical").stability
+        statistics = site_statistics(people, people.covariates(), SiteDeconfounder())
+        return statistics.scaffold(people.sites, 50, 0.5, 0.0, "hierarchical").stability
 
     assert stability(cohort).tobytes() != stability(together).tobytes()

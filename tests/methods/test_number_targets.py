@@ -163,8 +163,8 @@ def test_the_people_of_a_held_out_site_cannot_change_how_core_reads_them(cohort)
     found = []
     for values, t, means in ((x, y, levels), (other_x, other_y, {**levels, "S03": 99.0})):
         deconfounder = SiteDeconfounder(slopes="shrunken")
-        evidence = SiteStatistics(values, t, site, cohort.covariates(), deconfounder, contrast="mean", levels=means)
-        folds = SiteFolds(evidence, {"tau_percentile": 0, "eta": 0, "zeta": 0}, device=None)
+        statistics = SiteStatistics(values, t, site, cohort.covariates(), deconfounder, contrast="mean", levels=means)
+        folds = SiteFolds(statistics, {"tau_percentile": 0, "eta": 0, "zeta": 0}, device=None)
         found.append(folds.readings(frozenset({"S03"})))
     assert len(found[0]) == len(NUMBER_PENALTIES)
     for before, after in zip(*found, strict=True):

@@ -71,12 +71,12 @@ def test_many_people_and_features_have_one_solution_for_all_classes(monkeypatch)
 
 
 def test_a_scaffold_keeps_what_any_class_shows_against_the_controls(cohort):
-    evidence = site_statistics(cohort, cohort.covariates(), SiteDeconfounder())
-    found = evidence.scaffold(evidence.sites, 80, 0.75, 0.7)
-    edges = {tuple(pair) for pair in evidence.pairs[found.edges].tolist()}
+    statistics = site_statistics(cohort, cohort.covariates(), SiteDeconfounder())
+    found = statistics.scaffold(statistics.sites, 80, 0.75, 0.7)
+    edges = {tuple(pair) for pair in statistics.pairs[found.edges].tolist()}
     assert {(2, 7), (4, 9)} <= edges
-    assert len(evidence.parts) == 2
-    alone = [set(part.scaffold(part.sites, 80, 0.75, 0.7).edges) for part in evidence.parts]
+    assert len(statistics.parts) == 2
+    alone = [set(part.scaffold(part.sites, 80, 0.75, 0.7).edges) for part in statistics.parts]
     assert set(found.edges) == set.union(*alone)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import astuple
 from itertools import product
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
 from brainroam.core.site_folds import NOBODY, AnyEpisode, LeftOut, SiteFolds, UnreadEpisode, predict_logits
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import auc, is_number, mean_order, site_macro_aucs, sites_with_scores
+from brainroam.core.targets import is_number
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, EmptyScaffoldError, MemoryLimitError, UsageError, listed
@@ -42,6 +42,27 @@ if TYPE_CHECKING:
     from brainroam.core.training import Schedule, Trial
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
+
+
+class Candidate(NamedTuple):
+    """Thresholds and a penalty that may be chosen, and how well they read held-out people.
+
+    ``settings`` are named as in `CoreModel.chosen_`; ``scores`` (n,) or (n, K), of the linear reading or of a network
+    that stands alone, are NaN for people who were not held out; ``epochs`` are those of the network, if known.
+    """
+
+    folds: SiteFolds
+    settings: dict[str, float]
+    scores: np.ndarray
+    epochs: int | None
+
+
+class Decision(NamedTuple):
+    """Which reading is believed, its scores of held-out people, and what `CoreModel.chosen_` tells of it."""
+
+    choice: Choice
+    scores: np.ndarray
+    facts: dict[str, Any]
 
 
 class CoreModel:
@@ -106,89 +127,77 @@ class CoreModel:
         kept = self._usable(cohort)
         cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
         site = cohort.table["site"].to_numpy().astype(str)
-        how, pooled = self.recipe, self.recipe.deconfounding == "pooled"
-        deconfounder = SiteDeconfounder(how.huber_k, how.huber_delta, pooled, how.fit_on, how.slopes)
-        evidence = site_statistics(cohort, covariates, deconfounder, how.kind, how.shrinkage, how.robust, how.contrast)
-        one_class = sorted(set(site) - set(evidence.sites))
+        recipe, pooled = self.recipe, self.recipe.deconfounding == "pooled"
+        deconfounder = SiteDeconfounder(recipe.huber_k, recipe.huber_delta, pooled, recipe.fit_on, recipe.slopes)
+        edge_kind = recipe.kind, recipe.shrinkage, recipe.robust
+        statistics = site_statistics(cohort, covariates, deconfounder, *edge_kind, recipe.contrast)
+        one_class = sorted(set(site) - set(statistics.sites))
         if one_class:
             what = "both classes" if cohort.target.is_two_classes else f"people who differ in {cohort.target.name}"
             what = "two classes to compare" if cohort.target.is_classes else what
             self.notes_.append(f"without {what}, so without a contrast: {listed(one_class)}")
 
-        folds, thresholds, alone, epochs = self._chosen(evidence, cohort)
-        scores, choice, facts = self._judge(folds, alone, epochs)
-        self.chosen_ = {**thresholds, **facts}
-        self._finish(folds, choice)
+        best = self._choose_thresholds(statistics, cohort)
+        decision = self._judge(best)
+        self.chosen_ = {**best.settings, **decision.facts}
+        self._finish(best.folds, decision.choice)
+        scores = decision.scores
         if not np.isfinite(scores).any():
             self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
-            everybody = folds.evidence.features.batches(np.arange(len(site)))
-            scores = np.concatenate([self.reading_.logits(folds.nodes(some)) for some in everybody])
+            everybody = statistics.features.batches(np.arange(len(site)))
+            scores = np.concatenate([self.reading_.logits(best.folds.nodes(some)) for some in everybody])
         self.inner_scores_ = np.full((len(kept), *scores.shape[1:]), np.nan)
         self.inner_scores_[kept] = scores
         return self
 
-    def _chosen(
-        self, evidence: SiteStatistics, cohort: Cohort
-    ) -> tuple[SiteFolds, dict[str, Any], np.ndarray, int | None]:
-        """Thresholds and penalty that order held-out people best: folds with them, their names, scores, epochs."""
-        best: tuple[SiteFolds, dict[str, Any], np.ndarray, int | None] | None = None
-        most, grid = -np.inf, self._grid(len(evidence.sites))
+    def _choose_thresholds(self, statistics: SiteStatistics, cohort: Cohort) -> Candidate:
+        """The thresholds and penalty that order held-out people best."""
+        best, highest, grid = None, -np.inf, self._grid(len(statistics.sites))
         for tau_percentile, eta in grid:
             try:
-                folds = self._site_folds(evidence, cohort, tau_percentile, eta)
+                folds = self._site_folds(statistics, cohort, tau_percentile, eta)
             except (EmptyScaffoldError, MemoryLimitError) as error:
                 if best is None and (tau_percentile, eta) == grid[-1]:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            thresholds = {"tau_percentile": tau_percentile, "eta": eta}
-            for each, scores, epochs in self._alone(folds):
-                merit = next(iter(self._order(each, scores).values()), 0)
-                if best is None or merit > most:
-                    penalty = {"penalty": each.candidates[each.chosen][0]} if len(each.candidates) > 1 else {}
-                    best, most = (each, thresholds | penalty, scores, epochs), merit
+            for candidate in self._candidates(folds, {"tau_percentile": tau_percentile, "eta": eta}):
+                merit = candidate.folds.order(candidate.scores) or 0.0
+                if best is None or merit > highest:
+                    best, highest = candidate, merit
         if best is None:
             raise DataError("tau_percentile and eta need at least one value each")
         return best
 
-    def _alone(self, folds: SiteFolds) -> Iterator[tuple[SiteFolds, np.ndarray, int | None]]:
-        """Held-out people by what chooses: the linear reading of each candidate, or a network that stands alone."""
+    def _candidates(self, folds: SiteFolds, thresholds: dict[str, float]) -> Iterator[Candidate]:
+        """The linear reading by each penalty that may be chosen, or a network that stands alone."""
         if self.recipe.skip == "none":
-            yield folds, *self._network_scores(folds)
-        else:
-            epochs = 0 if self.recipe.epochs == 0 else None
-            for k, scores in enumerate(self._linear_scores(folds)):
-                yield folds.reading(k), scores, epochs
+            yield Candidate(folds, thresholds, *self._network_scores(folds))
+            return
+        epochs = 0 if self.recipe.epochs == 0 else None
+        for k, scores in enumerate(self._linear_scores(folds)):
+            penalty = {"penalty": folds.candidates[k][0]} if len(folds.candidates) > 1 else {}
+            yield Candidate(folds.reading(k), thresholds | penalty, scores, epochs)
 
-    def _judge(
-        self, folds: SiteFolds, alone: np.ndarray, epochs: int | None
-    ) -> tuple[np.ndarray, Choice, dict[str, Any]]:
-        """Decide which reading is believed: scores (NaN where not held out), the choice, and its facts."""
-        y, site, n_edges = folds.evidence.y, folds.evidence.site, len(folds.scaffold().consensus)
-        scores, choice = alone, Choice(1.0 if self.recipe.skip == "none" else 0.0)
+    def _judge(self, best: Candidate) -> Decision:
+        """Decide which reading is believed."""
+        folds, scores, epochs = best.folds, best.scores, best.epochs
+        y, site, n_edges = folds.statistics.y, folds.statistics.site, len(folds.scaffold().consensus)
+        choice = Choice(1.0 if self.recipe.skip == "none" else 0.0)
         if self.recipe.skip != "none" and self._trains():
             network, epochs = self._network_scores(folds)
-            choice = weigh(alone, network, y, site, n_edges)
-            scores = choice.combine(alone, network)
+            choice = weigh(best.scores, network, y, site, n_edges)
+            scores = choice.combine(best.scores, network)
         facts: dict[str, Any] = {"network": choice.share}
         if np.isfinite(choice.gain):
             expected, _ = expectation(y, n_edges)
             facts |= {"gain": choice.gain, "gain_error": choice.error, "gain_expected": expected}
         if epochs is not None:
             facts["epochs"] = epochs
-        return scores, choice, facts | self._order(folds, scores)
-
-    def _order(self, folds: SiteFolds, scores: np.ndarray) -> dict[str, float]:
-        """How well scores order held-out people within sites: ``auc``, or ``r`` of a number; nothing of nobody."""
-        y, site = folds.evidence.y, folds.evidence.site
-        if y.ndim == 2:
-            aucs = site_macro_aucs(y.argmax(axis=1), site, scores)
-            return {"auc": float(np.mean(aucs))} if aucs else {}
-        if is_number(y):
-            known = np.isfinite(scores)
-            return {"r": float(mean_order(y[known], site[known], scores[known]))} if known.any() else {}
-        sites = sites_with_scores(y, site, scores)
-        return {"auc": float(np.mean([auc(y[here], scores[here]) for here in sites]))} if sites else {}
+        order = folds.order(scores)
+        if order is not None:
+            facts["r" if is_number(y) else "auc"] = order
+        return Decision(choice, scores, facts)
 
     def _held_out(self, folds: SiteFolds) -> list[LeftOut]:
         """The groups of sites that are held out to choose."""
@@ -196,9 +205,9 @@ class CoreModel:
 
     def _linear_scores(self, folds: SiteFolds) -> np.ndarray:
         """The linear reading by each candidate (C, n), or (C, n, K), of held-out people, by the other sites."""
-        scores = np.full((len(folds.candidates), *folds.evidence.y.shape), np.nan)
+        scores = np.full((len(folds.candidates), *folds.statistics.y.shape), np.nan)
         for group in self._held_out(folds):
-            for some in folds.evidence.features.batches(folds.people(group)):
+            for some in folds.statistics.features.batches(folds.people(group)):
                 nodes = folds.nodes(some, group)
                 for of_candidate, pathways in zip(scores, folds.readings(group), strict=True):
                     of_candidate[some] = pathways.contributions(nodes).sum(axis=0)
@@ -206,7 +215,7 @@ class CoreModel:
 
     def _network_scores(self, folds: SiteFolds) -> tuple[np.ndarray, int | None]:
         """Logits (n,) of the people of each group by a network trained without it; the epochs, if chosen or given."""
-        scores, epochs, groups = np.full(folds.evidence.y.shape, np.nan), self.recipe.epochs, self._held_out(folds)
+        scores, epochs, groups = np.full(folds.statistics.y.shape, np.nan), self.recipe.epochs, self._held_out(folds)
         if self.recipe.updates is None and self.recipe.epochs is None:
             trials = [self._trial(folds, group) for group in groups]
             epochs, logits = _training().choose_epochs(trials, self.recipe.max_epochs, self.recipe.patience)
@@ -225,8 +234,8 @@ class CoreModel:
     def _trial(self, folds: SiteFolds, group: LeftOut) -> "Trial":
         network, schedule = self._drawn_network(self.recipe.device), self._schedule(folds, group)
         epochs = _training().training_epochs(network, self._episodes(folds, group), schedule, self.seed)
-        people, evidence = folds.people(group), folds.evidence
-        return _training().Trial(network, epochs, folds.held_out(group), evidence.y[people], evidence.site[people])
+        people, statistics = folds.people(group), folds.statistics
+        return _training().Trial(network, epochs, folds.held_out(group), statistics.y[people], statistics.site[people])
 
     def _finish(self, folds: SiteFolds, choice: Choice) -> None:
         """Train on all sites where the network is believed, and freeze the reading."""
@@ -237,10 +246,10 @@ class CoreModel:
         if alone and folds.held_out_groups():
             self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
 
-    def _site_folds(self, evidence: SiteStatistics, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
+    def _site_folds(self, statistics: SiteStatistics, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
         fixed = {"zeta": self.recipe.zeta, "bootstrap": self.recipe.bootstrap, "seed": self.seed}
         folds = SiteFolds(
-            evidence,
+            statistics,
             {"tau_percentile": tau_percentile, "eta": eta, **fixed},
             self.recipe.train_residual,
             self.recipe.orient,
@@ -258,7 +267,7 @@ class CoreModel:
             )
         n_trained = min(folds.size, self.recipe.max_pathways or folds.size) if self._trains() else 0
         at_a_time = max(self.recipe.batch_size, UnreadEpisode.at_a_time)
-        evidence.require_memory(folds.size, n_trained, self.recipe.hidden * at_a_time)
+        statistics.require_memory(folds.size, n_trained, self.recipe.hidden * at_a_time)
         if self.recipe.profiles and self._trains():
             window, stride = self._windows(cohort)
             folds.profiles = profiles_of(cohort, folds.needed_edges(), window, stride, self.recipe.stretch)
@@ -303,7 +312,7 @@ class CoreModel:
             self.recipe.weight_decay,
             self.recipe.batch_size,
             self.recipe.updates if self.recipe.epochs is None else None,
-            is_number(folds.evidence.y),
+            is_number(folds.statistics.y),
         )
 
     def _grid(self, n_sites: int) -> list[tuple[float, float]]:

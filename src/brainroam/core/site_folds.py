@@ -22,6 +22,7 @@ from brainroam.core.linegraph import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_statistics import SiteStatistics
+from brainroam.core.targets import site_orders
 from brainroam.data.folds import group_sites, other_sites
 from brainroam.errors import EmptyScaffoldError
 from brainroam.utils.optional import as_array, one_thread
@@ -95,7 +96,7 @@ class SiteFolds:
 
     Parameters
     ----------
-    evidence : SiteStatistics
+    statistics : SiteStatistics
     thresholds : dict
         ``tau_percentile``, ``eta``, ``zeta``, ``bootstrap`` of the scaffold.
     residual : {"agnostic", "site"}
@@ -108,7 +109,7 @@ class SiteFolds:
     max_pathways : int, optional
         How many pathways a network reads, the strongest of its fold.
     penalties : sequence of float, optional
-        Of the linear reading; by default those that the evidence suggests.
+        Of the linear reading; by default those that the statistics suggest.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class SiteFolds:
 
     def __init__(
         self,
-        evidence: SiteStatistics,
+        statistics: SiteStatistics,
         thresholds: dict,
         residual: str = "agnostic",
         orient: bool = True,
@@ -129,25 +130,26 @@ class SiteFolds:
         max_pathways: int | None = None,
         penalties: Sequence[float] | None = None,
     ) -> None:
-        several = evidence.candidates if penalties is None and skip == "ridge" else [penalties or evidence.penalties]
-        self.candidates, self.chosen = [tuple(one) for one in several], 0
+        is_chosen = penalties is None and skip == "ridge"
+        candidates = statistics.candidates if is_chosen else [penalties or statistics.penalties]
+        self.candidates, self.chosen = [tuple(each) for each in candidates], 0
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
-        self.max_pathways, self.sites = max_pathways, evidence.sites
+        self.max_pathways, self.sites = max_pathways, statistics.sites
         self.profiles: Profiles | None = None
         most = len(self.sites) if device is None else GROUPS
-        self.groups = [frozenset(group) for group in group_sites(self.sites, evidence.site, most)]
-        self._every_site = [str(site) for site in np.unique(evidence.site)]
+        self.groups = [frozenset(group) for group in group_sites(self.sites, statistics.site, most)]
+        self._every_site = [str(site) for site in np.unique(statistics.site)]
         pairs = [one | other for one in self.groups for other in self.groups] if device is not None else []
-        self._scaffolds = {NOBODY: evidence.scaffold(self._inside(NOBODY), **thresholds)}
+        self._scaffolds = {NOBODY: statistics.scaffold(self._inside(NOBODY), **thresholds)}
         for left_out in dict.fromkeys([*self.groups, *pairs]):
             if len(set(self.sites) - left_out) >= 2:
                 try:
-                    self._scaffolds[left_out] = evidence.scaffold(self._inside(left_out), **thresholds)
+                    self._scaffolds[left_out] = statistics.scaffold(self._inside(left_out), **thresholds)
                 except EmptyScaffoldError:
                     continue  # too little agreement without these sites: nobody is read there
-        self.evidence = evidence.reading(list(self._scaffolds.values()))
-        self._pathways: MutableMapping[LeftOut, list[Pathways]] = evidence.features.fold_storage()
-        self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = evidence.features.fold_storage()
+        self.statistics = statistics.reading(list(self._scaffolds.values()))
+        self._pathways: MutableMapping[LeftOut, list[Pathways]] = statistics.features.fold_storage()
+        self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = statistics.features.fold_storage()
 
     @property
     def size(self) -> int:
@@ -180,12 +182,17 @@ class SiteFolds:
         """The pathways of one fold, with the linear reading by each candidate."""
         if left_out not in self._pathways:
             how = self.candidates, self.profiles, self.orient, self.skip
-            self._pathways[left_out] = self.evidence.readings(self._inside(left_out), self._scaffolds[left_out], *how)
+            self._pathways[left_out] = self.statistics.readings(self._inside(left_out), self._scaffolds[left_out], *how)
         return self._pathways[left_out]
 
     def people(self, group: LeftOut) -> np.ndarray:
         """Positions of the people of a group."""
-        return np.flatnonzero(np.isin(self.evidence.site, list(group)))
+        return np.flatnonzero(np.isin(self.statistics.site, list(group)))
+
+    def order(self, scores: np.ndarray) -> float | None:
+        """How well scores order held-out people: mean AUC within sites, or r of a number; None where nobody was."""
+        orders = site_orders(self.statistics.y, self.statistics.site, scores)
+        return float(np.mean(orders)) if orders else None
 
     def training(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
         """One episode per group that is not left out, each read in the fold without it."""
@@ -210,7 +217,7 @@ class SiteFolds:
     def _episode(self, left_out: LeftOut, people: np.ndarray, residual: str) -> AnyEpisode:
         self._for_network(left_out)  # now, not in the middle of training
         read = partial(self._read_some, left_out, people, residual)
-        return self.evidence.features.read_ahead(UnreadEpisode(self._labels(people), read))
+        return self.statistics.features.read_ahead(UnreadEpisode(self._labels(people), read))
 
     def _read_some(self, left_out: LeftOut, people: np.ndarray, residual: str, some: np.ndarray) -> Episode:
         """Some of these people, by position among them."""
@@ -220,11 +227,11 @@ class SiteFolds:
 
     def _features(self, pathways: Pathways, people: np.ndarray, residual: str) -> np.ndarray:
         """Node features (N, n, C), with the residuals of the frozen average deconfounder or of each site's own fit."""
-        edges, evidence = pathways.scaffold.edges, self.evidence
+        edges, statistics = pathways.scaffold.edges, self.statistics
         profiles = self.profiles.of(edges, people) if self.profiles else None
         if residual == "site":
-            return pathways.standardised(evidence.residuals_of(people, edges), profiles)
-        return pathways.nodes(evidence.values_of(people, edges), evidence.covariates.iloc[people], profiles)
+            return pathways.standardised(statistics.residuals_of(people, edges), profiles)
+        return pathways.nodes(statistics.values_of(people, edges), statistics.covariates.iloc[people], profiles)
 
     def _for_network(self, left_out: LeftOut) -> "tuple[Pathways, PathwayGraph]":
         """The pathways of a fold that a network reads, and its view of them, which several episodes share."""
@@ -233,13 +240,13 @@ class SiteFolds:
 
             scaffold = self._scaffolds[left_out]
             scaffold = scaffold.on(scaffold.strongest(self.max_pathways))
-            how = [self.evidence.penalties], self.profiles, self.orient, "none"
-            pathways = self.evidence.readings(self._inside(left_out), scaffold, *how)[0]
+            how = [self.statistics.penalties], self.profiles, self.orient, "none"
+            pathways = self.statistics.readings(self._inside(left_out), scaffold, *how)[0]
             self._trained[left_out] = pathways, PathwayGraph.of(pathways.graph, self.device or "cpu")
         return self._trained[left_out]
 
     def _labels(self, people: np.ndarray) -> Any:
-        return to_device(self.evidence.y[people], self.device)
+        return to_device(self.statistics.y[people], self.device)
 
     def _inside(self, left_out: LeftOut) -> list[str]:
         return other_sites(self._every_site, left_out)

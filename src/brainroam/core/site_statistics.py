@@ -289,7 +289,7 @@ class SiteStatistics:
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
     def reading(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
-        """The same evidence, ready to read people on the edges of these scaffolds again and again."""
+        """The same statistics, ready to read people on the edges of these scaffolds again and again."""
         ready = copy(self)
         ready.values = self.features.columns(self.edges, edges_of(scaffolds))
         return ready
@@ -415,7 +415,7 @@ def site_statistics(
     robust: bool = False,
     contrast: str = "huber",
 ) -> SiteStatistics:
-    """The evidence of labelled people on edges of one kind; what was computed for one person or site is shared."""
+    """The statistics of labelled people on edges of one kind; what was computed for one person or site is shared."""
     edges = cohort_edges(cohort, kind, shrinkage, robust)
     site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
     of_features = group, cohort.atlas.pairs, cohort.own_units, cohort.target.has_controls

@@ -238,7 +238,7 @@ class SiteProducts:
         return replace(self, sums=np.where(np.isnan(self.sums).any(axis=0), np.nan, sums))
 
 
-class SummaryEvidence(SiteStatistics):
+class SummaryStatistics(SiteStatistics):
     """What `SiteStatistics` says of the same people, from the summaries of their sites.
 
     Parameters
@@ -296,7 +296,7 @@ class SummaryEvidence(SiteStatistics):
         squares, people = np.array(known).sum(axis=0)
         return float(np.sqrt(squares / people))
 
-    def _of_classes(self, against_controls: bool) -> "Iterator[SummaryEvidence]":
+    def _of_classes(self, against_controls: bool) -> "Iterator[SummaryStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
         n_contrasts, n_classes = 0, len(next(iter(self.summaries.values())).counts)
         for k in range(int(against_controls), n_classes):

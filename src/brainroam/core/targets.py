@@ -291,6 +291,22 @@ def mean_order(t: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarra
     return weights @ np.stack([correlations(t[people], scores[..., people]) for people in here]) / weights.sum()
 
 
+def site_orders(y: np.ndarray, site: np.ndarray, score: np.ndarray) -> list[float]:
+    """How well a score orders the people who have one: the AUC at each site with both classes, or `site_macro_aucs`.
+
+    Of a number one value for all sites, `mean_order`. Nothing where nobody has a score.
+
+    >>> site_orders(np.array([0, 1, 0, 1]), np.array(["A", "A", "B", "B"]), np.array([1.0, 2.0, 2.0, 1.0]))
+    [1.0, 0.0]
+    """
+    if y.ndim == 2:
+        return site_macro_aucs(y.argmax(axis=1), site, score)
+    if is_number(y):
+        known = np.isfinite(score)
+        return [float(mean_order(y[known], site[known], score[known]))] if known.any() else []
+    return [auc(y[here], score[here]) for here in sites_with_scores(y, site, score)]
+
+
 def order_gain(t: np.ndarray, old: np.ndarray, new: np.ndarray) -> tuple[float, float]:
     """By how much the correlation with t grows from one score of the same people to another, and its variance.
 

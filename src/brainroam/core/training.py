@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from brainroam.core.gate import GatedNetwork
 from brainroam.core.site_folds import AnyEpisode, Episode, predict_logits
-from brainroam.core.targets import auc, is_number, mean_order, site_macro_aucs, sites_with_scores
+from brainroam.core.targets import site_orders
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,6 @@ class Trial:
     held_out: AnyEpisode
     label: np.ndarray
     site: np.ndarray
-
-    def aucs(self, score: np.ndarray) -> list[float]:
-        """The AUC at each site of the group with both classes; of a number the correlation."""
-        if self.label.ndim == 2:
-            return site_macro_aucs(self.label.argmax(axis=1), self.site, score)
-        if is_number(self.label):
-            return [float(mean_order(self.label, self.site, score))]
-        people = sites_with_scores(self.label, self.site, score)
-        return [auc(self.label[here], score[here]) for here in people]
 
 
 class Adam:
@@ -165,9 +156,8 @@ def choose_epochs(trials: Sequence[Trial], limit: int, patience: int) -> tuple[i
         for trial in trials:
             next(trial.epochs)
         logits.append([predict_logits(trial.network, trial.held_out) for trial in trials])
-        merit.append(
-            float(np.mean([value for trial, x in zip(trials, logits[-1], strict=True) for value in trial.aucs(x)]))
-        )
+        orders = [site_orders(trial.label, trial.site, x) for trial, x in zip(trials, logits[-1], strict=True)]
+        merit.append(float(np.mean(np.concatenate(orders))))
         if len(merit) - 1 - int(np.argmax(merit)) >= patience:
             break
     best = int(np.argmax(merit))

@@ -106,7 +106,7 @@ def find_scaffold(
     engine: "str | engines.Engine" = "local",
     progress: bool = False,
 ) -> tuple[SiteStatistics, Scaffold]:
-    """The evidence of all sites, and the scaffold they agree on.
+    """The statistics of all sites, and the scaffold they agree on.
 
     >>> import brainroam, tempfile
     >>> from brainroam.data.store import write_store
@@ -120,15 +120,15 @@ def find_scaffold(
     deconfounder = SiteDeconfounder(
         settings.huber_k, settings.huber_delta, settings.deconfounding == "pooled", settings.fit_on, settings.slopes
     )
-    evidence = site_statistics(cohort, cohort.covariates(covariates), deconfounder, *kind, settings.contrast)
-    return evidence, evidence.scaffold(cohort.sites, settings.tau_percentile, settings.eta, settings.zeta)
+    statistics = site_statistics(cohort, cohort.covariates(covariates), deconfounder, *kind, settings.contrast)
+    return statistics, statistics.scaffold(cohort.sites, settings.tau_percentile, settings.eta, settings.zeta)
 
 
 def save_scaffold(
-    out: Path, cohort: StoredCohort, evidence: SiteStatistics, scaffold: Scaffold, settings: Settings
+    out: Path, cohort: StoredCohort, statistics: SiteStatistics, scaffold: Scaffold, settings: Settings
 ) -> Path:
     """Write ``scaffold.csv``, ``excluded.csv`` and the arrays in a folder ``evidence``; returns the table's path."""
-    pairs, regions = evidence.pairs[scaffold.edges], np.array(cohort.atlas.labels)
+    pairs, regions = statistics.pairs[scaffold.edges], np.array(cohort.atlas.labels)
     columns = ("consensus", "sign_consistency", "stability")
     table = pd.DataFrame(
         {
@@ -139,15 +139,15 @@ def save_scaffold(
         }
     )
     arrays = {name: getattr(scaffold, name) for name in ("edges", "contrast", *columns)}
-    deconfounder = {f"deconfounder.{name}": value for name, value in evidence.deconfounder.state().items()}
+    deconfounder = {f"deconfounder.{name}": value for name, value in statistics.deconfounder.state().items()}
     header = {
         "kind": "Scaffold",
         "manifest_hash": cohort.manifest_hash,
         "settings": asdict(settings),
-        "sites": evidence.sites,
+        "sites": statistics.sites,
         "n_people": len(cohort),
         "tau": scaffold.tau,
-        "notes": evidence.deconfounder.notes_,
+        "notes": statistics.deconfounder.notes_,
         "atlas": cohort.atlas.identity,
     }
     save_model(out / "evidence", header, arrays | deconfounder)

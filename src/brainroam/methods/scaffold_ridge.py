@@ -66,26 +66,26 @@ class ScaffoldRidge(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Deconfound, select, solve."""
-        evidence = self._evidence(cohort)
-        self.reading_ = self._reading(evidence, list(np.unique(evidence.site)))
-        self.notes_ = evidence.deconfounder.notes_
+        statistics = self._statistics(cohort)
+        self.reading_ = self._reading(statistics, list(np.unique(statistics.site)))
+        self.notes_ = statistics.deconfounder.notes_
         return self
 
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out share regressions and contrasts of the sites."""
-        evidence = self._evidence(cohort)
-        kept = sites_kept(evidence.site, folds)
+        statistics = self._statistics(cohort)
+        kept = sites_kept(statistics.site, folds)
         if kept is None:
             return super().out_of_fold(cohort, folds, seed)
         scores = []
         for sites, (_, held_out) in zip(kept, folds, strict=True):
             try:
-                reading = self._reading(evidence, sites)
+                reading = self._reading(statistics, sites)
             except EmptyScaffoldError:  # nothing is reproducible without these sites: nothing is read
                 scores.append(np.zeros((1, len(held_out))))
                 continue
-            values = evidence.values_of(held_out, reading.edges)
-            scores.append(reading.score(values, evidence.covariates.iloc[held_out])[None])
+            values = statistics.values_of(held_out, reading.edges)
+            scores.append(reading.score(values, statistics.covariates.iloc[held_out])[None])
         return scores
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -126,19 +126,19 @@ class ScaffoldRidge(Method):
     def _values(self, cohort: Cohort) -> np.ndarray:
         return cohort_edges(cohort, *self.kind)[:, self.reading_.edges]
 
-    def _evidence(self, cohort: Cohort) -> SiteStatistics:
+    def _statistics(self, cohort: Cohort) -> SiteStatistics:
         deconfounder = SiteDeconfounder(slopes=self.slopes)
         return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind, "mean")
 
-    def _reading(self, evidence: SiteStatistics, sites: Sequence[str]) -> "_Reading":
+    def _reading(self, statistics: SiteStatistics, sites: Sequence[str]) -> "_Reading":
         """What the people of these sites give."""
-        edges = evidence.scaffold(sites, *self.thresholds).edges
-        here = np.flatnonzero(np.isin(evidence.site, sites))
-        deconfounder = evidence.frozen(sites)
-        residuals = evidence.residuals_of(here, edges, deconfounder)
+        edges = statistics.scaffold(sites, *self.thresholds).edges
+        here = np.flatnonzero(np.isin(statistics.site, sites))
+        deconfounder = statistics.frozen(sites)
+        residuals = statistics.residuals_of(here, edges, deconfounder)
         spread = np.nanstd(residuals, axis=0)
         spread[~(spread > 0)] = 1
-        weights = ridge_weights(np.nan_to_num(residuals / spread), signed(evidence.y[here]), *self.penalties)
+        weights = ridge_weights(np.nan_to_num(residuals / spread), signed(statistics.y[here]), *self.penalties)
         return _Reading(deconfounder, edges, weights / spread)
 
 

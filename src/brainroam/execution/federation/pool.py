@@ -166,12 +166,12 @@ class Pool:
             sites = f"{len(self.sites)} site(s) so far ({listed(self.sites)})"
             return Progress(1, [f"{sites}; {MIN_SITES} are needed to go on"])
         lines, odd, blocks = list[str](), list[str](), dict[str, PooledBlock]()
-        ready = {name: found for name, found in firsts.items() if len(found) >= MIN_SITES}
-        for name, found in ready.items():
+        ready = {name: of_sites for name, of_sites in firsts.items() if len(of_sites) >= MIN_SITES}
+        for name, of_sites in ready.items():
             label = f"{name}: " if name else ""
-            both = self._by_block(2).get(name, {})
+            seconds = self._by_block(2).get(name, {})
             try:
-                block = PooledBlock(found, both, self.thresholds, target, 2 if len(ready) > 1 else 1)
+                block = PooledBlock(of_sites, seconds, self.thresholds, target, 2 if len(ready) > 1 else 1)
             except EmptyScaffoldError as error:
                 if len(ready) == 1:
                     raise
@@ -183,13 +183,13 @@ class Pool:
                 f"{label}{len(block.whole)} of {len(block.whole.consensus)} {block.like.unit_of_reading}s agreed on, "
                 f"from {counts} people of {len(block.sites)} sites"
             )
-            lines += [f"note: {label}{note}" for note in block.evidence.deconfounder.notes_]
+            lines += [f"note: {label}{note}" for note in block.statistics.deconfounder.notes_]
             odd += [f"{label}{text}" for text in suspicions(block.summaries)]
         if not blocks:
             raise EmptyScaffoldError("the sites agree on nothing in any block")
         lines += [
-            f"note: {name}: left out, because {len(found)} site(s) have it and {MIN_SITES} are needed"
-            for name, found in firsts.items()
+            f"note: {name}: left out, because {len(of_sites)} site(s) have it and {MIN_SITES} are needed"
+            for name, of_sites in firsts.items()
             if name not in ready
         ]
         lines += [f"note: {note}" for note in self._withheld()]
@@ -211,10 +211,10 @@ class Pool:
         for k, name in enumerate(sites):
             left_out = frozenset({name})
             here = block_weights(members, left_out).weights if len(members) > 1 else np.ones(1)
-            found = [block.reading_without(left_out) for block in members]
-            if any(model is not None for model in found):
+            models = [block.reading_without(left_out) for block in members]
+            if any(model is not None for model in models):
                 held_out.append(name)
-            for (block, model), weight in zip(zip(blocks, found, strict=True), here, strict=True):
+            for block, model, weight in zip(blocks, models, here, strict=True):
                 if model is not None:
                     weighted = model | {"weights": weight * model["weights"]}
                     readings[block] |= {f"{k}.{key}": value for key, value in weighted.items()}
@@ -263,19 +263,19 @@ class Pool:
     def _told_weights(self, blocks: Mapping[str, PooledBlock], weights: np.ndarray) -> str:
         """The shares of the blocks in the score of a person, in words."""
         moments = [block.moments(frozenset()) for block in blocks.values()]
-        spread = np.array([np.sqrt(squares / n) if n else 1.0 for _, n, squares, *_ in moments])
+        spread = np.array([np.sqrt(m.squares / m.n_people) if m.n_people else 1.0 for m in moments])
         shares = weights * spread / (weights * spread).sum()
-        told = ", ".join(f"{name} {share:.0%}" for name, share in zip(blocks, shares, strict=True))
-        return f"weights of the blocks, from held-out sites: {told}"
+        text = ", ".join(f"{name} {share:.0%}" for name, share in zip(blocks, shares, strict=True))
+        return f"weights of the blocks, from held-out sites: {text}"
 
     def _by_block(self, number: int) -> dict[str, dict[str, Message]]:
         """The messages of a round by block and site, blocks in the order of the first site that has them."""
-        found: dict[str, dict[str, Message]] = {}
+        by_block: dict[str, dict[str, Message]] = {}
         for site in self.sites:
             if site in self._messages[number]:
                 for name, part in self._messages[number][site].parts.items():
-                    found.setdefault(name, {})[site] = part
-        return found
+                    by_block.setdefault(name, {})[site] = part
+        return by_block
 
     def _n_people(self, site: str) -> int:
         """How many people a site has, of several blocks in the one that most have."""
@@ -296,9 +296,9 @@ class Pool:
         ]
 
     def _ask(self, number: int, asked: Mapping[str, tuple[Message, dict[str, np.ndarray]]], request: str = "") -> None:
-        known: dict[str, Any] = {"sites": self.sites, "target": self.target.described(), "request": request}
+        header: dict[str, Any] = {"sites": self.sites, "target": self.target.described(), "request": request}
         parts = {
-            name: replace(like, what=REQUEST, round=number, arrays=arrays, site="", **known, **NOT_ASKED)
+            name: replace(like, what=REQUEST, round=number, arrays=arrays, site="", **header, **NOT_ASKED)
             for name, (like, arrays) in asked.items()
         }
         first = next(iter(parts.values()))
@@ -307,7 +307,7 @@ class Pool:
     def _write_scaffold(self, blocks: Mapping[str, PooledBlock]) -> None:
         tables = []
         for name, block in blocks.items():
-            edges, pairs = block.whole.edges, block.evidence.pairs
+            edges, pairs = block.whole.edges, block.statistics.pairs
             columns = {"edge": edges, "region_1": pairs[edges, 0], "region_2": pairs[edges, 1]}
             for what in ("consensus", "sign_consistency", "stability"):
                 columns[what] = getattr(block.whole, what)[edges]

@@ -15,12 +15,12 @@ correlation of s_b with t within sites. For two blocks that err together this gi
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from brainroam.core.scaffold import Scaffold, edges_of
-from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryEvidence
+from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryStatistics
 from brainroam.data.folds import other_sites
 from brainroam.data.target import Target
 from brainroam.errors import EmptyScaffoldError
@@ -29,6 +29,19 @@ from brainroam.execution.federation.model import reading
 from brainroam.methods.blocks import Weighing, weigh_moments
 
 LeftOut = frozenset[str]
+
+
+class ScoreMoments(NamedTuple):
+    """Of the people of some sites, read by models without their own site: sums about the means of each site.
+
+    Of several classes, added up over them.
+    """
+
+    n_sites: float
+    n_people: float
+    squares: float  # sum s^2
+    with_target: float  # sum s t
+    target: float  # sum t^2
 
 
 class PooledBlock:
@@ -58,30 +71,31 @@ class PooledBlock:
         self.like, self.n_left_out = first[self.sites[0]], n_left_out
         self.summaries = {name: summary_of(first[name], target) for name in self.sites}
         self._second = {name: products_of(message, target) for name, message in second.items() if name in first}
-        self.evidence = self._evidence(None)
-        self._scaffolds: dict[LeftOut, Scaffold | None] = {}
+        self.statistics = self._statistics(None)
+        self.whole = self.statistics.scaffold(self.sites, **thresholds)
+        self._scaffolds: dict[LeftOut, Scaffold | None] = {frozenset(): self.whole}
         self._readings: dict[LeftOut, dict[str, np.ndarray] | None] = {}
-        self.whole = self.evidence.scaffold(self.sites, **thresholds)
 
-    def _evidence(self, products: Mapping[str, SiteProducts] | None) -> SummaryEvidence:
+    def _statistics(self, products: Mapping[str, SiteProducts] | None) -> SummaryStatistics:
         pairs, controls = self.like.pairs, self.target.has_controls
-        return SummaryEvidence(self.summaries, self.like.covariates, products, pairs, controls)
+        return SummaryStatistics(self.summaries, self.like.covariates, products, pairs, controls)
 
     @cached_property
-    def complete(self) -> SummaryEvidence:
-        """The evidence of both rounds."""
-        return self._evidence(self._second)
+    def complete(self) -> SummaryStatistics:
+        """The statistics of both rounds."""
+        return self._statistics(self._second)
 
     def scaffolds(self, number: int) -> dict[LeftOut, Scaffold]:
         """Without every so many sites, where the others agree on any edge."""
-        found = {left_out: self._scaffold(left_out) for left_out in map(frozenset, combinations(self.sites, number))}
-        return {left_out: scaffold for left_out, scaffold in found.items() if scaffold is not None}
+        every = map(frozenset, combinations(self.sites, number))
+        scaffolds = {left_out: self._scaffold(left_out) for left_out in every}
+        return {left_out: scaffold for left_out, scaffold in scaffolds.items() if scaffold is not None}
 
     def _scaffold(self, left_out: LeftOut) -> Scaffold | None:
         if left_out not in self._scaffolds:
             try:
                 others = other_sites(self.sites, left_out)
-                self._scaffolds[left_out] = self.evidence.scaffold(others, **self.thresholds)
+                self._scaffolds[left_out] = self.statistics.scaffold(others, **self.thresholds)
             except EmptyScaffoldError:
                 self._scaffolds[left_out] = None
         return self._scaffolds[left_out]
@@ -89,36 +103,36 @@ class PooledBlock:
     def waiting(self) -> list[str]:
         """The sites whose products are missing on some edges that are needed."""
         parts = [self.whole, *(s for n in range(1, self.n_left_out + 1) for s in self.scaffolds(n).values())]
-        needed, known = edges_of(parts), self._second
-        return [name for name in self.sites if name not in known or not np.isin(needed, known[name].edges).all()]
+        needed, sent = edges_of(parts), self._second
+        return [name for name in self.sites if name not in sent or not np.isin(needed, sent[name].edges).all()]
 
     def request(self, least_sites: int) -> dict[str, np.ndarray]:
         """Edges of which products are needed; also once a site has withdrawn, so that others need not send again."""
         numbers = range(1, 1 + (2 if len(self.sites) > least_sites else self.n_left_out))
         asked = edges_of([self.whole, *(scaffold for n in numbers for scaffold in self.scaffolds(n).values())])
-        centre = self.evidence.deconfounder.mean_intercept_[asked]
+        centre = self.statistics.deconfounder.mean_intercept_[asked]
         return {"edges": asked, "centre": centre, "priority": np.abs(self.whole.consensus[asked])}
 
     def reading_without(self, left_out: LeftOut) -> dict[str, np.ndarray] | None:
         """The reading of the other sites; None where they agree on no edge, or their products are not known."""
         left_out = left_out & frozenset(self.sites)
         if left_out not in self._readings:
-            scaffold = self.whole if not left_out else self._scaffold(left_out)
-            others = other_sites(self.sites, left_out)
-            known = scaffold is not None and all(np.isin(scaffold.edges, self._second[s].edges).all() for s in others)
-            self._readings[left_out] = (
-                reading(self.complete.pathways(others, scaffold)) if known and scaffold is not None else None
-            )
+            self._readings[left_out] = self._reading_of(other_sites(self.sites, left_out), self._scaffold(left_out))
         return self._readings[left_out]
 
-    def moments(self, left_out: LeftOut) -> np.ndarray:
-        """Sites, people, sum s^2, sum s t and sum t^2 within the other sites, each read by a model without it."""
-        found = np.zeros(5)
+    def _reading_of(self, sites: Sequence[str], scaffold: Scaffold | None) -> dict[str, np.ndarray] | None:
+        if scaffold is None or not all(np.isin(scaffold.edges, self._second[name].edges).all() for name in sites):
+            return None
+        return reading(self.complete.pathways(sites, scaffold))
+
+    def moments(self, left_out: LeftOut) -> ScoreMoments:
+        """Of the people of the other sites, each site read by a model without it."""
+        sums = np.zeros(len(ScoreMoments._fields))
         for name in other_sites(self.sites, left_out):
             model = self.reading_without(left_out | {name})
             if model is not None:
-                found += [1, self.summaries[name].counts.sum(), *self._moments_at(name, model)]
-        return found
+                sums += [1, self.summaries[name].counts.sum(), *self._moments_at(name, model)]
+        return ScoreMoments(*sums.tolist())
 
     def _moments_at(self, name: str, model: Mapping[str, np.ndarray]) -> np.ndarray:
         """sum s^2, sum s t, sum t^2 about the means of one site; of several classes summed over them."""
@@ -139,7 +153,7 @@ class PooledBlock:
 
 def block_weights(blocks: Sequence[PooledBlock], left_out: LeftOut = frozenset()) -> Weighing:
     """Weights of the blocks by the sites that are not left out; equal shares where these cannot be held out."""
-    sites, n, squares, with_target, target = np.stack([block.moments(left_out) for block in blocks]).T
+    sites, n, squares, with_target, target = np.array([block.moments(left_out) for block in blocks]).T
     if n.min() == 0 or squares.min() <= 0 or target.min() <= 0:
         return Weighing(np.ones(len(blocks)), np.zeros(len(blocks)))
     r, spread = with_target / np.sqrt(squares * target), float(np.sqrt(target.sum() / n.sum()))
@@ -151,11 +165,11 @@ def block_weights(blocks: Sequence[PooledBlock], left_out: LeftOut = frozenset()
 
 def summary_of(message: Message, target: Target) -> SiteSummary:
     """The first summary, of several classes among all that there are."""
-    found = SiteSummary.from_arrays(message.arrays)
-    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
+    summary = SiteSummary.from_arrays(message.arrays)
+    return summary.among(message.predicts.classes, target.classes) if target.is_classes else summary
 
 
 def products_of(message: Message, target: Target) -> SiteProducts:
     """The second summary, of several classes among all that there are."""
-    found = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
-    return found.among(message.predicts.classes, target.classes) if target.is_classes else found
+    products = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
+    return products.among(message.predicts.classes, target.classes) if target.is_classes else products
