@@ -5,10 +5,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from brainroam.core.linegraph import Pathways, line_graph
-from brainroam.core.profile import Profiles
+from brainroam.core.profile import Profiles, log_profiles
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.scaffold import Scaffold
 from brainroam.core.site_statistics import _skip_weights
+from brainroam.data.features import ArrayColumns
 
 
 def sample(n=30, n_features=80, seed=0):
@@ -83,7 +84,8 @@ def test_contributions_of_the_linear_reading_add_up_to_it():
 def test_profiles_of_some_edges_and_people():
     rng = np.random.default_rng(0)
     series = [rng.normal(size=(60, 5)) for _ in range(3)]
-    every = Profiles.compute(series, np.arange(10), 30, 5)
-    some = Profiles.compute(series, np.array([2, 5, 9]), 30, 5)
-    np.testing.assert_array_equal(every.of(np.array([2, 5, 9])), some.values)
-    np.testing.assert_array_equal(every.of(np.array([5]), np.array([False, True, False])), some.values[1:2, 1:2])
+    values = log_profiles(np.arange(10), series, 30, 5)
+    every = Profiles(np.arange(10), ArrayColumns(values.reshape(3, -1)), 3)
+    some = log_profiles(np.array([2, 5, 9]), series, 30, 5)
+    np.testing.assert_array_equal(every.of(np.array([2, 5, 9])), some)
+    np.testing.assert_array_equal(every.of(np.array([5]), np.array([False, True, False])), some[1:2, 1:2])

@@ -1,5 +1,7 @@
 """Temporal descriptors against a loop over numpy.corrcoef."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,14 +12,14 @@ from brainroam import make_cohort
 from brainroam.core import profile
 from brainroam.core.connectivity import edge_pairs
 from brainroam.core.profile import (
-    GrowingProfiles,
-    Profiles,
+    log_profiles,
     profiles_of,
     summarise,
     temporal_descriptors,
-    too_short,
     windows_in_volumes,
 )
+from brainroam.data import features
+from brainroam.data.features import GrowingColumns
 from brainroam.errors import DataError, ShortSeriesError
 
 PAIRS = edge_pairs(6)
@@ -137,7 +139,6 @@ def test_seconds_without_a_repetition_time_are_named(tr):
 
 
 def test_short_series_are_named(people):
-    assert too_short(people, 100).tolist() == [False, False, True]
     with pytest.raises(ShortSeriesError, match=r"70.*Cy \(60 volumes\).*on_short"):
         temporal_descriptors(people, PAIRS, window=70, subjects=["Ann", "Bo", "Cy"])
     with pytest.raises(ShortSeriesError, match="number 2"):
@@ -156,24 +157,23 @@ def cohort():
 
 
 def test_an_edge_has_the_same_bytes_alone_among_others_and_after_others(cohort, monkeypatch):
-    series, every = cohort.series, np.arange(66)
-    whole = Profiles.compute(series, every, 30, 5, stretch=10).values
+    settings = {"series": cohort.series, "window": 30, "stride": 5, "stretch": 10}
+    whole, every = log_profiles(np.arange(66), **settings), np.arange(66)
     monkeypatch.setattr(profile, "CHUNK", 2**9)  # several chunks
-    settings = np.full(len(series), 30), np.full(len(series), 5), 10
-    growing, rng = GrowingProfiles(series, *settings), np.random.default_rng(0)
+    growing, rng = GrowingColumns(66), np.random.default_rng(0)
     for size in (1, 2, 1, 20, 1, 66):
         edges = np.sort(rng.choice(every, size, replace=False))
-        np.testing.assert_array_equal(growing.of(edges), whole[:, edges])
-        np.testing.assert_array_equal(Profiles.compute(series, edges, 30, 5, stretch=10).values, whole[:, edges])
+        np.testing.assert_array_equal(growing.of(edges, partial(log_profiles, **settings)), whole[:, edges])
+        np.testing.assert_array_equal(log_profiles(edges, **settings), whole[:, edges])
 
 
 def test_edges_asked_for_later_and_for_some_sites_are_those_of_everybody(cohort, monkeypatch):
-    monkeypatch.setattr(profile, "NOT_LARGE", 0)
+    monkeypatch.setattr(features, "NOT_LARGE", 0)
     window, stride = np.full(len(cohort), 30), np.full(len(cohort), 5)
     profiles_of(cohort, np.arange(10), window, stride)
-    some = cohort.table["site"].isin(["S01", "S02"]).to_numpy()
-    found = profiles_of(cohort.subset(some), np.array([3, 12]), window[some], stride[some])
-    np.testing.assert_array_equal(found.values, Profiles.compute(cohort.series, found.edges, 30, 5).values[some])
+    some, edges = cohort.table["site"].isin(["S01", "S02"]).to_numpy(), np.array([3, 12])
+    found = profiles_of(cohort.subset(some), edges, window[some], stride[some])
+    np.testing.assert_array_equal(found.of(edges), log_profiles(edges, cohort.series, 30, 5)[some])
 
 
 def test_everybody_who_is_too_short_is_named(cohort):

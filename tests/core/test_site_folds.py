@@ -7,9 +7,10 @@ import pytest
 from brainroam import make_cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.profile import Profiles
+from brainroam.core.profile import Profiles, log_profiles
 from brainroam.core.site_folds import NOBODY, SiteFolds
 from brainroam.core.site_statistics import SiteStatistics
+from brainroam.data.features import ArrayColumns
 
 THRESHOLDS = {"tau_percentile": 70, "eta": 0.6, "zeta": 0.5}
 FOLD = frozenset({"S02"})
@@ -31,7 +32,8 @@ def folds_of(cohort, edges=None, y=None, covariates=None, series=None, **options
     )
     folds = SiteFolds(statistics, THRESHOLDS, **options)
     series = cohort.series if series is None else series
-    folds.profiles = Profiles.compute(series, folds.needed_edges(), 30, 5)
+    profiles = log_profiles(folds.needed_edges(), series, 30, 5)
+    folds.profiles = Profiles(folds.needed_edges(), ArrayColumns(profiles.reshape(len(series), -1)), len(series))
     return folds
 
 
@@ -82,7 +84,7 @@ def test_a_fold_equals_pathways_built_from_the_other_sites_alone(cohort):
         np.testing.assert_allclose(getattr(fold, name), getattr(alone, name), atol=1e-9)
     people = cohort.select(["S02"])
     values, covariates = cohort_edges(people)[:, fold.scaffold.edges], people.table[["age", "sex"]]
-    profiles = Profiles.compute(people.series, fold.scaffold.edges, 30, 5).values
+    profiles = log_profiles(fold.scaffold.edges, people.series, 30, 5)
     np.testing.assert_allclose(
         fold.nodes(values, covariates, profiles), alone.nodes(values, covariates, profiles), atol=1e-6
     )
@@ -94,7 +96,7 @@ def test_training_reads_each_site_in_the_fold_without_it(cohort):
     assert [len(episode) for episode in episodes] == [16] * 4
     fold = folds.pathways(FOLD)
     people = cohort.select(["S02"])
-    profiles = Profiles.compute(people.series, fold.scaffold.edges, 30, 5).values
+    profiles = log_profiles(fold.scaffold.edges, people.series, 30, 5)
     expected = fold.nodes(cohort_edges(people)[:, fold.scaffold.edges], people.table[["age", "sex"]], profiles)
     np.testing.assert_array_equal(episodes[1].features.numpy(), expected.astype(np.float32))
     np.testing.assert_array_equal(episodes[1].labels.numpy(), people.labels)

@@ -15,9 +15,7 @@ What takes time is moving numbers, so they lie as they are read: the first volum
 the second ones, and so on. Fetching a region copies consecutive memory, and a sum over blocks adds whole arrays.
 
 What CORE reads is their logarithm (`Profiles`), a function of one person and one edge. The folds of a study ask for
-different edges of the same people, so what was computed for one fold is kept, site by site, and the next fold adds the
-edges that are new. Where an atlas is not large and one fold needs many of its edges, all are computed at once: a few
-new ones would cost as much each time.
+different edges of the same people: what one fold has computed, `Features.on_columns` keeps for the next.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,15 +30,13 @@ import numpy as np
 from brainroam.core.connectivity import edge_pairs
 from brainroam.core.ridge import EPS
 from brainroam.data.cohort import Cohort
+from brainroam.data.features import Columns
 from brainroam.data.measurements import missing_rois
-from brainroam.data.stored_cohort import Scratch
 from brainroam.errors import DataError, ShortSeriesError, counted, listed
 
 CLIP = 1 - 1e-6
 CHUNK = 2**16  # numbers at a time: what is computed for some pairs stays in the cache
 FLAT = 1e-10  # range of a window, relative to the whole series, up to which a region counts as constant in it
-NOT_LARGE = 20_000  # edges of an atlas
-MANY = 0.1  # of them; a fold of training asks for more, people who are only read for fewer
 
 
 def temporal_descriptors(
@@ -77,7 +73,7 @@ def temporal_descriptors(
     strides = np.broadcast_to(stride, len(series)).astype(int)
     if windows.min() < 3 or strides.min() < 1:
         raise DataError("a window needs at least 3 volumes and a stride at least 1")
-    refuse_short(series, windows, subjects)
+    refuse_short([len(x) for x in series], windows, subjects)
     gone = missing_rois(series)
     # A lone pair is computed twice: numpy would sum its windows in another order than among others.
     asked = np.repeat(pairs, 2, axis=0) if len(pairs) == 1 else pairs
@@ -88,22 +84,19 @@ def temporal_descriptors(
     return np.stack(described)[:, : len(pairs)]
 
 
-def refuse_short(series: Sequence[np.ndarray], window: np.ndarray, subjects: Sequence[str] | None = None) -> None:
+def refuse_short(
+    volumes: Sequence[int] | np.ndarray, window: np.ndarray, subjects: Sequence[str] | None = None
+) -> None:
     """Name everybody who has fewer volumes than one window."""
-    short = too_short(series, window)
-    if short.any():
-        ids = subjects if subjects is not None else [f"number {i}" for i in range(len(series))]
-        names = listed(f"{ids[i]} ({len(series[i])} volumes)" for i in np.flatnonzero(short).tolist())
-        have = counted(int(short.sum()), "person has", "people have")
+    short = np.flatnonzero(np.asarray(volumes) < window).tolist()
+    if short:
+        ids = subjects if subjects is not None else [f"number {i}" for i in range(len(volumes))]
+        names = listed(f"{ids[i]} ({int(volumes[i])} volumes)" for i in short)
+        have = counted(len(short), "person has", "people have")
         raise ShortSeriesError(
             f"{have} fewer volumes than one window of {window.max()}: {names}; "
             'use a shorter window, or leave them out with on_short="exclude"'
         )
-
-
-def too_short(series: Sequence[np.ndarray], window: int | np.ndarray) -> np.ndarray:
-    """Which people have fewer volumes than one window."""
-    return np.array([len(x) for x in series]) < window
 
 
 def windows_in_volumes(seconds: float, tr: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -214,112 +207,57 @@ def _over_windows(blocks: np.ndarray, reduce: np.ufunc, per_window: int, step: i
 
 @dataclass(frozen=True)
 class Profiles:
-    """log(s + eps), log(f + eps) of some people on some edges; NaN where a window count is too small."""
+    """log(s + eps), log(f + eps) of some people on some edges; NaN where there are too few windows.
+
+    Attributes
+    ----------
+    edges : ndarray of int
+        Ascending.
+    values : Columns
+        Both values of every edge side by side (n, 2 m), in memory or on disk.
+    n_people : int
+    """
 
     edges: np.ndarray
-    values: np.ndarray
-
-    @classmethod
-    def compute(
-        cls,
-        series: Sequence[np.ndarray],
-        edges: np.ndarray,
-        window: int | np.ndarray,
-        stride: int | np.ndarray,
-        subjects: Sequence[str] | None = None,
-        stretch: int | None = None,
-    ) -> "Profiles":
-        """Describe these edges (ascending indices) for everybody."""
-        pairs = edge_pairs(series[0].shape[1])[edges]
-        return cls(edges, np.log(temporal_descriptors(series, pairs, window, stride, subjects, stretch) + EPS))
-
-    def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """The values (n, len(edges), 2) of a subset of the edges."""
-        columns = np.searchsorted(self.edges, edges)
-        return self.values[people, columns] if isinstance(people, slice) else self.values[np.ix_(people, columns)]
-
-
-@dataclass(frozen=True)
-class StoredProfiles(Profiles):
-    """Log profiles that are read from disk."""
-
-    values: Scratch  # type: ignore[assignment]
+    values: Columns
     n_people: int
 
     def of(self, edges: np.ndarray, people: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The values (n, len(edges), 2) of a subset of the edges."""
-        places = np.arange(self.n_people)[people]
-        return self.values.read(places, _both(edges)).reshape(len(places), -1, 2)
+        rows, at = np.arange(self.n_people)[people], 2 * np.searchsorted(self.edges, edges)
+        return self.values.read(rows, np.stack([at, at + 1], axis=1).ravel()).reshape(len(rows), len(edges), 2)
 
 
-def _both(edges: np.ndarray) -> np.ndarray:
-    """The two columns of each edge, where volatility and flexibility stand side by side."""
-    return np.stack([2 * edges, 2 * edges + 1], axis=1).ravel()
-
-
-class GrowingProfiles:
-    """Profiles of the same people on more and more edges.
-
-    >>> series = [np.random.default_rng(0).normal(size=(60, 4))]
-    >>> growing = GrowingProfiles(series, np.array([30]), np.array([5]))
-    >>> bool((growing.of(np.array([1])) == growing.of(np.array([0, 1, 5]))[:, [1]]).all())
-    True
-    """
-
-    def __init__(
-        self, series: Sequence[np.ndarray], window: np.ndarray, stride: np.ndarray, stretch: int | None = None
-    ) -> None:
-        self._compute = partial(Profiles.compute, series, window=window, stride=stride, stretch=stretch)
-        self.known = Profiles(np.empty(0, dtype=int), np.empty((len(series), 0, 2)))
-        self._every = np.arange(len(edge_pairs(series[0].shape[1])))
-
-    def of(self, edges: np.ndarray) -> np.ndarray:
-        """The values (n, len(edges), 2); those of new edges are computed now."""
-        new = np.setdiff1d(edges, self.known.edges)
-        if len(self._every) <= NOT_LARGE and len(new) > MANY * len(self._every):
-            new = np.setdiff1d(self._every, self.known.edges)
-        if len(new):
-            both = np.concatenate([self.known.edges, new])
-            order = np.argsort(both)
-            values = np.concatenate([self.known.values, self._compute(edges=new).values], axis=1)
-            self.known = Profiles(both[order], values[:, order])
-        return self.known.of(edges)
-
-
-def shared_profiles(
-    cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
-) -> Profiles:
-    """Log profiles of the people of a cohort on some edges; what other folds have asked for is not computed again."""
-    refuse_short(cohort.series, window, cohort.table["subject"].tolist())
-    site, digests = cohort.table["site"].to_numpy().astype(str), np.array(cohort.series_digests)
-    values, series = np.empty((len(cohort), len(edges), 2)), cohort.series
-    for name in np.unique(site):
-        here = np.flatnonzero(site == name)
-        people = [series[k] for k in here]
-        make = partial(GrowingProfiles, people, window[here], stride[here], stretch)
-        values[here] = cohort.features.cache.get(
-            ("profiles", stretch), [digests[here], window[here], stride[here]], make
-        ).of(edges)
-    return Profiles(edges, values)
+def log_profiles(
+    edges: np.ndarray,
+    series: Sequence[np.ndarray],
+    window: int | np.ndarray,
+    stride: int | np.ndarray,
+    stretch: int | None = None,
+) -> np.ndarray:
+    """The logarithms (n, len(edges), 2) of `temporal_descriptors` of these edges."""
+    pairs = edge_pairs(series[0].shape[1])[edges]
+    return np.log(temporal_descriptors(series, pairs, window, stride, stretch=stretch) + EPS)
 
 
 def profiles_of(
     cohort: Cohort, edges: np.ndarray, window: np.ndarray, stride: np.ndarray, stretch: int | None = None
 ) -> Profiles:
-    """Log profiles of the people of a cohort on some edges."""
-    folder = cohort.features.folder
-    if folder is None:
-        return shared_profiles(cohort, edges, window, stride, stretch)
-    series, subjects = cohort.series, cohort.table["subject"].tolist()
-    if len(next(cohort.batches())) == len(cohort):  # all are read at once
-        return Profiles.compute(list(series), edges, window, stride, subjects, stretch)
+    """Log profiles of the people of a cohort on some edges; what other folds have asked for is not computed again."""
+    refuse_short(cohort.table["n_timepoints"].to_numpy(), window, cohort.table["subject"].tolist())
+    site, digests = cohort.table["site"].to_numpy().astype(str), np.array(cohort.series_digests)
+    series, n_edges = cohort.series, len(cohort.atlas.pairs)
 
     def read(people: np.ndarray) -> np.ndarray:
-        """One person at a time: windows of all edges of many would be large."""
-        values = [
-            Profiles.compute([series[i]], edges, window[i], stride[i], [subjects[i]], stretch).values.ravel()
-            for i in people.tolist()
-        ]
-        return np.stack(values)
+        """Of some people (n, 2 m), site by site: folds share whole sites."""
+        values = np.empty((len(people), len(edges), 2))
+        for name in np.unique(site[people]):
+            here = site[people] == name
+            own = people[here]
+            scans = {"series": [series[k] for k in own], "window": window[own], "stride": stride[own]}
+            compute = partial(log_profiles, **scans, stretch=stretch)
+            who = [digests[own], window[own], stride[own]]
+            values[here] = cohort.features.on_columns(("profiles", stretch), who, edges, n_edges, compute)
+        return values.reshape(len(people), -1)
 
-    return StoredProfiles(edges, Scratch(folder, len(cohort), _both(edges), read), len(cohort))
+    return Profiles(edges, cohort.features.rows(len(cohort), 2 * len(edges), read), len(cohort))

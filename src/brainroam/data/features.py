@@ -9,7 +9,7 @@ they lie in files that all of them read; of a cohort that is larger than memory 
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from brainroam.utils.cache import Cache
 from brainroam.utils.files import atomic_write, part_beside
 
 PROCESS_BYTES = 400e6  # Python with torch, measured
+NOT_LARGE = 20_000  # columns of a feature
+MANY = 0.1  # of them; a fold of training asks for more, people who are only read for fewer
 SERIES = "series"  # what the measurements of everybody are called among their features
 
 
@@ -118,6 +120,24 @@ class Features:
         """These columns (ascending) of a feature of everybody, to be read again and again, some people at a time."""
         return ArrayColumns(values)
 
+    def rows(self, n_people: int, width: int, read: Callable[[np.ndarray], np.ndarray]) -> "Columns":
+        """What ``read`` computes of some people (n, width), by position, to be read again and again."""
+        return ArrayColumns(read(np.arange(n_people)))
+
+    def on_columns(
+        self,
+        name: Hashable,
+        who: list[np.ndarray],
+        columns: np.ndarray,
+        n_columns: int,
+        compute: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
+        """Some columns (ascending) of a feature of some people, of ``n_columns`` that ``compute`` could give.
+
+        What was computed of the same people (``who``, as a key of the cache) is kept.
+        """
+        return self.cache.get(name, who, lambda: GrowingColumns(n_columns)).of(columns, compute)
+
     def fold_storage(self) -> dict:
         """Where to keep what belongs to single folds."""
         return {}
@@ -180,6 +200,37 @@ class ArrayColumns:
     def read(self, people: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The values of some people, by position, in some columns."""
         return self.values[np.ix_(people, columns)]
+
+
+class GrowingColumns:
+    """A feature of the same people on more and more of its columns.
+
+    The folds of a study ask for different columns, and each adds those that are new. Where there are not too many and
+    one fold needs a good part, all are computed at once: a few new ones would cost as much each time.
+
+    >>> growing = GrowingColumns(100)
+    >>> squares = lambda columns: columns[None] ** 2.0
+    >>> growing.of(np.array([3]), squares).tolist(), growing.of(np.array([2, 3]), squares).tolist()
+    ([[9.0]], [[4.0, 9.0]])
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.n_columns, self.columns = n_columns, np.empty(0, dtype=int)
+        self.values: np.ndarray | None = None
+
+    def of(self, columns: np.ndarray, compute: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The values (n, len(columns), ...); those of new columns are computed now."""
+        new = np.setdiff1d(columns, self.columns)
+        if self.n_columns <= NOT_LARGE and len(new) > MANY * self.n_columns:
+            new = np.setdiff1d(np.arange(self.n_columns), self.columns)
+        if self.values is None:
+            self.columns, self.values = new, compute(new)
+        elif len(new):
+            both = np.concatenate([self.columns, new])
+            order = np.argsort(both)
+            values = np.concatenate([self.values, compute(new)], axis=1)
+            self.columns, self.values = both[order], values[:, order]
+        return self.values[:, np.searchsorted(self.columns, columns)]
 
 
 def column_blocks(values: Any) -> list[slice]:

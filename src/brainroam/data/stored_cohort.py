@@ -14,7 +14,7 @@ was damaged later is refused.
 import hashlib
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, overload
@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.features import Block, Features
+from brainroam.data.features import Block, Columns, Features
 from brainroam.data.measurements import nothing_measured, series_digest
 from brainroam.data.people import manifest_hash
 from brainroam.data.store import CohortStore
@@ -256,9 +256,26 @@ class StoredFeatures(Features):
         """More at a time than series are read: of some columns many fit, and each time slopes of sites are pooled."""
         return [people[start : start + 2 * BATCH] for start in range(0, len(people), 2 * BATCH)]
 
-    def columns(self, values: StoredArray, columns: np.ndarray) -> "Scratch":
+    def columns(self, values: StoredArray, columns: np.ndarray) -> "FileColumns":
         """These columns of everybody, person by person in a file: reading them from chunks takes ten times as long."""
-        return Scratch(self.folder, len(values), columns, lambda people: values[np.ix_(people, columns)])
+        return FileColumns(self.folder, len(values), columns, lambda people: values[np.ix_(people, columns)])
+
+    def rows(self, n_people: int, width: int, read: Callable[[np.ndarray], np.ndarray]) -> Columns:
+        """In a file; of a few people in memory."""
+        if n_people <= BATCH:
+            return super().rows(n_people, width, read)
+        return FileColumns(self.folder, n_people, np.arange(width), read)
+
+    def on_columns(
+        self,
+        name: Hashable,
+        who: list[np.ndarray],
+        columns: np.ndarray,
+        n_columns: int,
+        compute: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
+        """Computed each time: of everybody they are too large to be kept."""
+        return compute(columns)
 
     def fold_storage(self) -> dict:
         """A dictionary on disk."""
@@ -276,7 +293,7 @@ class StoredFeatures(Features):
         return self.folder / f"{key}.zarr"
 
 
-class Scratch:
+class FileColumns:
     """Columns of everybody in a file, a person in one piece, for as long as this object lives.
 
     People are read in any order again and again, by this process alone: a plain file does that ten times as fast as
