@@ -29,7 +29,7 @@ characteristic curves, Biometrics 44(3), 837-845.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,7 +47,14 @@ EXPECTED = (0.03, 0.02)  # mu0 and tau of the network's gain in concordance, bef
 EXPECTED_OF_A_NUMBER = (0.0, 0.04)  # in Fisher's z
 READ_WHOLE = 2000  # edges up to which the network may read every pathway
 LEAST = 2  # cases and controls of a site, so that its placements have a variance
-Gain: TypeAlias = tuple[float, float, int]
+
+
+class Gain(NamedTuple):
+    """By how much a score is better than another one at a site, the variance of that, and how much the site counts."""
+
+    gain: float
+    variance: float
+    count: int
 
 
 @dataclass(frozen=True)
@@ -111,30 +118,30 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
     gains = [gains_at(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
     if not gains[0]:
         return Choice(0.0)
-    gain, error = np.transpose([_pooled(*zip(*at_sites, strict=True)) for at_sites in gains])
+    gain, error = np.transpose([_pooled(at_sites) for at_sites in gains])
     mu, tau = expectation(y, n_edges)
     variance = max(tau**2, (gain[-1] - mu) ** 2 / 4 - error[-1] ** 2)
-    known = variance / (variance + error[-1] ** 2)
-    after = known * gain + (1 - known) * mu * SHARES[1:]
-    share = SHARES[np.argmax([0.0, *after])]
+    k = variance / (variance + error[-1] ** 2)
+    shrunken = k * gain + (1 - k) * mu * SHARES[1:]
+    share = SHARES[np.argmax([0.0, *shrunken])]
     return replace(mixed, share=float(share), gain=float(gain[-1]), error=float(error[-1]))
 
 
 def _gains_of_two_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:
-    """At each site: the gain of a score over another one, its variance, and how much the site counts."""
+    """At each site by how much the concordance grows; a site counts by its pairs of a case and a control."""
     gains = []
     for here in sites_with_scores(y, site, old + new, LEAST):
         both = (placements(y[here], score[here]) for score in (new, old))
         of_cases, of_controls = (after - before for after, before in zip(*both, strict=True))
         variance = sum(np.var(change, ddof=1) / len(change) for change in (of_cases, of_controls))
-        gains.append((of_cases.mean(), variance, len(of_cases) * len(of_controls)))
+        gains.append(Gain(of_cases.mean(), variance, len(of_cases) * len(of_controls)))
     return gains
 
 
 def _gains_of_a_number(old: np.ndarray, new: np.ndarray, t: np.ndarray, site: np.ndarray) -> list[Gain]:
     """The same for a number: the gain is that of Fisher's z of the correlation within a site."""
     sites = sites_with_numbers(t, site, old + new)
-    return [(*order_gain(t[here], old[here], new[here]), len(here) - 3) for here in sites]
+    return [Gain(*order_gain(t[here], old[here], new[here]), len(here) - 3) for here in sites]
 
 
 def _gains_of_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:
@@ -156,12 +163,14 @@ def _gains_of_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.
             added += added_error(case, of_cases, of_others)
             counted += len(of_cases) * len(of_others)
         if of_classes:
-            gains.append((float(np.mean(of_classes)), float(np.square(added / len(of_classes)).sum()), counted))
+            variance = float(np.square(added / len(of_classes)).sum())
+            gains.append(Gain(float(np.mean(of_classes)), variance, counted))
     return gains
 
 
-def _pooled(gains: Sequence[float], variances: Sequence[float], counts: Sequence[int]) -> tuple[float, float]:
+def _pooled(at_sites: Sequence[Gain]) -> tuple[float, float]:
     """The gain over all sites and its standard error."""
+    gains, variances, counts = zip(*at_sites, strict=True)
     weights = np.array(counts) / np.sum(counts)
     return float(weights @ gains), float(np.sqrt(weights**2 @ variances))
 

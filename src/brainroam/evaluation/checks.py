@@ -19,9 +19,9 @@ variance within sites around a common slope on the true values, the mean of thes
 correlation within sites for the AUC; *follows-site* is not asked, since a site of older people is predicted older.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -160,7 +160,7 @@ def check_scores(results: Results, names: Sequence[str]) -> list[Check]:
     views = list(_views(results))
     gravest = []
     for name in names:
-        outcomes = [check for view in views for check in _checks(name, names, *view)]
+        outcomes = [check for view in views for check in _checks(name, names, view)]
         for kind in dict.fromkeys(check.name for check in outcomes):
             gravest.append(min((check for check in outcomes if check.name == kind), key=_suspicion))
     return gravest
@@ -171,20 +171,25 @@ def _suspicion(check: Check) -> int:
     return (False, None, True).index(check.passed)
 
 
-View: TypeAlias = tuple[dict[str, pd.DataFrame], bool, str]
+class View(NamedTuple):
+    """People by the scores of every method, whether these are of a number, and the class they speak for, if one."""
+
+    people: dict[str, pd.DataFrame]
+    number: bool
+    one: str = ""
 
 
 def _views(results: Results) -> Iterator[View]:
-    """The people of every method by its scores, whether they predict a number, and the class they speak for."""
+    """The scores as they are, or of several classes those of each against the rest."""
     target, runs = results.target, results.predictions.groupby("method")
     if not target.is_classes:
-        yield {str(name): _people(rows, target) for name, rows in runs}, target.is_number, ""
+        yield View({str(name): _people(rows, target) for name, rows in runs}, target.is_number)
         return
     for code, one in enumerate(target.classes):
         table = results.predictions.assign(
             label=(results.predictions["label"] == code).astype(int), score=results.predictions[f"score_{one}"]
         )
-        yield {str(name): _people(rows, target) for name, rows in table.groupby("method")}, False, one
+        yield View({str(name): _people(rows, target) for name, rows in table.groupby("method")}, False, one)
 
 
 def _people(rows: pd.DataFrame, target: Target) -> pd.DataFrame:
@@ -196,16 +201,15 @@ def _people(rows: pd.DataFrame, target: Target) -> pd.DataFrame:
     return people.assign(label=target.forward(people["label"])) if target.is_number else people
 
 
-def _checks(
-    name: str, names: Sequence[str], runs: Mapping[str, pd.DataFrame], number: bool, one: str
-) -> Iterator[Check]:
-    people = runs[name]
+def _checks(name: str, names: Sequence[str], view: View) -> Iterator[Check]:
+    people, number = view.people[name], view.number
     yield _people_twice(name, people)
     yield _labels_as_scores(name, people)
-    yield _perfect(name, people, number, one)
+    yield _perfect(name, people, number, view.one)
     yield _centred(name, people, number)
     if not number:
-        yield _follows_site(name, people, [_site_share(rest) for other, rest in runs.items() if other not in names])
+        others = [rest for other, rest in view.people.items() if other not in names]
+        yield _follows_site(name, people, [_site_share(rest) for rest in others])
     yield _coarse(name, people)
     yield _equal_scores(name, people)
     yield _fold_scale(name, people, number)

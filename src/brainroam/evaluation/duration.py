@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,17 +28,25 @@ from brainroam.evaluation.run_records import RunSpec, Task
 from brainroam.methods.registry import parse_name
 from brainroam.utils.optional import one_thread
 
-#: a, b, c and e: seconds with 1,000 people and 6,670 edges, the power of the number of edges, seconds of training, and
-#: seconds that the first run takes longer.
+
+class Cost(NamedTuple):
+    """What a run of a method takes, in seconds where the costs were measured."""
+
+    a: float  # with 1,000 people and 6,670 edges
+    b: float = 0.0  # the power of the number of edges
+    c: float = 0.0  # training of a network
+    e: float = 0.0  # more at the first run, with 1,000 people and 6,670 edges
+
+
 COSTS = {
-    "ensemble": (1.2, 0.8, 0.0, 3.8),
-    "core": (0.4, 1.0, 6.0, 2.0),
-    "tangent-ridge": (20.5, 1.15, 0.0, 0.0),
-    "fc-ridge": (0.16, 0.6, 0.0, 0.1),
-    "log-ridge": (0.22, 0.6, 0.0, 0.4),
-    "scaffold-ridge": (0.6, 1.0, 0.0, 1.3),
-    "confounds": (0.05, 0.0, 0.0, 0.0),
-    "majority": (0.02, 0.0, 0.0, 0.0),
+    "ensemble": Cost(1.2, b=0.8, e=3.8),
+    "core": Cost(0.4, b=1.0, c=6.0, e=2.0),
+    "tangent-ridge": Cost(20.5, b=1.15),
+    "fc-ridge": Cost(0.16, b=0.6, e=0.1),
+    "log-ridge": Cost(0.22, b=0.6, e=0.4),
+    "scaffold-ridge": Cost(0.6, b=1.0, e=1.3),
+    "confounds": Cost(0.05),
+    "majority": Cost(0.02),
 }
 TUNING = {"fast": 0.5, "default": 1.0, "full": 5.0}
 PRODUCT_SECONDS = 0.015  # of the product of `machine_speed`, where the costs were measured
@@ -148,14 +156,13 @@ def reference_seconds(method: str, n_people: int, n_edges: int) -> float:
     >>> round(reference_seconds("tangent-ridge", 182, 61776), 1)
     48.3
     """
-    a, b, c, _ = COSTS[method]
-    size = n_edges / 6670
-    return c * min(1.0, size) ** 0.35 + a * (n_people / 1000) * size**b
+    cost, size = COSTS[method], n_edges / 6670
+    return cost.c * min(1.0, size) ** 0.35 + cost.a * (n_people / 1000) * size**cost.b
 
 
 def first_seconds(method: str, n_people: int, n_edges: int) -> float:
     """By how much the first run takes longer there."""
-    return COSTS[method][3] * (n_people / 1000) * (n_edges / 6670) ** 0.9
+    return COSTS[method].e * (n_people / 1000) * (n_edges / 6670) ** 0.9
 
 
 def _tuning_factor(task: Task) -> float:

@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple, replace
 from datetime import date
 from pathlib import Path
 from platform import python_version
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -161,18 +161,18 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
-    measured = _measure_two_classes
+    measure = _measure_two_classes
     if cohort.target.is_number:
-        measured = _measure_number
+        measure = _measure_number
     elif cohort.target.is_classes:
-        measured = _measure_classes
-    columns, metrics, facts = measured(model, training, held_out, score)
+        measure = _measure_classes
+    measured = measure(model, training, held_out, score)
     explanation = kept_explanation(model.model_, training, held_out.without_labels())
-    scans = held_out.table.assign(**columns)
+    scans = held_out.table.assign(**measured.columns)
     site = scans["site"].to_numpy(dtype=str)
 
     def metrics_of(who: np.ndarray | slice) -> dict[str, float | int]:
-        return metrics(people_of(scans[who], ()))
+        return measured.metrics(people_of(scans[who], ()))
 
     several = spec.protocol == "halves"  # one model, so that each of its sites can be measured by itself
     names = [name for name in ("person", "institution") if name in scans]
@@ -184,10 +184,10 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
                 "subject": scans["subject"].tolist(),
                 **{name: scans[name].fillna("").astype(str).tolist() for name in names},
                 **({"site": site} if several else {}),
-                **columns,
+                **measured.columns,
             },
             "metrics": by_site,
-            **facts,
+            **measured.facts,
             "next_site": {
                 "calibration": asdict(model.calibration_),
                 "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
@@ -214,11 +214,16 @@ def _company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[st
     return [COMPANY] if moved > SAME * np.ptp(score) else []
 
 
-Measured: TypeAlias = tuple[dict[str, np.ndarray], Callable[[pd.DataFrame], dict[str, float | int]], dict[str, Any]]
+class Measured(NamedTuple):
+    """What is kept of each held-out scan, the metrics of people, and facts of the run."""
+
+    columns: dict[str, np.ndarray]
+    metrics: Callable[[pd.DataFrame], dict[str, float | int]]
+    facts: dict[str, Any]
 
 
 def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """What is kept of each held-out scan of two classes, the metrics of people, and facts of the run."""
+    """Of two classes: scores and probabilities."""
     calibration = model.calibration_
     columns = {"label": held_out.labels, "score": score, "probability": calibration(score)}
 
@@ -226,11 +231,11 @@ def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort,
         label, mean, chance = (people[name].to_numpy() for name in columns)
         return site_metrics(label, mean, calibration.threshold, chance)
 
-    return columns, metrics, {"threshold": calibration.threshold, "prevalence": calibration.prevalence}
+    return Measured(columns, metrics, {"threshold": calibration.threshold, "prevalence": calibration.prevalence})
 
 
 def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """As `_measure_two_classes`, of a number: predictions in its units, intervals, and the metrics of `numbers`."""
+    """Of a number: predictions in its units, and intervals."""
     target, label = training.target, held_out.table["label"].to_numpy(dtype=float)
     columns = {"label": label, "score": score, "predicted": model.predicted(score)}
     ends = {level: [target.inverse(end) for end in model.interval(score, level)] for level in model.sets_.limits}
@@ -242,11 +247,11 @@ def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, scor
     def metrics(people: pd.DataFrame) -> dict[str, float | int]:
         return people_metrics(people, target, np.nan, constant)
 
-    return columns, metrics, {"target": target.described(), "constant": constant}
+    return Measured(columns, metrics, {"target": target.described(), "constant": constant})
 
 
 def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """As `_measure_two_classes`, of several: scores and probabilities of each, and the metrics of `classes`."""
+    """Of several classes: scores and probabilities of each."""
     calibration, names = model.calibration_, training.target.classes
     of_each = {"probability": calibration(score), "score": score}
     columns = {"label": held_out.targets.astype(int), "predicted": calibration.decide(score)}
@@ -256,7 +261,8 @@ def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, sco
         chance, mean = (people[[f"{what}_{name}" for name in names]].to_numpy(dtype=float) for what in of_each)
         return class_metrics(people["label"].to_numpy(dtype=int), mean, calibration.decide(mean), chance, names)
 
-    return columns, metrics, {"target": training.target.described(), "prevalence": calibration.prevalence}
+    facts = {"target": training.target.described(), "prevalence": calibration.prevalence}
+    return Measured(columns, metrics, facts)
 
 
 def _naming(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:

@@ -44,6 +44,7 @@ training sites: where half of them are patients and the new site is a clinic, it
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -257,8 +258,17 @@ def learn_scale(prediction: np.ndarray, t: np.ndarray, site: np.ndarray) -> Site
     return scale_of_lines([_line(p, truth) for p, truth in parts if len(p) > MIN_SITES - 1 and np.ptp(p) > 0])
 
 
-def scale_of_lines(lines: Sequence[tuple[float, float, float, int]]) -> SiteShift:
-    """What `learn_scale` gives, from the line of each site: slope, sums of squares of p and about the line, freedom."""
+class SiteLine(NamedTuple):
+    """The line of t on p at one site."""
+
+    slope: float
+    size: float  # sum of squares of p about its mean
+    squares: float  # of what is left of t
+    freedom: int
+
+
+def scale_of_lines(lines: Sequence[SiteLine]) -> SiteShift:
+    """What `learn_scale` gives, from the line of each site."""
     if len(lines) < MIN_SITES:
         return SiteShift(1.0, 0.0)
     slope, size, squares, freedom = np.array(lines).T
@@ -271,12 +281,11 @@ def scale_of_lines(lines: Sequence[tuple[float, float, float, int]]) -> SiteShif
     return SiteShift(1.0, float(between / residual), float(residual), 0.0, len(w))
 
 
-def _line(p: np.ndarray, t: np.ndarray) -> tuple[float, float, float, int]:
-    """Slope of t on p, sum of squares of p, of what is left of t, and its degrees of freedom."""
+def _line(p: np.ndarray, t: np.ndarray) -> SiteLine:
     x, y = p - p.mean(), t - t.mean()
     size = float(x @ x)
     slope = float(x @ y) / size
-    return slope, size, float(np.square(y - slope * x).sum()), len(p) - 2
+    return SiteLine(slope, size, float(np.square(y - slope * x).sum()), len(p) - 2)
 
 
 def mend(
@@ -292,7 +301,7 @@ def mend(
         return prediction
     middle, steep = float(known.mean()), 1.0
     if len(known) > MIN_SITES - 1 and np.ptp(known) > 0:
-        slope, size, _, _ = _line(known, truth)
-        trust = size * scale.ratio
-        steep = max(1 + trust / (1 + trust) * (slope - 1), LEAST_SCALE)
+        line = _line(known, truth)
+        trust = line.size * scale.ratio
+        steep = max(1 + trust / (1 + trust) * (line.slope - 1), LEAST_SCALE)
     return middle + level(truth - known) + steep * (prediction - middle)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -87,22 +87,27 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
     content = (
         _of_number(scores) if "r" in scores else _of_classes(scores) if "n_cases" not in scores else _of_two(scores)
     )
-    lines, sites, judged, picture = content
-    lines += what_blocks_add(scores)
-    write_text(folder / "next_site.json", json.dumps(plain(vars(judged)), indent=1) + "\n")
+    lines = [*content.lines, *what_blocks_add(scores)]
+    write_text(folder / "next_site.json", json.dumps(plain(vars(content.verdict)), indent=1) + "\n")
     page = render(
         "pool.html",
         lines=lines,
-        rows=sites.round(3).to_dict("records"),
-        columns=list(sites),
-        figure=figures.inline(picture),
+        rows=content.sites.round(3).to_dict("records"),
+        columns=list(content.sites),
+        figure=figures.inline(content.picture),
         version=__version__,
     )
     path = write_text(out or folder / "report.html", page + "\n")
     return [*lines, f"report: {path}"]
 
 
-Content: TypeAlias = tuple[list[str], pd.DataFrame, Verdict, Drawing]
+class Content(NamedTuple):
+    """What the page says, its table of sites, what is expected of the next one, and the figure."""
+
+    lines: list[str]
+    sites: pd.DataFrame
+    verdict: Verdict
+    picture: Drawing
 
 
 def _of_two(scores: pd.DataFrame) -> Content:
@@ -118,7 +123,7 @@ def _of_two(scores: pd.DataFrame) -> Content:
     )
     summary = Summary(judged.mean, judged.low, judged.high, judged.next_low, judged.next_high)
     picture = drawing("sites", CAPTION, SiteForestDisplay(sites.reset_index(drop=True), summary))
-    return _sentences(first, "AUC", judged), shown, judged, picture
+    return Content(_sentences(first, "AUC", judged), shown, judged, picture)
 
 
 def _of_classes(scores: pd.DataFrame) -> Content:
@@ -134,7 +139,8 @@ def _of_classes(scores: pd.DataFrame) -> Content:
     first = f"mean AUC of each class against the rest over {judged.n_sites} held-out sites {judged.mean:.3f}; "
     first += classes.RULE
     shown = sites.rename(columns={"n": "people", "auc": "AUC", "low": "from", "high": "to"})
-    return _sentences(first, "AUC", judged), shown, judged, _forest(sites, "auc", 0.5, "AUC, mean over classes")
+    picture = _forest(sites, "auc", 0.5, "AUC, mean over classes")
+    return Content(_sentences(first, "AUC", judged), shown, judged, picture)
 
 
 def _of_number(scores: pd.DataFrame) -> Content:
@@ -154,7 +160,7 @@ def _of_number(scores: pd.DataFrame) -> Content:
         f"differ by {spread:.3g} (standard deviation)"
     )
     shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": "level off by"})
-    return lines, shown, judged, _forest(sites, "r", 0.0, "Correlation within the site")
+    return Content(lines, shown, judged, _forest(sites, "r", 0.0, "Correlation within the site"))
 
 
 def _forest(sites: pd.DataFrame, figure: str, chance: float, label: str) -> Drawing:

@@ -35,6 +35,7 @@ from brainroam.methods.site_shift import (
     SCALE,
     UNLABELLED,
     ClassShift,
+    SiteLine,
     SiteShift,
     scale_of_lines,
     shift_of_moments,
@@ -134,7 +135,7 @@ def shifts_of_numbers(summaries: Sequence[Mapping[str, np.ndarray]], line: Numbe
         n = int(s["counts"][0])
         levels.append((n, s["mean"][1] - line.intercept - b * s["mean"][0], tt - 2 * b * st + b**2 * ss))
         if ss > 0 and b > 0:
-            lines.append((float(st / (b * ss)), float(b**2 * ss), float(tt - st**2 / ss), n - 2))
+            lines.append(SiteLine(float(st / (b * ss)), float(b**2 * ss), float(tt - st**2 / ss), n - 2))
     return {LABELLED: shift_of_moments(*np.array(levels).T), SCALE: scale_of_lines(lines)}
 
 
