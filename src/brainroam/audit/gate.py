@@ -40,13 +40,13 @@ _audits: dict[str, dict[str, Any]] = {}  # of studies that keep nothing
 def _searched(evaluate: Callable[Given, Results]) -> Callable[Given, Results]:
     @wraps(evaluate)
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> Results:
-        given = signature(evaluate).bind(*args, **kwargs).arguments
-        candidates = list(foreign(given["methods"], given.get("parameters") or {}))
+        arguments = signature(evaluate).bind(*args, **kwargs).arguments
+        candidates = list(foreign(arguments["methods"], arguments.get("parameters") or {}))
         if not candidates:
             return evaluate(*args, **kwargs)
-        search(given["cohort"], candidates, given.get("out"))
+        search(arguments["cohort"], candidates, arguments.get("out"))
         results = evaluate(*args, **kwargs)
-        look_back(results, given["cohort"], candidates)
+        look_back(results, arguments["cohort"], candidates)
         return results
 
     return searched

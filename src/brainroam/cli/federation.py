@@ -95,10 +95,10 @@ def site(
     from brainroam.utils.files import clear_parts, expanded
     from brainroam.utils.parameters import require_settings
 
-    given = parse_settings(settings)
-    if given and request is not None:
+    fixed = parse_settings(settings)
+    if fixed and request is not None:
         raise UsageError("--set is for round 1; a request brings its settings along")
-    require_settings("site", Settings, given)
+    require_settings("site", Settings, fixed)
     asked = read_message(request, REQUEST) if request is not None else None
     protection = Protection(epsilon, delta, clip) if epsilon is not None else None
     cohort = source.load()
@@ -106,7 +106,7 @@ def site(
         cohort = cohort.block(only).subset(cohort.has_block(only))
     show_excluded(cohort.excluded)
     ledger = Ledger(expanded(out).parent, name or cohort.sites[0])
-    summary = answer(cohort, asked, name, Settings(**given), min_per_class, protection, None, min_count, ledger, only)
+    summary = answer(cohort, asked, name, Settings(**fixed), min_per_class, protection, None, min_count, ledger, only)
     clear_parts(expanded(out).parent, of=out.name)
     path = summary.write(out)
     for block, part in summary.parts.items():
@@ -140,8 +140,8 @@ def pool(
 
     from brainroam.execution.federation.pool import Pool
 
-    given = parse_settings(settings)
-    pooled = Pool(out, given)
+    thresholds = parse_settings(settings)
+    pooled = Pool(out, thresholds)
     for name in without or ():
         pooled.withdraw(name)
     pooled.receive(files or [])

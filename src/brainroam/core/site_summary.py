@@ -286,14 +286,14 @@ class SummaryStatistics(SiteStatistics):
     @property
     def levels(self) -> dict[str, float]:  # type: ignore[override]
         """Of a number its mean at each site, in its unit."""
-        known = {name: each.target for name, each in self.summaries.items() if each.target is not None}
-        return {name: float(target[0]) / self._target_spread for name, target in known.items()}
+        targets = {name: each.target for name, each in self.summaries.items() if each.target is not None}
+        return {name: float(target[0]) / self._target_spread for name, target in targets.items()}
 
     @property
     def _target_spread(self) -> float:
         """Standard deviation of a number within sites, which is its unit in a fit in one place."""
-        known = [(each.target[1], each.counts[0]) for each in self.summaries.values() if each.target is not None]
-        squares, people = np.array(known).sum(axis=0)
+        targets = [(each.target[1], each.counts[0]) for each in self.summaries.values() if each.target is not None]
+        squares, people = np.array(targets).sum(axis=0)
         return float(np.sqrt(squares / people))
 
     def _of_classes(self, against_controls: bool) -> "Iterator[SummaryStatistics]":

@@ -390,7 +390,7 @@ class Cohort(People):
 
     def made_of(self, series: Sequence[np.ndarray], table: pd.DataFrame, **changed: Any) -> "Cohort":
         """A cohort of other arrays and another table that remembers nothing; what is not given is as here."""
-        known = {
+        unchanged = {
             "atlas": self.atlas,
             "excluded": self._excluded,
             "truth": self._truth,
@@ -399,7 +399,7 @@ class Cohort(People):
             "target": self._target,
             "measure": self.measure,
         }
-        cohort = Cohort(series, table, **{**known, **changed})
+        cohort = Cohort(series, table, **{**unchanged, **changed})
         rows = self.origin[1]
         if len(cohort) == len(rows):
             further = {name: block.at(rows) for name, block in self._blocks.items() if name != self.block_name}

@@ -108,8 +108,8 @@ def store_cohort(path: str | Path, cohort: Cohort) -> Path:
         _write_into(folder, cohort.table, first.series, first.atlas, *facts, names, cohort.target)
         for k, (other, block) in enumerate(others, start=1):
             have = block.subset(cohort.has_block(other))
-            known = None, (), COVARIATES, have.measure, [other], cohort.target
-            _write_into(folder / BLOCKS / str(k), have.table, have.series, have.atlas, *known)
+            own_facts = None, (), COVARIATES, have.measure, [other], cohort.target
+            _write_into(folder / BLOCKS / str(k), have.table, have.series, have.atlas, *own_facts)
     return Path(path)
 
 
@@ -279,8 +279,8 @@ class CohortStore:
 
     def places(self, subjects: Iterable[str]) -> np.ndarray:
         """The rows of people by their ids; -1 of those whom the store does not hold."""
-        known = {subject: row for row, subject in enumerate(self.table["subject"])}
-        return np.array([known.get(subject, -1) for subject in subjects])
+        row_of = {subject: row for row, subject in enumerate(self.table["subject"])}
+        return np.array([row_of.get(subject, -1) for subject in subjects])
 
     def holds(self, cohort: Cohort) -> bool:
         """Whether these are the measurements of the people of a cohort: the very same numbers, or none."""

@@ -162,8 +162,8 @@ class StoredSeries(Sequence):
 
     def _read(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         for row in rows:
-            known = self._store
-            yield next(known.series([row])) if row >= 0 else nothing_measured(known.measure, known.n_rois)
+            store = self._store
+            yield next(store.series([row])) if row >= 0 else nothing_measured(store.measure, store.n_rois)
 
 
 class StoredFeatures(Features):

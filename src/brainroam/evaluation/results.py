@@ -179,9 +179,9 @@ def compare(
     caveats, gone = caveats_of(results), results.study.get("not_shared", 0)
     notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
     if not results.target.is_two_classes:
-        compared = compare_numbers if results.target.is_number else compare_classes
-        told = compared(results.scores, results.predictions, results.target, reference, all_pairs)
-        return replace(told, notes=[*notes, *told.notes], caveats=caveats)
+        compare_target = compare_numbers if results.target.is_number else compare_classes
+        compared = compare_target(results.scores, results.predictions, results.target, reference, all_pairs)
+        return replace(compared, notes=[*notes, *compared.notes], caveats=caveats)
     comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
     return replace(comparison, confounding=_confounding(results), notes=[*notes, *comparison.notes], caveats=caveats)
 

@@ -176,11 +176,11 @@ def require_regions(header: dict[str, Any], cohort: Cohort) -> None:
 
 def require_atlas(header: dict[str, Any], atlas: Atlas) -> None:
     """An error unless the data have the regions, in the order, that the model was made for."""
-    made_for, given = header["atlas"], atlas.identity
-    if made_for["labels_sha256"] != given["labels_sha256"]:
+    made_for, here = header["atlas"], atlas.identity
+    if made_for["labels_sha256"] != here["labels_sha256"]:
         raise ModelFileError(
             f"the model was made for the {made_for['n_regions']} regions of {made_for['name']!r}, the data have the "
-            f"{given['n_regions']} of {atlas.name!r}, by other names or in another order; name the atlas, or use other "
+            f"{here['n_regions']} of {atlas.name!r}, by other names or in another order; name the atlas, or use other "
             "data"
         )
 

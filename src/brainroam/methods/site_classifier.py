@@ -274,8 +274,8 @@ class CoreClassifier(SiteClassifier):
 
     def _method_settings(self) -> dict[str, Any]:
         named = {field.name for field in fields(Recipe)} & self.get_params(deep=False).keys()
-        given = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
-        return replace(as_recipe(self.recipe), **given).changes()
+        changed = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        return replace(as_recipe(self.recipe), **changed).changes()
 
     def gates(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""

@@ -373,8 +373,8 @@ class TunedMethod(Method):
 
     def _configurations(self, target: Target) -> Iterator[dict[str, Any]]:
         number = target.is_number and bool(self.info.number_grid)
-        known = self.info.number_grid if number else self.info.grid
-        grid = {name: values for name, values in known.items() if name not in self._settings}
+        full_grid = self.info.number_grid if number else self.info.grid
+        grid = {name: values for name, values in full_grid.items() if name not in self._settings}
         if self.tuning == "fast" or (self.tuning != "full" and not number):
             grid = {name: values[:1] for name, values in grid.items()}
         for values in product(*grid.values()):

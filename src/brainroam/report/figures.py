@@ -229,11 +229,11 @@ def people_frame(site: Sequence[Any], label: Sequence[int], **columns: Sequence[
     >>> people_frame(["A"], [1], score=[0.3]).to_dict("list")
     {'site': ['A'], 'label': [1], 'score': [0.3]}
     """
-    given = {"site": np.asarray(site).astype(str), "label": np.asarray(label), **columns}
-    lengths = {name: len(values) for name, values in given.items()}
+    people = {"site": np.asarray(site).astype(str), "label": np.asarray(label), **columns}
+    lengths = {name: len(values) for name, values in people.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"one value per person is needed, got {lengths}")
-    frame = pd.DataFrame({name: np.asarray(values) for name, values in given.items()})
+    frame = pd.DataFrame({name: np.asarray(values) for name, values in people.items()})
     if not set(frame["label"]) <= {0, 1}:
         raise DataError("labels must be 0 (control) and 1 (condition)")
     return frame

@@ -72,22 +72,22 @@ def read_labels(image: str | Path) -> Any:
 def _named(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise UsageError(f"{path} does not exist; give a table of the regions' names")
-    given = read_table(path)
-    by_lower = {str(name).lower(): name for name in given.columns}
-    index = next((by_lower[name] for name in INDEX if name in by_lower and _whole(given[by_lower[name]])), None)
+    names = read_table(path)
+    by_lower = {str(name).lower(): name for name in names.columns}
+    index = next((by_lower[name] for name in INDEX if name in by_lower and _whole(names[by_lower[name]])), None)
     name = next((by_lower[name] for name in NAME if name in by_lower and by_lower[name] != index), None)
     if name is None:
-        raise DataError(f"{path} has no column of names ({' or '.join(NAME)}); it has {listed(given.columns)}")
+        raise DataError(f"{path} has no column of names ({' or '.join(NAME)}); it has {listed(names.columns)}")
     network = next((by_lower[name] for name in NETWORK if name in by_lower), None)
     if index is None:
-        if len(given) != len(table):
+        if len(names) != len(table):
             raise DataError(
-                f"{path} names {len(given)} regions but the image has {len(table)}; add a column 'index' with the "
+                f"{path} names {len(names)} regions but the image has {len(table)}; add a column 'index' with the "
                 "number that each name has in the image"
             )
-        rows = given
+        rows = names
     else:
-        rows = given.assign(_number=given[index].astype(float).astype(int)).drop_duplicates("_number")
+        rows = names.assign(_number=names[index].astype(float).astype(int)).drop_duplicates("_number")
         rows = rows.set_index("_number").reindex(table["index"])
         unnamed = table.loc[rows[name].isna().to_numpy(), "index"]
         if len(unnamed):

@@ -129,14 +129,14 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
     """Columns that are ids, ages or the diagnosis."""
     values, table = np.concatenate(cohort.series), cohort.table
     names = np.array(cohort.atlas.labels, dtype=object)
-    found: Mapping[str, np.ndarray] = {
+    suspects: Mapping[str, np.ndarray] = {
         "the age": np.abs(_correlations(values, table["age"].to_numpy(dtype=float))) > IS_AGE,
         "ids or row numbers": _counting(values),
         "the diagnosis" if cohort.target.is_two_classes else f"the target, {cohort.target.name}": _tell_the_target(
             cohort, values
         ),
     }
-    for what, columns in found.items():
+    for what, columns in suspects.items():
         if columns.any():
             is_label = what.startswith(("the diagnosis", "the target"))
             message = f"{listed(names[columns])} {'seems' if columns.sum() == 1 else 'seem'} to be {what}"
@@ -249,14 +249,14 @@ def units(cohort: Cohort) -> Iterator[Finding]:
         between = np.nanmedian(np.abs(gaps), axis=0) if len(gaps) >= FEWEST else 0.0
         least = np.maximum(np.log(FACTOR), FAR * np.maximum(within, between))
         strange = np.isfinite(gaps) & (np.abs(gaps) > least)
-    told = {name: row for name, row in zip(cohort.sites, strange, strict=True) if row.any()}
+    strange_at = {name: row for name, row in zip(cohort.sites, strange, strict=True) if row.any()}
     remedy = "give all sites one unit (mm, not cm)"
-    if len(told) > MANY_SITES:
-        each = listed(f"{name} ({row.sum()})" for name, row in told.items())
-        message = f"columns are of another size than at other sites, at {len(told)} sites: {each}"
+    if len(strange_at) > MANY_SITES:
+        each = listed(f"{name} ({row.sum()})" for name, row in strange_at.items())
+        message = f"columns are of another size than at other sites, at {len(strange_at)} sites: {each}"
         yield Finding("warning", "other-units", message, remedy)
         return
-    for name, row in told.items():
+    for name, row in strange_at.items():
         factor = np.exp(gaps[cohort.sites.index(name)])
         each = listed(f"{n} (x {r:.3g})" for n, r in zip(names[row], factor[row], strict=True))
         message = f"{row.sum()} columns are of another size than at other sites: {each}"

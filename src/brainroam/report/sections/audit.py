@@ -114,8 +114,8 @@ def check_section(data: ReportData) -> Section:
         if item.get("severity") in ("error", "warning")
     ]
     more = f"; and {len(grave) - 2} more" if len(grave) > 2 else ""
-    told = f": {'; '.join(grave[:2])}{more}" if grave else ""
-    gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{told}."
+    worst = f": {'; '.join(grave[:2])}{more}" if grave else ""
+    gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{worst}."
     return Section("check", "Checks of the data", html, gist=gist if looked_at else "")
 
 
