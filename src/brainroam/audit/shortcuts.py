@@ -31,7 +31,7 @@ from brainroam.evaluation.stats.compare import summarise
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.numbers import weights_of
 from brainroam.methods.base import score_shape
-from brainroam.methods.features import EdgeFeatures
+from brainroam.methods.edge_features import EdgeFeatures
 from brainroam.methods.linear import principal_axes
 
 CONFOUNDS = {"age": "age", "sex": "sex", "mean_fd": "motion", "n_timepoints": "scan length"}

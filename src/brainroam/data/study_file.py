@@ -137,8 +137,8 @@ class Study(BaseModel):
 
         named = {name: [glob.escape(column) for column in of_block] for name, of_block in columns.items()}
         blocks = {
-            name: {"columns": named[name]} | told if name in named and "table" in told else told
-            for name, told in (self.blocks or {}).items()
+            name: {"columns": named[name]} | entry if name in named and "table" in entry else entry
+            for name, entry in (self.blocks or {}).items()
         }
         own = [of_block for name, of_block in named.items() if name not in blocks]
         path = Path(self.data)
@@ -149,19 +149,19 @@ class Study(BaseModel):
         """The cohort with every further measurement that is named."""
         from brainroam.data.readers.measures import paths_of, read_block
 
-        given = dict(self.blocks or {})
-        data = Path(self.data)
+        entries, data = self.blocks or {}, Path(self.data)
         own = next(
-            (name for name, told in given.items() if "series" in told or [*map(Path, paths_of(told))] == [data]), None
+            (name for name, entry in entries.items() if "series" in entry or [*map(Path, paths_of(entry))] == [data]),
+            None,
         )
         people_only = self.options.get("measures") == "none"  # of a table of people that holds no measurement itself
-        if people_only and not given:
+        if people_only and not entries:
             raise UsageError(
                 "measures: none is for a table of people whose measurements are blocks; name them in blocks"
             )
-        for name, told in given.items():
+        for name, entry in entries.items():
             if name != own:
-                block = read_block(told, cohort, [Path(), data, data.parent])
+                block = read_block(entry, cohort, [Path(), data, data.parent])
                 cohort = cohort.with_block(name, block, own)
                 if people_only:
                     cohort, own, people_only = cohort.block(name), name, False
@@ -314,23 +314,23 @@ def _resolved(study: Study, home: Path) -> dict[str, Any]:
     if isinstance(study.exclude, str):
         update["exclude"] = str(home / expanded(study.exclude))
     if study.blocks:
-        update["blocks"] = {name: _block_seen_from(home, told) for name, told in study.blocks.items()}
-        own = next((told for told in study.blocks.values() if "series" in told), {})
+        update["blocks"] = {name: _block_seen_from(home, entry) for name, entry in study.blocks.items()}
+        own = next((entry for entry in study.blocks.values() if "series" in entry), {})
         update |= {"atlas": str(own["atlas"])} if "atlas" in own and study.atlas is None else {}
     if "participants" in study.options:
-        given = study.options["participants"]
-        tables = [str(home / str(table)) for table in (given if isinstance(given, list) else [given])]
-        update["options"] = {**study.options, "participants": tables if isinstance(given, list) else tables[0]}
+        named = study.options["participants"]
+        tables = [str(home / str(table)) for table in (named if isinstance(named, list) else [named])]
+        update["options"] = {**study.options, "participants": tables if isinstance(named, list) else tables[0]}
     return update
 
 
-def _block_seen_from(home: Path, told: dict[str, Any]) -> dict[str, Any]:
+def _block_seen_from(home: Path, entry: dict[str, Any]) -> dict[str, Any]:
     """A block whose paths, where they are relative to the study file, are as seen from here."""
-    seen = dict(told)
+    seen = dict(entry)
     for kind in ("table", "matrices"):
-        if kind in told:
-            given = [told[kind]] if isinstance(told[kind], str) else list(told[kind])
-            seen[kind] = [str(home / item) if glob.glob(str(home / item)) else str(item) for item in given]
-    if "ids" in told and (home / str(told["ids"])).is_file():
-        seen["ids"] = str(home / str(told["ids"]))
+        if kind in entry:
+            paths = [entry[kind]] if isinstance(entry[kind], str) else list(entry[kind])
+            seen[kind] = [str(home / path) if glob.glob(str(home / path)) else str(path) for path in paths]
+    if "ids" in entry and (home / str(entry["ids"])).is_file():
+        seen["ids"] = str(home / str(entry["ids"]))
     return seen

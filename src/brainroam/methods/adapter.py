@@ -36,7 +36,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO
 from brainroam.errors import MethodError, UsageError, listed, unknown
 from brainroam.methods.base import ANYTHING, Method, MethodInfo
-from brainroam.methods.features import EdgeFeatures
+from brainroam.methods.edge_features import EdgeFeatures
 from brainroam.methods.registry import Judged, resolve, with_name
 
 Input = Literal["edges", "series", "matrices", "table"]

@@ -25,7 +25,7 @@ from brainroam.core.ridge import ridge_weights
 from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import EVERY_TARGET, MethodInfo
-from brainroam.methods.features import EdgeFeatures
+from brainroam.methods.edge_features import EdgeFeatures
 from brainroam.methods.linear import EdgeModel
 from brainroam.methods.registry import register
 

@@ -40,8 +40,8 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.data.target import CLASSES, TWO
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
+from brainroam.methods.edge_features import EdgeFeatures, tangent_training
 from brainroam.methods.explanation import linear_explanation
-from brainroam.methods.features import EdgeFeatures, tangent_training
 from brainroam.methods.registry import register
 
 Classifier = Literal["ridge", "logistic", "svm"]
