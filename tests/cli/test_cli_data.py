@@ -62,7 +62,7 @@ def test_help_loads_nothing_heavy():
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
 
 
-def test_version():
+def test_the_version_is_that_of_the_package():
     assert run("--version").output == f"brainroam {brainroam.__version__}\n"
 
 

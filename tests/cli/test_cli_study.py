@@ -177,7 +177,7 @@ def test_a_parameter_for_every_method_stands_in_its_name(tmp_path):
     assert json.loads(result.stdout)["methods"][0]["method"] == "fc-ridge[strength=9]"
 
 
-def test_an_unknown_sweep(tmp_path):
+def test_an_unknown_sweep_is_answered_with_the_nearest(tmp_path):
     result = run("sweep", "synthetic", *SMALL, "--over", "windows", "--out", tmp_path)
     assert result.exit_code == 2 and "did you mean 'window'" in result.stderr
 

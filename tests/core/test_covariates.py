@@ -96,7 +96,7 @@ def test_infinite_values_are_refused_in_training():
         CovariateEncoder().fit(TRAIN.assign(age=np.inf))
 
 
-def test_tables_from_arrays():
+def test_arrays_become_columns_by_number_and_wrong_lengths_are_refused():
     assert as_table(np.arange(3.0), 3).columns.tolist() == ["q1"]
     assert as_table(np.ones((3, 2)), 3).columns.tolist() == ["q1", "q2"]
     assert as_table(None, 4).shape == (4, 0)

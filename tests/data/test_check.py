@@ -222,7 +222,7 @@ def test_people_the_reader_left_out_stand_in_the_report(cohort):
 @pytest.mark.parametrize(
     ("cases", "code"), [(0, "one-class-site"), (20, "one-class-site"), (4, "small-site"), (5, "imbalance"), (10, None)]
 )
-def test_lopsided_sites(cohort, cases, code):
+def test_sites_with_hardly_any_cases_or_controls_are_named(cohort, cases, code):
     label = cohort.table["label"].to_numpy().copy()
     label[:20] = np.arange(20) < cases
     named = [(f.code, f.site) for f in check_cohort(with_columns(cohort, label=label)).findings if f.site == "S01"]

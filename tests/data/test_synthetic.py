@@ -45,7 +45,7 @@ def pooled_auc(cohort, sites):
     return scores
 
 
-def test_shape_and_columns(cohort):
+def test_everybody_has_series_covariates_and_a_known_truth(cohort):
     assert (len(cohort), cohort.n_rois, cohort.sites) == (240, 40, [f"S{i:02d}" for i in range(1, 7)])
     assert cohort.table[["age", "sex", "mean_fd", "tr"]].notna().all(axis=None)
     assert cohort.truth.intercept.shape == (6, 780)

@@ -259,7 +259,7 @@ def test_one_folder_one_tuning_and_one_set_of_folds(cohort, method, tmp_path):
         evaluate(cohort, ["first"], "cv", out=tmp_path, n_splits=3)
 
 
-def test_no_folder_of_runs(tmp_path):
+def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(RunsError, match=r"study\.json"):
         load_runs(tmp_path)
 
@@ -355,7 +355,7 @@ def test_parameters_stand_in_the_name(cohort):
     assert json.loads(results.scores["configuration"][0]) == {"penalties": [3.0], "strength": 10.0}
 
 
-def test_other_protocols(cohort, method):
+def test_folds_and_institutions_are_held_out_as_asked(cohort, method):
     scores = evaluate(cohort, ["inside"], "cv", n_splits=2, n_repeats=2).scores
     assert scores["site"].tolist() == ["repeat1-fold1", "repeat1-fold2", "repeat2-fold1", "repeat2-fold2"]
     table = cohort.table

@@ -100,7 +100,7 @@ def test_a_damaged_file_is_never_read_as_something_else(tmp_path_factory, data):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "3", '"schema"', "{}", '{"schema": 1, "checksum": NaN, "a": NaN}'])
-def test_a_foreign_file(tmp_path, text):
+def test_a_file_that_is_no_run_is_refused(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(RunsError, match="short"):

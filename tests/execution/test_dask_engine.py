@@ -206,7 +206,7 @@ def test_workers_of_this_machine_that_do_not_come_back_are_an_error(monkeypatch)
             list(dask_engine._outcomes(client, divide, [2], pickle.dumps(1), 1, 2, lambda task: None))
 
 
-def test_nobody_answers(monkeypatch):
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setitem(dask_engine.SETTINGS, "distributed.comm.timeouts.connect", "1s")
     with pytest.raises(BrainroamError, match=r"tcp://127\.0\.0\.1:9"):
         list(engine.map(divide, [1], 1.0, engine=Dask(scheduler="tcp://127.0.0.1:9")))

@@ -61,7 +61,7 @@ def test_a_task_computes_on_one_core(jobs):
     assert all(found == {1} for _, found in engine.map(threads, range(3), shared=None, jobs=jobs))
 
 
-def test_no_tasks():
+def test_no_tasks_give_no_results():
     assert list(engine.map(divide, [], shared=1, jobs=2)) == []
 
 

@@ -130,7 +130,7 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
-def test_the_commands(store, tmp_path, small_parts):
+def test_commands_within_memory_write_the_same_predictions(store, tmp_path, small_parts):
     limit = ["--memory", "1GB"]
     for name, more in (("plain", []), ("bounded", limit)):
         out = tmp_path / name
@@ -198,7 +198,7 @@ def test_within_a_memory_only_stores_are_read(tmp_path):
         assert result.exit_code == 2 and f"brainroam convert {tmp_path}" in result.stderr.replace("\n", " ")
 
 
-def test_sizes():
+def test_sizes_are_read_in_usual_units_and_others_refused():
     assert size_in_bytes("2 gb") == 2e9 and size_in_bytes("1GiB") == 2**30
     for text in ("", "GB", "-2GB", "2 apples", "1.2.3GB", "0"):
         with pytest.raises(UsageError, match="2GB"):

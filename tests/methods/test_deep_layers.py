@@ -121,7 +121,7 @@ def test_straight_through_has_one_value_and_another_gradient():
     assert torch.allclose(soft.grad, torch.tensor([0.6, 1.4]))
 
 
-def test_gradient_reversal():
+def test_a_reversed_gradient_has_the_opposite_sign():
     z = torch.tensor([2.0], requires_grad=True)
     (3 * reverse_gradient(z)).backward()
     assert z.grad.item() == -3
@@ -190,7 +190,7 @@ def test_site_balanced_batches():
     assert all(y[batch[:4]].sum() == 2 for batch in batches)  # classes of the first site spread evenly
 
 
-def test_risks_by_site():
+def test_risks_are_mean_losses_by_site():
     batch = People((), torch.tensor([0.0, 1.0, 1.0]), torch.tensor([1, 0, 1]))
     logit = torch.tensor([0.0, 2.0, -1.0])
     expected = [np.log1p(np.exp(-2.0)), (np.log(2) + np.log1p(np.exp(1.0))) / 2]

@@ -175,7 +175,7 @@ def test_one_training_site_is_enough(name):
 
 
 @every_method
-def test_explanation(name):
+def test_what_a_method_attends_to_is_finite_and_of_every_person(name):
     shown = once(name).explain(small())
     assert set(shown) == EXPLAINS.get(name, set())
     for key, value in shown.items():
@@ -227,7 +227,7 @@ def test_the_page_of_the_deep_methods_tells_released_settings(name):
     assert any(row.startswith(f"| `{name}` | {', '.join(differ) or 'no code released'} |") for row in rows)
 
 
-def test_readouts():
+def test_the_readout_is_as_asked_and_an_unknown_one_refused():
     model = method_info("gcn").make(epochs=1, readout="concat").fit(small())
     assert model.network_.head.weight.shape == (1, 64 * 10)
     with pytest.raises(UsageError, match="'concat'"):

@@ -88,7 +88,7 @@ def test_entmax_against_a_direct_solution():
     assert torch.autograd.gradcheck(entmax, (score[:3].requires_grad_(),), atol=1e-4)
 
 
-def test_overlap_of_experts():
+def test_experts_overlap_as_far_as_their_masks_agree():
     ones = torch.tensor([1.0, 0.0, 1.0, 0.0])
     assert overlap(torch.stack([ones, ones])[None]).item() == pytest.approx(0.9, abs=1e-3)
     assert overlap(torch.stack([ones, torch.tensor([1.0, 1.0, 0.0, 0.0])])[None]) == 0
@@ -180,7 +180,7 @@ def test_brainood_high_pass_is_the_difference_from_the_neighbours_mean():
     assert torch.allclose(network.reconstruct(h, adjacency), (z @ z.mT).tanh(), atol=1e-6)
 
 
-def test_xg_delta_and_dice():
+def test_group_differences_and_disagreement_equal_their_formulas():
     torch.manual_seed(0)
     m, y = torch.rand(6, 4, 4), torch.tensor([0.0, 0.0, 1.0, 1.0, 1.0, 0.0])
     difference = (m[y == 0].mean(0) - m[y == 1].mean(0)).abs()
@@ -224,7 +224,7 @@ def test_chebyshev_polynomials_of_the_laplacian():
     assert torch.allclose(chebyshev(h, adjacency)[0], expected, atol=1e-5)
 
 
-def test_population_links():
+def test_people_are_linked_by_sex_and_age_with_known_people_alone():
     sex = torch.tensor([1.0, 1.0, -1.0, 0.0, 1.0])
     age = torch.tensor([10.0, 11.0, 10.5, 10.0, torch.inf])
     same, other = population_links(sex, age, n_known=4)

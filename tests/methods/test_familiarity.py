@@ -160,7 +160,7 @@ def test_parts_and_mixtures_are_recognised(trained, strangers):
     assert known_share(known, mixed) == pytest.approx(0.5, abs=0.15)
 
 
-def test_strangers_are_not(trained, strangers):
+def test_strangers_are_not_recognised(trained, strangers):
     known = training(trained)
     assert known_share(known, strangers) == 0
     assert all(known_share(known, strangers.subset(range(k, k + 8))) == 0 for k in range(0, 160, 8))

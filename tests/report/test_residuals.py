@@ -46,7 +46,7 @@ def test_a_held_out_site_is_not_learned_from():
     np.testing.assert_array_equal(one.values[first], two.values[first])  # nor do its people depend on one another
 
 
-def test_as_typed(tmp_path):
+def test_the_command_writes_what_the_function_gives(tmp_path):
     cohort = made()
     cohort.save(tmp_path / "c.npz")
     typed = ["export", str(tmp_path / "c.npz"), "--deconfounded", "--held-out", "S03", "--covariates", "age,mean_fd"]

@@ -91,14 +91,14 @@ def test_choosing_sites_does_not_call_the_others_strangers(tree):
         load_cohort(tree, atlas="cc400", sites=["MAXMUN"])
 
 
-def test_which_roi_set(tree):
+def test_a_roi_set_that_is_not_there_is_answered_with_those_that_are(tree):
     with pytest.raises(UsageError, match="cc400, ho"):
         load_cohort(tree)
     with pytest.raises(UsageError, match=r"'cc40'.*'cc400'"):
         load_cohort(tree, atlas="cc40")
 
 
-def test_which_pipeline(tree, write_rows, signal):
+def test_several_pipelines_have_to_be_chosen_from(tree, write_rows, signal):
     write_rows(tree / "dparsf/nofilt_global/MaxMun_a_0051318_rois_ho.1D", signal(7, 30, 4))
     with pytest.raises(UsageError, match="cpac/filt_global, dparsf/nofilt_global"):
         load_cohort(tree, atlas="ho")
@@ -149,7 +149,7 @@ def real(abide_root):
     return load_cohort(abide_root, atlas="aal", max_missing_rois=1)
 
 
-def test_the_real_ten_sites(real, abide_root):
+def test_the_real_ten_sites_have_the_people_of_the_release(real, abide_root):
     people = real.table
     assert len(real) == 435 and len(real.sites) == 10 and real.excluded.empty
     assert (people["label"] == 1).sum() == 209 and (people["label"] == 0).sum() == 226
@@ -190,6 +190,6 @@ def test_the_same_arrays_as_nilearn(real, abide_root):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_real_cc200(abide_root):
+def test_real_cc200_series_have_200_regions(abide_root):
     cohort = load_cohort(abide_root, atlas="cc200", sites=["OLIN"])
     assert cohort.n_rois == 200 and cohort.atlas.name == "cc200"

@@ -62,7 +62,7 @@ def test_withheld_labels_stay_for_prediction_and_quality_counts_when_asked(tree)
     assert "QC_Athena" in dict(cohort.excluded.to_numpy())["0026002"]
 
 
-def test_unfiltered_series(tree, signal):
+def test_unfiltered_series_are_read_where_asked_for(tree, signal):
     cohort = load_cohort(tree, filtered=False)
     assert cohort.table["subject"].tolist() == ["1000804"]
     np.testing.assert_array_equal(cohort.series[0], signal(11, 15, 116))
@@ -73,7 +73,7 @@ def test_its_cc200_is_not_abides(tree):
     assert cohort.n_rois == 190 and cohort.atlas.name == "adhd200_cc200"
 
 
-def test_without_the_table(tree):
+def test_a_missing_table_is_named(tree):
     (tree.parent / "adhd200_preprocessed_phenotypics.tsv").unlink()
     with pytest.raises(ReaderError, match=r"adhd200_preprocessed_phenotypics\.tsv"):
         load_cohort(tree)

@@ -139,7 +139,7 @@ def _coded(root, write, signal, codes, **options):
     return load_cohort(root, **options)
 
 
-def test_transposed_arrays(study, signal):
+def test_transposed_arrays_are_refused_until_said_so(study, signal):
     for path in (study / "timeseries").iterdir():
         path.unlink()
     for i, name in enumerate(["001", "002", "003", "004", "005"]):
@@ -181,7 +181,7 @@ def test_two_shapes_that_are_each_other_turned_are_not_guessed(study, signal):
         load_cohort(study)
 
 
-def test_which_atlas(study, signal, write):
+def test_the_atlas_follows_from_the_number_of_regions_or_the_name(study, signal, write):
     def regions(width, folder="timeseries", **options):
         for path in (study / folder).iterdir() if (study / folder).is_dir() else ():
             path.unlink()
@@ -246,7 +246,7 @@ def test_a_bad_cell_names_subject_file_line_and_column(study, write):
         ("005\tB", "sub-001\tB", "001 and sub-001"),
     ],
 )
-def test_a_wrong_table(study, old, new, message):
+def test_a_wrong_table_is_refused_with_what_is_wrong_about_it(study, old, new, message):
     (study / "participants.tsv").write_text(TABLE.replace(old, new))
     with pytest.raises(ReaderError, match=message):
         load_cohort(study)

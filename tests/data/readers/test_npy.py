@@ -57,14 +57,14 @@ class _Bomb:
         ({"timeseires": np.array([["a"]])}, "numbers"),
     ],
 )
-def test_what_is_refused(tmp_path, changes, message):
+def test_a_wrong_file_is_refused_with_what_is_wrong_about_it(tmp_path, changes, message):
     save(tmp_path / "abide.npy", **changes)
     with pytest.raises(ReaderError, match=message):
         load_cohort(tmp_path / "abide.npy", allow_pickle=True)
 
 
 @pytest.mark.filterwarnings("ignore:.*pickle")
-def test_other_npy_files(tmp_path):
+def test_npy_files_that_hold_no_people_are_refused(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((5, 5)))
     with pytest.raises(ReaderError, match="labels"):
         load_cohort(tmp_path / "a.npy")

@@ -86,12 +86,12 @@ def test_without_the_table_site_and_label_stand_in_the_id(tree):
     assert {"S4-1-0001", "S1-3-0001"} == set(cohort.excluded["subject"])
 
 
-def test_the_preset(tree):
+def test_the_preset_keeps_the_sites_of_the_paper_and_names_absent_ones(tree):
     with pytest.warns(UserWarning, match="S7"):
         assert load_cohort(tree, preset="paper").sites == ["S1", "S20"]
 
 
-def test_wrong_files(tree):
+def test_a_file_of_other_content_is_refused_with_its_subject(tree):
     path = tree / "Results" / "ROISignals_FunImgARCWF" / "ROISignals_S1-1-0001.mat"
     savemat(path, {"ROISignal": signals(0, 1833)})
     with pytest.raises(ReaderError, match=r"subject S1-1-0001: .*'ROISignals'"):

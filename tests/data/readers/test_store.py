@@ -151,14 +151,14 @@ def test_a_flipped_bit_in_a_chunk(store):
         load_cohort(store)
 
 
-def test_a_chunk_cut_short(store):
+def test_a_chunk_cut_short_is_refused_with_its_subject(store):
     file = chunk_files(store)[3]
     file.write_bytes(file.read_bytes()[:50])
     with pytest.raises(ReaderError, match=r"c\.zarr .*subject S0\d_\d+"):
         load_cohort(store)
 
 
-def test_a_changed_table(store):
+def test_a_table_changed_by_hand_is_refused(store):
     path = store / "cohort.json"
     path.write_text(path.read_text().replace('"S02_0001"', '"S02_0009"'))
     with pytest.raises(ReaderError, match=r"cohort\.json .*changed"):
