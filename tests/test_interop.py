@@ -108,7 +108,7 @@ def pipeline():
     )
 
 
-def test_the_deconfounder_in_a_pipeline(routing, cohort):
+def test_the_deconfounder_works_in_a_pipeline(routing, cohort):
     people = cohort.table
     train, test = people["site"] != "S01", people["site"] == "S01"
     series = np.array(cohort.series, dtype=object)
@@ -171,7 +171,7 @@ def test_tables_of_polars_are_as_good_as_those_of_pandas(cohort):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_bunch_of_nilearn():
+def test_a_bunch_of_nilearn_is_read():
     rng = np.random.default_rng(0)
     people = pd.DataFrame(
         {
@@ -197,7 +197,7 @@ def test_a_bunch_of_nilearn():
 
 
 @pytest.mark.parametrize("kind", ["pearson", "lag"])
-def test_relationship_matrices(tmp_path, cohort, kind):
+def test_relationship_matrices_hold_the_edges_of_everybody(tmp_path, cohort, kind):
     out = write_relmats(cohort, tmp_path, kind)
     people = pd.read_csv(out / "participants.tsv", sep="\t")
     assert people["participant_id"].tolist() == [f"sub-{name}" for name in cohort.table["subject"].str.replace("_", "")]

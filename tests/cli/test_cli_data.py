@@ -278,7 +278,7 @@ def test_demo_shows_a_check_and_saves_a_cohort_that_check_reads(tmp_path, monkey
 
 
 @pytest.mark.abide
-def test_check_the_real_cohort_as_a_user_would(abide_root):
+def test_check_finds_the_real_cohort_usable(abide_root):
     start = os.times()
     done = shell("check", abide_root, "--atlas", "aal", "--json")
     assert os.times().children_user - start.children_user < 20  # not the clock: others may use the machine too

@@ -136,7 +136,7 @@ def test_what_cannot_be_seen_is_asked_for_with_flags(tmp_path, monkeypatch, tabl
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
-def test_questions_on_a_terminal(tmp_path):
+def test_questions_are_asked_on_a_terminal(tmp_path):
     import pty
 
     messy(tmp_path / "data", **{"Dx (1=patient)": "Group"})
@@ -161,7 +161,7 @@ def _read(descriptor):
         return b""
 
 
-def test_regions_in_rows_and_an_atlas_by_its_size(tmp_path):
+def test_regions_in_rows_are_seen_and_an_atlas_is_known_by_its_size(tmp_path):
     rng = np.random.default_rng(0)
     rows = ["id,site,dx", *(f"{k},{'AB'[k % 2]},{k // 2 % 2}" for k in range(6))]
     (tmp_path / "participants.csv").write_text("\n".join(rows))
@@ -203,7 +203,7 @@ def test_a_known_layout_needs_no_columns(tmp_path):
         ("just words", "should be lines of 'key: value'"),
     ],
 )
-def test_mistakes_in_a_study_file(tmp_path, text, words):
+def test_mistakes_in_a_study_file_are_named_with_their_line(tmp_path, text, words):
     file = tmp_path / "study.yaml"
     file.write_text(text)
     with pytest.raises(UsageError) as error:
@@ -223,7 +223,7 @@ def test_commands_of_one_kind_tune_alike(tmp_path):
         source_of(str(tmp_path / "typo.yaml"), {})
 
 
-def test_all_mistakes_at_once_and_paths_from_the_file(tmp_path, monkeypatch):
+def test_all_mistakes_are_said_at_once_and_paths_start_at_the_file(tmp_path, monkeypatch):
     file = tmp_path / "deep" / "study.yaml"
     file.parent.mkdir()
     file.write_text("data: ../people\nseeds: x\njobs: y\n")

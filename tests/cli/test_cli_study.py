@@ -86,7 +86,7 @@ def test_halves_are_printed_kept_and_compared(tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_family_whoever_prints_it(finished):
+def test_one_family_is_compared_whoever_prints_it(finished):
     out, _ = finished
     text = "Holm over 1 comparison: fc-ridge against each other method (leave-one-site-out)"
     content = json.loads(run("compare", out, "--json").stdout)
@@ -133,7 +133,7 @@ def test_a_short_cut_is_the_general_command(tmp_path):
     assert len(written) == 4 and written == {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
 
 
-def test_cv_and_leaving_institutions_out(tmp_path):
+def test_cv_and_institutions_hold_out_what_they_say(tmp_path):
     cv = run("cv", "synthetic", *SMALL, "--methods", "site-only,majority", "--folds", 2, "--out", tmp_path)
     assert cv.exit_code == 0, cv.output
     assert "2 in-distribution folds held out" in cv.stdout and "next" not in cv.stdout.split("now try")[0]
@@ -162,7 +162,7 @@ class Constant(Majority):
         ),
     ],
 )
-def test_the_studies_of_the_paper(tmp_path, arguments, expected):
+def test_ablate_and_sweep_run_the_studies_of_the_paper(tmp_path, arguments, expected):
     name, *rest = arguments
     with registry.temporarily(*(MethodInfo(method, Constant, "a stand-in") for method in ABLATION)):
         result = run(name, "synthetic", *SMALL, *rest, "--held-out", "S01", "--out", tmp_path, "--json")
@@ -241,7 +241,7 @@ def test_a_failed_method_is_named_and_the_rest_can_be_had(tmp_path):
     assert run("compare", tmp_path, "--partial").exit_code == 0
 
 
-def test_the_folder_of_another_cohort(finished):
+def test_the_folder_of_another_cohort_is_refused(finished):
     out, _ = finished
     result = run("loso", "synthetic", *SMALL, "--option", "seed=1", "--methods", "majority", "--out", out)
     assert result.exit_code == 1 and "another cohort" in result.stderr

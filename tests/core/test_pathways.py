@@ -81,7 +81,7 @@ def test_contributions_of_the_linear_reading_add_up_to_it():
     np.testing.assert_allclose(every.contributions(h0).sum(axis=0), expected)
 
 
-def test_profiles_of_some_edges_and_people():
+def test_profiles_of_some_edges_and_people_are_those_of_everybody():
     rng = np.random.default_rng(0)
     series = [rng.normal(size=(60, 5)) for _ in range(3)]
     values = log_profiles(np.arange(10), series, 30, 5)

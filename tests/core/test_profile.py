@@ -60,7 +60,7 @@ def test_one_window_per_person_is_as_many_as_the_formula_says(people):
     np.testing.assert_allclose(two[0], by_loop(exact, PAIRS, 55, 5), atol=1e-10)
 
 
-def test_only_the_requested_pairs_in_their_order(people):
+def test_the_requested_pairs_alone_come_in_their_order(people):
     some = PAIRS[[7, 2, 11]]
     every = temporal_descriptors(people, PAIRS)
     np.testing.assert_array_equal(temporal_descriptors(people, some), every[:, [7, 2, 11]])

@@ -143,7 +143,7 @@ def test_atlases_are_told_by_the_names_of_their_regions():
     assert desikan.name == "desikan68" and parts_of(desikan).kind == "lobe"
 
 
-def test_a_table_as_gordon_distributes_it(tmp_path):
+def test_a_table_is_read_as_gordon_distributes_it(tmp_path):
     rows = [
         {"ParcelID": 1, "Hem": "L", "Centroid (MNI)": "-11.2 -52.4 36.5", "Community": "Default"},
         {"ParcelID": 2, "Hem": "L", "Centroid (MNI)": "-18.8 -48.7 65", "Community": "SMhand"},

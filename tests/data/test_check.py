@@ -187,7 +187,7 @@ def test_regions_without_signal_are_listed_for_whoever_lacks_them():
     assert check_cohort(spoilt).sites["with_missing_rois"].sum() == 4
 
 
-def test_people_over_the_limit_and_regions_lacking_at_a_site(cohort):
+def test_people_over_the_limit_and_regions_lacking_at_a_site_are_named(cohort):
     lost = {i: np.where(np.arange(20) < 5, np.nan, cohort.series[i]) for i in (20, 21, 22)}
     spoilt = with_series(cohort, lost)
     (over,) = found(spoilt, "over-limit")
@@ -237,7 +237,7 @@ def test_people_without_a_label_are_named(cohort):
     assert check_cohort(with_columns(cohort, label=label)).cohort["n_unlabelled"] == 2
 
 
-def test_labels_confounded_with_site(cohort):
+def test_labels_confounded_with_site_are_named(cohort):
     label = np.concatenate([np.arange(20) < k for k in (16, 14, 6, 4)]).astype(int)
     (finding,) = found(with_columns(cohort, label=label), "label-by-site")
     # By hand: chi2 = sum (k - 10)^2 * 2 / 10 = 20.8, V = sqrt(20.8 / 80) = 0.51
@@ -249,7 +249,7 @@ def test_labels_confounded_with_site(cohort):
     ("name", "change", "words"),
     [("age", 8, "older"), ("age", -8, "younger"), ("mean_fd", 0.2, "moved more"), ("mean_fd", -0.01, None)],
 )
-def test_labels_confounded_with_a_covariate_at_a_site_and_in_the_cohort(cohort, name, change, words):
+def test_labels_confounded_with_a_covariate_are_named_at_a_site_and_in_the_cohort(cohort, name, change, words):
     table = cohort.table
     table[name] = np.random.default_rng(0).normal(20 if name == "age" else 0.5, 3 if name == "age" else 0.1, len(table))
     table.loc[table["site"] == "S03", name] += change * table["label"]
@@ -364,7 +364,7 @@ def test_all_male_sites_and_constant_covariates_are_notes():
     ]
 
 
-def test_missing_covariates_of_people_sites_and_everybody(cohort):
+def test_missing_covariates_are_named_of_people_sites_and_everybody(cohort):
     table = cohort.table
     table.loc[4, "age"] = np.nan
     table.loc[table["site"] == "S02", "sex"] = np.nan
@@ -409,7 +409,7 @@ def test_several_tr_in_one_site_are_noted(cohort):
 
 
 @pytest.mark.abide
-def test_the_suspicious_pair_of_abide_and_no_other(abide_root):
+def test_the_suspicious_pair_of_abide_is_named_and_no_other(abide_root):
     """On CC200; test_cli_data does the same on AAL, as a user would."""
     (pair,) = found(load_cohort(abide_root, atlas="cc200", max_missing_rois=1.0), "alike-people")
     assert pair.subjects == ("Yale_0050578", "Yale_0050602")

@@ -167,7 +167,7 @@ def test_subsets_of_subsets_keep_people_and_their_features_together(first, data)
     assert (part.missing_rois == fresh.missing_rois).all()
 
 
-def test_select_by_site_and_mask():
+def test_people_are_selected_by_site_and_mask():
     cohort = make()
     assert cohort.sites == ["A", "B", "C"]
     assert cohort.select(["B", "C"]).table["subject"].tolist() == ["001", "002", "004", "005"]
@@ -344,7 +344,7 @@ def test_the_hemispheres_of_aal_are_where_they_should_be():
     assert (x[[label.endswith("_R") for label in atlas.labels]] > 0).all()
 
 
-def test_a_table_of_ones_own(tmp_path):
+def test_a_table_of_ones_own_names_the_regions(tmp_path):
     (tmp_path / "mine.tsv").write_text("name\tx\ty\tz\n001\t1\t2\t3\nNA\t-4\t5\t6\n")
     atlas = load_atlas(tmp_path / "mine.tsv")
     assert (atlas.name, atlas.labels, atlas.coords.tolist()) == ("mine", ("001", "NA"), [[1, 2, 3], [-4, 5, 6]])
@@ -367,7 +367,7 @@ def test_bad_atlas_tables_are_refused(tmp_path, content, message):
         load_atlas(tmp_path / "mine.csv")
 
 
-def test_unknown_atlases_and_equality():
+def test_unknown_atlases_are_named_and_equal_ones_are_equal():
     with pytest.raises(UsageError, match="aal, cc200, schaefer100"):
         load_atlas("all")
     assert anonymous_atlas(3) == anonymous_atlas(3) != anonymous_atlas(4)

@@ -55,7 +55,7 @@ def test_a_folder_of_square_files_is_matrices(tmp_path, suffix):
     np.testing.assert_allclose(cohort.series[3], MATRICES[3])
 
 
-def test_tables_of_freesurfer_beside_people_with_visits_commas_and_other_ids(tmp_path):
+def test_tables_of_freesurfer_are_found_beside_people_with_visits_commas_and_other_ids(tmp_path):
     write_people(tmp_path, ids=[who.removeprefix("sub-") for who in IDS])
     visits = [f"{who}_ses-{k}" for who, k in zip([IDS[0], *IDS[:-1]], [1, 2, *[1] * (N - 2)], strict=True)]
     write_thickness(tmp_path / "freesurfer" / "lh.aparc.csv", visits, ";")
@@ -96,7 +96,7 @@ def test_an_array_of_everybody_follows_the_rows_of_the_table(tmp_path):
     np.testing.assert_allclose(cohort.series[2], MATRICES[3])
 
 
-def test_a_wide_table_with_sites_in_its_ids(tmp_path):
+def test_sites_are_found_in_the_ids_of_a_wide_table(tmp_path):
     wide = pd.DataFrame(THICKNESS, columns=COLUMNS)
     wide.insert(0, "SubjID", [f"{site}_sub{k:03d}" for k, site in enumerate(["Oslo", "Rome"] * (N // 2))])
     wide.assign(Dx=[0, 1, 1] * 4, Age=range(20, 20 + N)).to_csv(tmp_path / "all.csv", index=False)

@@ -53,7 +53,7 @@ def test_everybody_has_series_covariates_and_a_known_truth(cohort):
     assert not cohort.missing_rois.any()
 
 
-def test_same_seed_same_bytes():
+def test_the_same_seed_gives_the_same_bytes():
     small = {"n_sites": 2, "n_per_site": 5, "n_rois": 8}
     first, again, other = (make_cohort(**small, seed=s) for s in (4, 4, 5))
     assert first.manifest_hash == again.manifest_hash != other.manifest_hash
@@ -275,7 +275,7 @@ def test_the_smallest_cohort_works():
     assert len(make_cohort(n_sites=2, n_per_site=4, n_rois=8, all_male_sites=2)) == 8
 
 
-def test_it_is_fast():
+def test_four_hundred_people_are_made_within_seconds():
     start = time.process_time()  # not the clock: others may use the machine too
     make_cohort(n_sites=10, n_per_site=40, n_rois=100)
     assert time.process_time() - start < 5

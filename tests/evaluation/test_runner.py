@@ -238,7 +238,7 @@ def test_files_that_are_not_ours_do_no_harm(cohort, method, tmp_path):
         assert len(load_runs(tmp_path).scores) == 3
 
 
-def test_the_folder_of_another_cohort(cohort, method, tmp_path):
+def test_the_folder_of_another_cohort_is_refused(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
     with pytest.raises(RunsError, match="people"):
         evaluate(make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=1), ["first"], out=tmp_path)
@@ -250,7 +250,7 @@ def test_the_folder_of_another_cohort(cohort, method, tmp_path):
     assert len(evaluate(shuffled, ["first"], out=tmp_path).scores) == 3
 
 
-def test_one_folder_one_tuning_and_one_set_of_folds(cohort, method, tmp_path):
+def test_one_folder_has_one_tuning_and_one_set_of_folds(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
     with pytest.raises(RunsError, match=r"--tuning default .*S01, seed 0"):
         evaluate(cohort, ["first"], out=tmp_path, tuning="fast")
@@ -264,7 +264,7 @@ def test_a_folder_without_runs_is_refused(tmp_path):
         load_runs(tmp_path)
 
 
-def test_a_damaged_study_file(cohort, method, tmp_path):
+def test_a_damaged_study_file_is_named_and_written_again(cohort, method, tmp_path):
     evaluate(cohort, ["first"], out=tmp_path)
     whole = (tmp_path / "study.json").read_bytes()
     (tmp_path / "study.json").write_text("{")
@@ -436,7 +436,7 @@ def test_a_disk_that_is_full_or_read_only(cohort, method, small_disk):
         evaluate(cohort, ["first"], seeds=10, out=small_disk / "runs")
 
 
-def test_a_file_in_the_place_of_the_folder(cohort, method, tmp_path):
+def test_a_file_in_the_place_of_the_folder_is_refused(cohort, method, tmp_path):
     (tmp_path / "runs").touch()
     with pytest.raises(BrainroamError, match="write"):
         evaluate(cohort, ["first"], out=tmp_path / "runs")

@@ -107,7 +107,7 @@ def test_a_file_that_is_no_run_is_refused(tmp_path, text):
         read_run_file(path)
 
 
-def test_a_file_of_a_later_version(tmp_path):
+def test_a_file_of_a_later_version_is_refused(tmp_path):
     path = tmp_path / "x.json"
     write_checksummed(path, {"a": 1})
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 2}))

@@ -148,7 +148,7 @@ def test_another_table_is_another_store(cohort, tmp_path):
     assert len(list((tmp_path / "runs").iterdir())) == 1
 
 
-def test_a_store_that_changed_meanwhile(cohort, tmp_path):
+def test_a_store_that_changed_meanwhile_is_refused(cohort, tmp_path):
     store = write_store(tmp_path / "own.zarr", cohort.table, cohort.series, cohort.atlas)
     people = StoredPeople.find(store, cohort)
     store.rename(tmp_path / "old.zarr")
@@ -220,7 +220,7 @@ STUDY = ["loso", "synthetic", *(f"--option={k}={v}" for k, v in SMALL.items()), 
 
 
 @pytest.mark.parametrize("module", ["distributed", "dask_jobqueue"])
-def test_without_dask_the_line_that_installs_it(monkeypatch, tmp_path, module):
+def test_without_dask_the_line_that_installs_it_is_named(monkeypatch, tmp_path, module):
     monkeypatch.setitem(sys.modules, module, None)
     where = ["--engine", "dask"] if module == "distributed" else ["--cluster", "slurm", "--dry-run"]
     result = run(*STUDY, "--out", tmp_path / "runs", *where)
@@ -238,7 +238,7 @@ MARKS = {
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_the_script_for_the_queue(tmp_path, name):
+def test_the_script_for_the_queue_says_what_was_asked_for(tmp_path, name):
     resources = tmp_path / "resources.yaml"
     own = "disk: 1GB" if name == "htcondor" else "queue: long\nwalltime: '04:00:00'"
     resources.write_text(f"memory: 8GB\n{own}\njob_script_prologue: [module load python]\n")
@@ -253,7 +253,7 @@ def test_the_script_for_the_queue(tmp_path, name):
     assert not (tmp_path / "runs").exists()
 
 
-def test_several_workers_in_a_job():
+def test_several_workers_share_a_job():
     script = Dask(cluster="slurm", resources={"cores": 16, "memory": "64GB"}).job_script()
     assert "--nworkers 16 " in script and "--nthreads 1 " in script and "--cpus-per-task=16" in script
 
@@ -340,7 +340,7 @@ def test_a_run_that_always_dies_is_recorded_while_the_others_finish(cohort, dask
         assert len(evaluate(cohort, ["hungry", "majority"], out=tmp_path, jobs=2, engine=dask).scores) == 6
 
 
-def test_a_cluster_of_its_own(tmp_path):
+def test_a_study_runs_on_a_cluster_of_its_own(tmp_path):
     result = run(*STUDY, "--out", tmp_path, "--engine", "dask", "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert len(list((tmp_path / "runs").glob("*.json"))) == 3

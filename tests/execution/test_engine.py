@@ -90,7 +90,7 @@ def test_what_cannot_be_sent_is_said_in_words():
         list(engine.map(divide, [Unsendable(), 2], 1.0, jobs=2))
 
 
-def test_unknown_engine_and_impossible_jobs():
+def test_unknown_engines_and_impossible_jobs_are_refused():
     with pytest.raises(UsageError, match="'local'"):
         engine.map(divide, [1], 1, engine="locla")
     with pytest.raises(UsageError, match="jobs"):

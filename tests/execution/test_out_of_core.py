@@ -53,7 +53,7 @@ def test_a_study_on_disk_is_the_study_in_memory(store, tmp_path, small_parts, me
         np.testing.assert_allclose(other.predictions[column], one.predictions[column], atol=last_digit, rtol=0)
 
 
-def test_on_dask_the_same_bytes(store, tmp_path):
+def test_dask_gives_the_same_bytes(store, tmp_path):
     alone, on_dask = (
         brainroam.evaluate(StoredCohort(store, tmp_path / engine), ["fc-ridge"], jobs=jobs, engine=engine)
         for engine, jobs in (("local", 1), ("dask", 1))
@@ -76,7 +76,7 @@ def test_blocks_give_what_memory_gives(store, tmp_path, small_parts, deconfoundi
         assert one == other if name == "notes_" else np.allclose(one, other, atol=1e-9)
 
 
-def test_rows_and_columns_of_an_array_on_disk(tmp_path, small_parts, monkeypatch):
+def test_rows_and_columns_of_an_array_on_disk_are_those_in_memory(tmp_path, small_parts, monkeypatch):
     values = np.random.default_rng(0).normal(size=(11, 70))
     array = StoredArray.create(tmp_path / "a.zarr", 11, 70)
     array.write(0, values[array.people(0)])
@@ -150,7 +150,7 @@ def test_commands_within_memory_write_the_same_predictions(store, tmp_path, smal
     assert sorted(path.name for path in (tmp_path / "bounded").iterdir()) == ["model", "p.csv", "runs"]
 
 
-def test_the_command_for_the_scaffold(store, tmp_path, small_parts):
+def test_the_scaffold_command_writes_table_and_arrays(store, tmp_path, small_parts):
     command = ["scaffold", store, "--out", tmp_path / "out", "--set", "kind=pearson", "--set", "robust=false"]
     result = run(*command, "--memory", "1GB")
     assert result.exit_code == 0, result.output
@@ -218,7 +218,7 @@ def test_what_lay_in_the_work_folder_before_is_left_alone(store, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")
-def test_killed_and_started_again(store, tmp_path):
+def test_a_command_that_was_killed_goes_on_when_started_again(store, tmp_path):
     code = (
         "from brainroam.core import connectivity; connectivity.BLOCK = 4\n"
         "from brainroam.data import stored_cohort; stored_cohort.PEOPLE = 9\n"

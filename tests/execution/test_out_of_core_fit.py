@@ -49,7 +49,7 @@ def test_the_model_of_the_fit_in_memory(store, tmp_path, small_parts, name):
     np.testing.assert_allclose(found.probability(people), expected.probability(people), atol=1e-6)
 
 
-def test_profiles_from_disk(store, tmp_path, small_parts):
+def test_profiles_on_disk_are_those_in_memory(store, tmp_path, small_parts):
     cohort, people = StoredCohort(store, tmp_path), brainroam.load_cohort(store)
     long = people.table["n_timepoints"].to_numpy() >= 30
     cohort, people = cohort.subset(long), people.subset(long)

@@ -215,12 +215,12 @@ def test_an_image_with_an_extension_longer_than_the_file_asks_for_no_memory(tmp_
     tracemalloc.stop()
 
 
-def test_a_table_with_a_header_of_very_many_columns():
+def test_a_table_with_a_header_of_very_many_columns_is_read_or_refused():
     content = b"\t".join(b"%d" % i for i in range(200_000)) + b"\n1\t2\n3\t4\n"
     _read_or_refuse(read_series, "x.tsv", content)
 
 
-def test_a_spreadsheet_that_unpacks_to_very_much(tmp_path, monkeypatch):
+def test_a_spreadsheet_that_unpacks_to_very_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("brainroam.data.readers.series.MAX_UNPACKED", 1_000_000)
     pd.DataFrame({"participant_id": ["p"]}).to_excel(tmp_path / "x.xlsx", index=False)
     folder = tmp_path / "data"

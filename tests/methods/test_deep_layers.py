@@ -45,7 +45,7 @@ def cohort():
     return Cohort(series, table)
 
 
-def test_gcn_on_a_path_by_hand():
+def test_gcn_on_a_path_equals_a_sum_by_hand():
     layer = GCNConv(2, 1)
     with torch.no_grad():
         layer.linear.weight.copy_(torch.tensor([[2.0, 1.0]]))
@@ -127,7 +127,7 @@ def test_a_reversed_gradient_has_the_opposite_sign():
     assert z.grad.item() == -3
 
 
-def test_self_attention_by_hand():
+def test_self_attention_equals_its_formula():
     torch.manual_seed(0)
     layer, h = SelfAttention(4, heads=2), torch.randn(1, 3, 4)
     query, key, value = layer.query(h)[0], layer.key(h)[0], layer.value(h)[0]
@@ -180,7 +180,7 @@ def test_shuffled_batches_hold_everybody_once_and_none_is_tiny():
     assert min(map(len, batches)) == 11
 
 
-def test_site_balanced_batches():
+def test_batches_hold_as_many_people_of_every_site():
     site = torch.tensor([0] * 12 + [1] * 5)
     y = torch.tensor([0.0, 1.0] * 6 + [0.0, 0.0, 0.0, 1.0, 1.0])
     batches = list(site_balanced_batches(site, y, per_site=4))

@@ -234,7 +234,7 @@ def test_the_readout_is_as_asked_and_an_unknown_one_refused():
         method_info("gcn").make(readout="concatenate").fit(small())
 
 
-def test_series_too_short_for_the_convolutions():
+def test_series_too_short_for_the_convolutions_are_refused():
     short = Cohort([x[:30] for x in small().series], small().table)
     with pytest.raises(DataError, match="40 frames"):
         method_info("xg-gnn").make().fit(short)

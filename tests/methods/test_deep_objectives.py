@@ -37,7 +37,7 @@ def test_irm_penalty_is_the_squared_slope_in_a_multiplier(number, risk):
     assert squared_mean(torch.ones(1)) == 0
 
 
-def test_coral_against_numpy_over_all_pairs():
+def test_coral_equals_numpy_over_all_pairs():
     rng = np.random.default_rng(0)
     groups = [rng.normal(size=(n, 3)) for n in (5, 7, 9)]
     terms = []
@@ -50,7 +50,7 @@ def test_coral_against_numpy_over_all_pairs():
     assert misalignment([torch.randn(5, 3)]) == 0
 
 
-def test_gsat_information_in_closed_form():
+def test_gsat_information_equals_its_closed_form():
     attention, present = torch.tensor([[0.5, 0.9, 0.123]]), torch.tensor([[1.0, 1.0, 0.0]])
     of_the_first = 0.5 * np.log(0.5 / 0.7) + 0.5 * np.log(0.5 / 0.3)
     of_the_second = 0.9 * np.log(0.9 / 0.7) + 0.1 * np.log(0.1 / 0.3)
@@ -75,7 +75,7 @@ def test_difficulty_is_one_per_person():
     assert weight[1] < 0.01
 
 
-def test_entmax_against_a_direct_solution():
+def test_entmax_equals_a_direct_solution():
     torch.manual_seed(0)
     score = torch.randn(20, 5, dtype=torch.float64) * 3
     p = entmax(score)
@@ -95,7 +95,7 @@ def test_experts_overlap_as_far_as_their_masks_agree():
     assert overlap(torch.ones(1, 2, 4)) == 0
 
 
-def test_gate_divergence_and_balance():
+def test_gate_divergence_and_balance_equal_their_formulas():
     p, q = torch.tensor([0.2, 0.8]), torch.tensor([0.5, 0.5])
     assert divergence(p, q).item() == pytest.approx(0.2 * np.log(0.4) + 0.8 * np.log(1.6))
     assert divergence(torch.tensor([1.0, 0.0]), q).item() == pytest.approx(np.log(2))
@@ -104,7 +104,7 @@ def test_gate_divergence_and_balance():
     assert balance(shared) < balance(torch.full((2, 2), 0.5))  # few for each person
 
 
-def test_orthonormal_readout():
+def test_the_centres_of_the_readout_are_orthonormal():
     torch.manual_seed(0)
     readout = ClusterReadout(n_rois=6, width=8, clusters=5)
     assert torch.allclose(readout.centres @ readout.centres.T, torch.eye(5), atol=1e-6)
@@ -125,7 +125,7 @@ def test_hats_are_a_partition_of_unity():
     assert basis[0, :, strongest][:, 0].tolist() == [0, 0, 0, 0, 1]
 
 
-def test_spline_convolution_by_loops():
+def test_spline_convolution_equals_loops():
     torch.manual_seed(0)
     layer, h, graph = SplineConv(2), torch.randn(1, 4, 2), torch.rand(1, 4, 4) * (torch.rand(1, 4, 4) > 0.5)
     basis, kernels = hat_basis(graph), layer.kernels.weight.view(2, N_HATS, 2)
@@ -211,7 +211,7 @@ def test_xg_as_released_propagates_row_sums_and_shares_the_key_layer():
     assert torch.allclose(logit, out[:, 1] - out[:, 0], atol=1e-6)
 
 
-def test_chebyshev_polynomials_of_the_laplacian():
+def test_chebyshev_convolution_equals_polynomials_of_the_laplacian():
     torch.manual_seed(0)
     adjacency = torch.rand(1, 5, 5)
     adjacency = (adjacency + adjacency.mT) * (1 - torch.eye(5))

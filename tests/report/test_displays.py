@@ -78,7 +78,7 @@ def test_the_decision_curve_of_a_calibrated_model_has_its_closed_form():
         assert display.net_benefit(t) == pytest.approx((1 - t) / 2, abs=0.004)
 
 
-def test_scaffold_and_gates_of_an_estimator(fitted, cohort):
+def test_scaffold_and_gates_are_drawn_from_an_estimator(fitted, cohort):
     people = cohort.table
     display = report.ScaffoldDisplay.from_estimator(fitted, cohort.atlas, top=5).plot()
     largest = np.abs(fitted.scaffold_.consensus[fitted.scaffold_.edges]).max()

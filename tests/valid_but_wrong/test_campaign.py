@@ -9,12 +9,12 @@ CASES = [case for cases in topics().values() for case in cases]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_case(case: Case, tmp_path, monkeypatch):
+def test_what_is_valid_but_wrong_is_noticed(case: Case, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     run(case, tmp_path)
 
 
-def test_no_id_twice():
+def test_no_case_has_the_id_of_another():
     assert [name for name, n in Counter(case.id for case in CASES).items() if n > 1] == []
 
 

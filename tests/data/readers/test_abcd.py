@@ -79,7 +79,7 @@ def tree(request, tmp_path, write, signal):
     return tmp_path
 
 
-def test_the_rule_the_families_and_the_exclusions(tree, signal):
+def test_labels_follow_the_rule_and_families_and_exclusions_are_kept(tree, signal):
     cohort = load_cohort(tree)
     people = cohort.table.set_index("subject")
     assert people.index.tolist() == ["sub-NDARINVAAA", "sub-NDARINVBBB", "sub-NDARINVEEE"]
@@ -101,7 +101,7 @@ def test_the_preset_keeps_one_run(tree, signal, monkeypatch):
     np.testing.assert_array_equal(load_cohort(tree, volumes=30).series[0], signal(0).astype("f4")[:30])
 
 
-def test_series_of_ones_own_and_tables_elsewhere(tree, signal, tmp_path_factory):
+def test_series_of_ones_own_and_tables_elsewhere_are_read(tree, signal, tmp_path_factory):
     series = tmp_path_factory.mktemp("series")
     for i, name in enumerate(PEOPLE):
         np.save(series / f"NDARINV{name}.npy", signal(i, 60, 116))

@@ -58,7 +58,7 @@ def tree(request, tmp_path, write, write_rows, signal):
     return root
 
 
-def test_people_sites_and_exclusions(tree, signal):
+def test_people_and_sites_are_read_and_exclusions_have_reasons(tree, signal):
     cohort = load_cohort(tree, atlas="ho", max_missing_rois=1)
     people = cohort.table.set_index("subject")
     assert people.index.tolist() == GOOD[:3]
@@ -77,7 +77,7 @@ def test_people_sites_and_exclusions(tree, signal):
     assert "no series found" in reasons["UCLA_1_0051201"] and "no row" in reasons["Stranger_0059999"]
 
 
-def test_quality_check_and_unlabelled_people(tree):
+def test_the_quality_check_and_unlabelled_people_are_as_asked(tree):
     cohort = load_cohort(tree, atlas="ho", quality_checked=True, require_label=False)
     assert cohort.table["subject"].tolist() == [GOOD[0], GOOD[1], GOOD[3]]
     assert np.isnan(cohort.table["label"][2])
@@ -114,7 +114,7 @@ def test_the_preset_warns_of_sites_that_are_not_there(tree):
     assert cohort.sites == ["MAX_MUN"]
 
 
-def test_a_table_elsewhere_and_none_at_all(tree):
+def test_a_table_elsewhere_is_read_and_a_missing_one_named(tree):
     csv = tree / "Phenotypic_V1_0b_preprocessed1.csv"
     moved = csv.rename(tree.parent / "people.csv")
     with pytest.raises(ReaderError, match=r"Phenotypic_V1_0b\*\.csv .*participants=FILE"):
@@ -122,7 +122,7 @@ def test_a_table_elsewhere_and_none_at_all(tree):
     assert len(load_cohort(tree, atlas="ho", participants=moved)) == 3
 
 
-def test_a_table_that_lacks_a_column(tree):
+def test_a_table_that_lacks_a_column_is_refused(tree):
     csv = tree / "Phenotypic_V1_0b_preprocessed1.csv"
     csv.write_text(csv.read_text().replace("DX_GROUP", "DX"))
     with pytest.raises(ReaderError, match=r"'DX_GROUP'.*SITE_ID"):
@@ -167,13 +167,13 @@ def test_the_real_person_with_65_dead_regions_is_left_out_with_the_reason(abide_
     ]
 
 
-def test_the_real_quality_checked_people(abide_root):
+def test_the_real_quality_checked_people_are_as_many_as_published(abide_root):
     cohort = load_cohort(abide_root, sites=["CALTECH", "PITT"], quality_checked=True)
     counts = cohort.table.groupby("site")["label"].agg(["sum", "size"])
     assert counts.loc["CALTECH"].tolist() == [5, 15] and counts.loc["PITT"].tolist() == [24, 50]
 
 
-def test_the_same_arrays_as_nilearn(real, abide_root):
+def test_series_are_the_arrays_of_nilearn(real, abide_root):
     from nilearn.datasets import fetch_abide_pcp
 
     theirs = fetch_abide_pcp(

@@ -41,7 +41,7 @@ def tree(tmp_path, write, signal):
     return root
 
 
-def test_people_text_and_exclusions(tree, signal):
+def test_people_are_read_from_text_and_exclusions_have_reasons(tree, signal):
     cohort = load_cohort(tree)
     people = cohort.table.set_index("subject")
     assert people.index.tolist() == ["1000804", "0010002", "0026002"]

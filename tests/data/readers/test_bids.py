@@ -125,7 +125,7 @@ def test_kinds_that_must_be_chosen(xcp, write_rows, signal):
     np.testing.assert_array_equal(load_cohort(xcp, space="fsLR").series[0], signal(7))
 
 
-def test_several_atlases_under_either_entity(xcp, write_rows, signal):
+def test_several_atlases_are_found_under_either_entity(xcp, write_rows, signal):
     func = xcp / "sub-02" / "func"
     write_rows(func / "sub-02_task-rest_space-MNI152NLin2009cAsym_atlas-Gordon_timeseries.tsv", signal(8), PARCELS)
     with pytest.raises(UsageError, match="4S156Parcels, Gordon"):
@@ -172,7 +172,7 @@ def test_giga_connectome_counts_its_columns_and_shares_a_sidecar(tmp_path, write
     assert cohort.atlas.labels[0] == "ROI_001"
 
 
-def test_the_same_person_twice_under_two_spellings(xcp, tmp_path):
+def test_the_same_person_under_two_spellings_is_refused(xcp, tmp_path):
     (tmp_path / "participants.tsv").write_text(PEOPLE + "02\tX\tHC\t20\tF\n")
     reasons = dict(load_cohort(xcp).excluded.to_numpy())
     assert "listed 2 times in the table with different" in reasons["sub-02"]

@@ -33,7 +33,7 @@ def study(tmp_path, write, write_rows, signal):
     return root
 
 
-def test_file_types_ids_covariates_and_exclusions(study, signal):
+def test_file_types_ids_covariates_and_exclusions_are_read(study, signal):
     cohort = load_cohort(study)
     table = cohort.table.set_index("subject")
     assert table.index.tolist() == ["001", "002", "003", "sub-004"]
@@ -72,7 +72,7 @@ def test_columns_and_codes_by_name(tmp_path, write, signal):
     assert cohort.excluded.to_numpy().tolist() == [["03", "dx code is '9': neither condition nor control"]]
 
 
-def test_without_labels_for_prediction(study):
+def test_people_without_labels_are_read_for_prediction(study):
     lines = [line.split("\t") for line in TABLE.splitlines()]
     (study / "participants.tsv").write_text("\n".join("\t".join([*cells[:2], *cells[3:]]) for cells in lines))
     with pytest.raises(ReaderError, match=r"label_col"):
@@ -257,7 +257,7 @@ def test_somebody_without_a_site_is_recorded(study):
     assert "no site" in dict(load_cohort(study).excluded.to_numpy())["002"]
 
 
-def test_the_table_as_excel_and_as_latin1(study):
+def test_a_table_is_read_as_excel_and_as_latin1(study):
     table = pd.read_csv(study / "participants.tsv", sep="\t", dtype=str)
     (study / "participants.tsv").unlink()
     table.to_excel(study / "participants.xlsx", index=False)
@@ -266,7 +266,7 @@ def test_the_table_as_excel_and_as_latin1(study):
     assert load_cohort(study).sites == ["B", "Zürich"]
 
 
-def test_a_damaged_excel_file(study):
+def test_a_damaged_excel_file_is_refused(study):
     (study / "participants.tsv").unlink()
     (study / "participants.xlsx").write_bytes(b"not a workbook")
     with pytest.raises(ReaderError, match=r"participants\.xlsx"):
@@ -283,7 +283,7 @@ def test_ids_cannot_point_outside_the_folder(study, signal):
             load_cohort(study, template=template)
 
 
-def test_templates_with_folders_and_repeated_ids(study, signal):
+def test_templates_may_have_folders_and_repeated_ids(study, signal):
     deep = study / "out" / "v2" / "sub-001"
     deep.mkdir(parents=True)
     np.save(deep / "sub-001_ses-1_aal.npy", signal(1))
@@ -321,7 +321,7 @@ def test_nobody_left_says_why(study):
         load_cohort(study)
 
 
-def test_zeros_that_a_spreadsheet_dropped(tmp_path, write, signal):
+def test_zeros_that_a_spreadsheet_dropped_do_not_matter(tmp_path, write, signal):
     write(tmp_path / "participants.csv", "id,site,dx\n7,A,0\n10,A,1\n100,B,0\n")
     for k, name in enumerate(("0007", "sub-010", "00100", "008")):
         np.save(tmp_path / f"{name}.npy", signal(k))

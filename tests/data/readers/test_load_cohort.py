@@ -30,14 +30,14 @@ def test_a_saved_cohort_under_any_name(saved, signal):
         load_cohort(saved, gsr=True)
 
 
-def test_a_damaged_saved_cohort(saved):
+def test_a_damaged_saved_cohort_is_refused(saved):
     data = saved.read_bytes()
     saved.write_bytes(data[: len(data) // 2])
     with pytest.raises(ReaderError, match=r"cohort\.bin"):
         load_cohort(saved, "store")
 
 
-def test_dead_regions_beyond_the_limit(tmp_path, signal):
+def test_people_with_dead_regions_beyond_the_limit_are_left_out(tmp_path, signal):
     table = pd.DataFrame({"subject": ["1", "2"], "site": ["A", "B"], "label": [0, 1]})
     dead = signal(1)
     dead[:, :2] = 0

@@ -33,7 +33,7 @@ def test_regions_by_time_are_turned_and_sites_decoded(tmp_path):
     assert cohort.excluded.to_numpy().tolist() == [["0003", "label is '7': neither condition nor control"]]
 
 
-def test_the_flag_and_the_warning(tmp_path):
+def test_a_pickle_is_read_only_with_the_flag_and_a_warning(tmp_path):
     save(tmp_path / "abide.npy", timeseires=None, timeseries=np.ones((4, 6, 10)), site=np.array(list("AABB")))
     with pytest.raises(ReaderError, match="allow_pickle=true"):
         load_cohort(tmp_path / "abide.npy")

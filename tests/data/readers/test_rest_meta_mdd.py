@@ -40,7 +40,7 @@ def tree(tmp_path):
     return root
 
 
-def test_people_and_exclusions(tree):
+def test_people_are_read_and_exclusions_have_reasons(tree):
     cohort = load_cohort(tree)
     people = cohort.table.set_index("subject")
     assert people.index.tolist() == ["S1-1-0001", "S20-1-0007", "S1-2-0001", "S20-2-0012"]
@@ -73,7 +73,7 @@ def test_roi_sets_that_only_longer_files_hold(tree):
         load_cohort(tree, atlas="power246")
 
 
-def test_global_signal_regression_and_the_folder_itself(tree):
+def test_series_with_global_signal_regression_are_read_where_asked_for(tree):
     np.testing.assert_array_equal(load_cohort(tree, gsr=True).series[0], signals(100, 1833)[:, :116])
     assert len(load_cohort(tree / "Results" / "ROISignals_FunImgARCWF")) == 4
 
@@ -101,7 +101,7 @@ def test_a_file_of_other_content_is_refused_with_its_subject(tree):
         load_cohort(tree)
 
 
-def test_a_wrong_table(tree):
+def test_a_wrong_table_is_refused(tree):
     path = next(tree.parent.glob("*.xlsx"))
     pd.DataFrame({"ID": ["S1-1-0001"]}).to_excel(path, sheet_name="Patients", index=False)
     with pytest.raises(ReaderError, match="'MDD'"):

@@ -73,7 +73,7 @@ def test_some_sites_are_read_without_the_rest(cohort, store):
         load_cohort(store, sites=["S01"])
 
 
-def test_any_people_in_any_order(cohort, store):
+def test_any_people_are_read_in_any_order(cohort, store):
     rows = [20, 3, 3, 11]
     for x, row in zip(CohortStore(store).series(rows), rows, strict=True):
         assert np.array_equal(x, cohort.series[row]) and not x.flags.writeable
@@ -145,7 +145,7 @@ def flip(path, position=-20):
     path.write_bytes(data)
 
 
-def test_a_flipped_bit_in_a_chunk(store):
+def test_a_flipped_bit_in_a_chunk_is_noticed(store):
     flip(chunk_files(store)[7])
     with pytest.raises(ReaderError, match=r"c\.zarr .*subject S0\d_\d+"):
         load_cohort(store)
@@ -165,7 +165,7 @@ def test_a_table_changed_by_hand_is_refused(store):
         load_cohort(store)
 
 
-def test_other_schemas_and_other_zarr(store, tmp_path):
+def test_other_schemas_and_other_zarr_are_refused(store, tmp_path):
     manifest = json.loads((store / "cohort.json").read_text())
     (store / "cohort.json").write_text(json.dumps({**manifest, "schema": 99}))
     with pytest.raises(ReaderError, match="schema 99"):
@@ -178,7 +178,7 @@ def test_other_schemas_and_other_zarr(store, tmp_path):
         load_cohort(store)
 
 
-def test_damaged_zarr_metadata(store):
+def test_damaged_zarr_metadata_are_refused(store):
     path = store / "series" / "zarr.json"
     metadata = json.loads(path.read_text())
     metadata["shape"][0] += 1
@@ -190,7 +190,7 @@ def test_damaged_zarr_metadata(store):
         load_cohort(store)
 
 
-def test_without_zarr_the_line_that_installs_it(store, cohort, monkeypatch, tmp_path):
+def test_without_zarr_the_line_that_installs_it_is_named(store, cohort, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "zarr", None)
     for use in (lambda: load_cohort(store), lambda: write_store(tmp_path / "n.zarr", cohort.table, cohort.series)):
         with pytest.raises(BrainroamError) as caught:
@@ -238,7 +238,7 @@ def test_convert_and_every_command_reads_it(tmp_path):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")
 @pytest.mark.parametrize("when", ["reading", "writing"])
-def test_convert_killed_and_started_again(tmp_path, when):
+def test_convert_that_was_killed_can_be_started_again(tmp_path, when):
     made = brainroam.make_cohort(n_sites=3, n_per_site=8, n_rois=10)
     write_folder(tmp_path / "study", made)
     slow = {

@@ -50,7 +50,7 @@ def test_decimals_are_read_bit_for_bit_as_loadtxt_does(tmp_path, rows):
         "File\tSub-brick\tMean_a \tMean_b \nx.nii\t0[?]\t1.5\t2.5\nx.nii\t1[?]\t-3.25\t4.125\n",
     ],
 )
-def test_delimiters_headers_and_index_columns(tmp_path, write, text):
+def test_delimiters_headers_and_index_columns_are_recognised(tmp_path, write, text):
     series = read_text(write(tmp_path / "a.txt", text))
     np.testing.assert_array_equal(series.values, [[1.5, 2.5], [-3.25, 4.125]])
     assert series.names == (("a", "b") if "a" in text.replace("made by somebody", "") else None)

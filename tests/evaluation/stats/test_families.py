@@ -9,7 +9,7 @@ def texts(*args, **kwargs):
     return [family.text("loso") for family in families(*args, **kwargs)]
 
 
-def test_one_reference_against_the_others_and_variants_apart():
+def test_one_reference_is_compared_with_the_others_and_variants_apart():
     assert texts(STUDY) == [
         "Holm over 3 comparisons: ensemble against each other method (loso); ablations and sweeps are corrected "
         "separately.",

@@ -183,7 +183,7 @@ def test_several_classes_are_measured_as_scikit_learn_does_also_where_some_are_a
 
 @given(SEEDS, st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
-def test_holm_by_its_definition(seed, n):
+def test_holm_equals_its_definition(seed, n):
     rng = np.random.default_rng(seed)
     p = rng.random(n).round(1)
     p[rng.random(n) < 0.2] = np.nan
