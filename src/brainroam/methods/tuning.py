@@ -142,23 +142,16 @@ class TunedMethod(Method):
         self.target_ = cohort.target
         cohort, self.notes_ = _one_site_each(cohort)
         blocks = self._blocks(cohort)
-        if not blocks:
-            self.info.require_measure(cohort.measure)
-            cohort, notes = without_rare_edges(cohort)
-            self.notes_ += notes
         if blocks:
             self.model_ = self._sum_of(blocks).fit(cohort, seed)
             self.configuration_ = {"blocks": [[name, one.configuration_] for name, one in self.model_.members.items()]}
             self.inner_scores_ = self.model_.inner_scores_
-        elif self.info.self_selecting:
-            self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self._settings
-            self._refit(cohort, seed)
-            with naming_errors(self.info.name):
-                self.inner_scores_ = self.model_.inner_scores_
         else:
+            self.info.require_measure(cohort.measure)
+            cohort, notes = without_rare_edges(cohort)
+            self.notes_ += notes
             with naming_errors(self.info.name):
-                self._select(cohort, seed)
-            self._refit(cohort, seed)
+                self._select_and_refit(cohort, seed)
         self.notes_ += list(self.model_.notes_)
         if cohort.target.is_number:
             self._learn_number(cohort)
@@ -340,9 +333,15 @@ class TunedMethod(Method):
             self.model_ = self.info.make_for(self.target_, **self.configuration_).load_state(part(state, "model"))
         return self
 
-    def _refit(self, cohort: Cohort, seed: int) -> None:
-        with naming_errors(self.info.name):
-            self.model_ = fit_method(self.info.make_for(cohort.target, **self.configuration_), cohort, seed)
+    def _select_and_refit(self, cohort: Cohort, seed: int) -> None:
+        """Choose a configuration on inner sites, unless the method does that itself, and learn from everybody."""
+        if self.info.self_selecting:
+            self.configuration_ = (self.info.fast if self.tuning == "fast" else {}) | self._settings
+        else:
+            self._select(cohort, seed)
+        self.model_ = fit_method(self.info.make_for(cohort.target, **self.configuration_), cohort, seed)
+        if self.info.self_selecting:
+            self.inner_scores_ = self.model_.inner_scores_
 
     def _select(self, cohort: Cohort, seed: int) -> None:
         """Choose a configuration, and keep its out-of-site scores."""
