@@ -54,7 +54,7 @@ class Gain(NamedTuple):
 
     gain: float
     variance: float
-    count: int
+    weight: int
 
 
 @dataclass(frozen=True)

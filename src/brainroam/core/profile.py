@@ -260,4 +260,4 @@ def profiles_of(
             values[here] = cohort.features.on_columns(("profiles", stretch), who, edges, n_edges, compute)
         return values.reshape(len(people), -1)
 
-    return Profiles(edges, cohort.features.rows(len(cohort), 2 * len(edges), read), len(cohort))
+    return Profiles(edges, cohort.features.kept_rows(len(cohort), 2 * len(edges), read), len(cohort))

@@ -120,7 +120,7 @@ class Features:
         """These columns (ascending) of a feature of everybody, to be read again and again, some people at a time."""
         return ArrayColumns(values)
 
-    def rows(self, n_people: int, width: int, read: Callable[[np.ndarray], np.ndarray]) -> "Columns":
+    def kept_rows(self, n_people: int, width: int, read: Callable[[np.ndarray], np.ndarray]) -> "Columns":
         """What ``read`` computes of some people (n, width), by position, to be read again and again."""
         return ArrayColumns(read(np.arange(n_people)))
 

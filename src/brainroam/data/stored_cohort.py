@@ -260,10 +260,10 @@ class StoredFeatures(Features):
         """These columns of everybody, person by person in a file: reading them from chunks takes ten times as long."""
         return FileColumns(self.folder, len(values), columns, lambda people: values[np.ix_(people, columns)])
 
-    def rows(self, n_people: int, width: int, read: Callable[[np.ndarray], np.ndarray]) -> Columns:
+    def kept_rows(self, n_people: int, width: int, read: Callable[[np.ndarray], np.ndarray]) -> Columns:
         """In a file; of a few people in memory."""
         if n_people <= BATCH:
-            return super().rows(n_people, width, read)
+            return super().kept_rows(n_people, width, read)
         return FileColumns(self.folder, n_people, np.arange(width), read)
 
     def on_columns(
