@@ -11,6 +11,7 @@ from brainroam.core.connectivity import edge_pairs
 from brainroam.core.gate import PathwayGraph
 from brainroam.core.linegraph import line_graph
 from brainroam.core.site_folds import Episode, predict_logits
+from brainroam.core.targets import site_orders
 from brainroam.core.training import (
     Adam,
     Schedule,
@@ -227,11 +228,9 @@ def test_looking_ends_after_patience_without_improvement(trials):
     assert made[0].network.trained == 3
 
 
-def test_a_group_counts_by_its_sites_with_both_classes(trials):
-    (trial,) = trials([0.5])
-    site = np.array(["A"] * 2 + ["B"] * 2 + ["A"] * 2 + ["B"] + ["C"])
-    mixed = Trial(trial.network, trial.epochs, None, trial.label, site)
-    assert mixed.aucs(np.array([0, 2, 0, 2, 1, 3, 1, 9.0])) == [0.75, 0.5]  # C has a case alone
+def test_a_group_counts_by_its_sites_with_both_classes():
+    label, site = np.repeat([0, 1], 4), np.array(["A"] * 2 + ["B"] * 2 + ["A"] * 2 + ["B"] + ["C"])
+    assert site_orders(label, site, np.array([0, 2, 0, 2, 1, 3, 1, 9.0])) == [0.75, 0.5]  # C has a case alone
 
 
 def test_where_no_group_can_be_held_out_all_epochs_are_taken():
