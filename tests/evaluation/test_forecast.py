@@ -259,6 +259,14 @@ def test_a_site_whose_people_are_all_called_cases_is_named_without_the_advice_of
     assert [line[:3] for line in told] == new.sites and "--" not in "".join(told)
 
 
+def test_a_site_that_the_forecast_called_unlike_is_called_so_again(forecast, new):
+    content = json.loads(json.dumps(forecast.content))
+    first, second = content["sites"]
+    first["looks"]["flagged"], second["looks"]["flagged"] = first["n"], 0
+    told = list(brainroam.reveal(Forecast(content), new).sentences())
+    assert ["unlike" in line for line in told[:2]] == [True, False]
+
+
 def test_a_stated_share_of_cases_and_few_people_widen_the_interval(folder, new):
     def width(cohort, **options):
         table = brainroam.foretell(folder, cohort, **options).table

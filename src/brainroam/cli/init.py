@@ -12,7 +12,7 @@ import typer
 
 from brainroam.cli.options import output
 from brainroam.cli.source import parse_option, possible_here
-from brainroam.errors import UsageError, listed, visible
+from brainroam.errors import UsageError, counted, listed, visible
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, split_names
 
 if TYPE_CHECKING:
@@ -149,10 +149,11 @@ def init(
     covariates = [name for name in COVARIATES if cohort.table[name].notna().any()]
     write_text(out, study_text(guess, out.parent, chosen, covariates, jobs or (1 if is_small(cohort) else _cores())))
     learned, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
-    cases = f"{int((cohort.people['label'] == 1).sum())} with the condition"
+    labelled = cohort.table["label"].notna().any()
+    cases = f"{int((cohort.people['label'] == 1).sum())} with the condition" if labelled else "no diagnosis known"
     predicted = cases if learned.is_two_classes else f"target {learned.name} ({learned.kind})"
     typer.echo(
-        f"{cohort.counted} of {len(cohort.sites)} sites, {predicted}, {cohort.n_rois} {measured}; "
+        f"{cohort.counted} of {counted(len(cohort.sites), 'site', 'sites')}, {predicted}, {cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"
     )
     for name, block in (cohort.blocks or {"": cohort}).items():
@@ -180,8 +181,8 @@ def init(
     typer.echo(f"covariates: {', '.join(used) or 'none'}")
     if "participants" in guess.remarks:
         typer.echo(guess.remarks["participants"])
-    labelled = cohort.table["label"].notna().any()
-    typer.echo(f"Wrote {out}: look through it, then: brainroam {'run' if labelled else 'predict MODEL'} {out}")
+    following = f"brainroam run {out}" if labelled else f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    typer.echo(f"Wrote {out}: look through it, then: {following}")
 
 
 def _source_of_sites(guess: "Guess") -> str:

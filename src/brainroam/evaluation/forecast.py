@@ -148,6 +148,11 @@ class Forecast:
         return html_summary("What is expected", self.table, [f"SHA-256 {self.hash}"])
 
     @property
+    def unlike(self) -> list[str]:
+        """Sites where at least half of the people are unlike those trained on."""
+        return [row["site"] for row in self._sites if row["looks"]["flagged"] >= UNLIKE * row["n"]]
+
+    @property
     def _sites(self) -> list[dict[str, Any]]:
         return self.content["sites"]
 
@@ -201,7 +206,7 @@ class Forecast:
                     f"{row['site']}: {row['odd']}; unless that is so, the threshold does not suit this site, and "
                     "balanced accuracy, level and Brier score may lie outside. The AUC does not depend on it"
                 )
-            if row["looks"]["flagged"] >= UNLIKE * row["n"]:
+            if row["site"] in self.unlike:
                 told = [
                     p["flags"].split("; ") for p in self.content["persons"] if p["site"] == row["site"] and p["flags"]
                 ]

@@ -74,7 +74,8 @@ class Reveal:
         """One for each site, and what is to be known besides."""
         order = self.forecast.order
         for row in self.table[self.table["measure"] == order].itertuples():
-            yield f"{row.site}: {_judged(row)}"
+            unlike = "; the forecast said that its people are unlike those trained on"
+            yield f"{row.site}: {_judged(row)}{unlike * (row.site in self.forecast.unlike)}"
         others = self.table[(self.table["measure"] != order) & self.table["inside_95"].notna()]
         if len(others):
             outside = others[~others["inside_95"].astype(bool)]

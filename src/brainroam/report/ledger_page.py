@@ -35,13 +35,14 @@ COLUMNS = (
 )
 REVEALED = (
     *(Column("day", "revealed"), Column("hash", "forecast"), Column("method", "method"), Column("target", "target")),
-    *(Column("site", "site"), Column("n", "people", fixed(0)), Column("n_judged", "judged", fixed(0))),
+    *(Column("site", "site"), Column("held", "verdict"), Column("n", "people", fixed(0))),
     *(
+        Column("n_judged", "judged", fixed(0)),
         Column("name", "measure"),
         Column("expected", "expected", fixed(2)),
         Column("low_95", "95 % interval", interval("low_95", "high_95"), True),
     ),
-    *(Column("observed", "observed", fixed(2)), Column("held", "")),
+    Column("observed", "observed", fixed(2)),
 )
 OPEN = (
     *(Column("day", "foretold"), Column("hash", "forecast"), Column("method", "method"), Column("target", "target")),
@@ -102,7 +103,9 @@ class ForecastDisplay(Shown):
         ):
             if which.any():
                 ax.scatter(rows["observed"][which], at[which], s=34, color=colour, zorder=3, label=name)
-        ax.set_yticks(at, [f"{shortened(str(row.site), 18)}  {row.n:.0f}" for row in rows.itertuples()], fontsize=8.5)
+        ax.set_yticks(
+            at, [f"{shortened(str(row.site), 18)}, n = {row.n:.0f}" for row in rows.itertuples()], fontsize=8.5
+        )
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         ax.spines["bottom"].set_color(RULE)
@@ -150,7 +153,7 @@ def write_ledger_page(ledger: Path) -> Path:
 
 def _caption(target: str, measure: str) -> str:
     name = LABELS[measure].partition(" (")[0]
-    return f"{name}, {target}: foretold of each site and observed there. Beside a site, the number of its people."
+    return f"{name}, {target}: foretold of each site and observed there; n is the number of its people."
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
