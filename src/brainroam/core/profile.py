@@ -15,7 +15,7 @@ What takes time is moving numbers, so they lie as they are read: the first volum
 the second ones, and so on. Fetching a region copies consecutive memory, and a sum over blocks adds whole arrays.
 
 What CORE reads is their logarithm (`Profiles`), a function of one person and one edge. The folds of a study ask for
-different edges of the same people: what one fold has computed, `Features.on_columns` keeps for the next.
+different edges of the same people: what one fold has computed is kept for the next (`Features.growing_columns`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -257,7 +257,7 @@ def profiles_of(
             scans = {"series": [series[k] for k in own], "window": window[own], "stride": stride[own]}
             compute = partial(log_profiles, **scans, stretch=stretch)
             who = [digests[own], window[own], stride[own]]
-            values[here] = cohort.features.on_columns(("profiles", stretch), who, edges, n_edges, compute)
+            values[here] = cohort.features.growing_columns(("profiles", stretch), who, n_edges).of(edges, compute)
         return values.reshape(len(people), -1)
 
     return Profiles(edges, cohort.features.kept_rows(len(cohort), 2 * len(edges), read), len(cohort))

@@ -124,19 +124,9 @@ class Features:
         """What ``read`` computes of some people (n, width), by position, to be read again and again."""
         return ArrayColumns(read(np.arange(n_people)))
 
-    def on_columns(
-        self,
-        name: Hashable,
-        who: list[np.ndarray],
-        columns: np.ndarray,
-        n_columns: int,
-        compute: Callable[[np.ndarray], np.ndarray],
-    ) -> np.ndarray:
-        """Some columns (ascending) of a feature of some people, of ``n_columns`` that ``compute`` could give.
-
-        What was computed of the same people (``who``, as a key of the cache) is kept.
-        """
-        return self.cache.get(name, who, lambda: GrowingColumns(n_columns)).of(columns, compute)
+    def growing_columns(self, name: Hashable, who: list[np.ndarray], n_columns: int) -> "GrowingColumns":
+        """What was computed of a feature of some people (``who``, as a key of the cache), to be added to."""
+        return self.cache.get(name, who, lambda: GrowingColumns(n_columns))
 
     def fold_storage(self) -> dict:
         """Where to keep what belongs to single folds."""
@@ -214,14 +204,14 @@ class GrowingColumns:
     ([[9.0]], [[4.0, 9.0]])
     """
 
-    def __init__(self, n_columns: int) -> None:
+    def __init__(self, n_columns: float) -> None:
         self.n_columns, self.columns = n_columns, np.empty(0, dtype=int)
         self.values: np.ndarray | None = None
 
     def of(self, columns: np.ndarray, compute: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """The values (n, len(columns), ...); those of new columns are computed now."""
         new = np.setdiff1d(columns, self.columns)
-        if self.n_columns <= NOT_LARGE and len(new) > MANY * self.n_columns:
+        if len(new) > MANY * self.n_columns and self.n_columns <= NOT_LARGE:
             new = np.setdiff1d(np.arange(self.n_columns), self.columns)
         if self.values is None:
             self.columns, self.values = new, compute(new)

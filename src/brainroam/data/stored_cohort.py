@@ -12,6 +12,7 @@ was damaged later is refused.
 """
 
 import hashlib
+import math
 import pickle
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ import pandas as pd
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.features import Block, Columns, Features
+from brainroam.data.features import Block, Columns, Features, GrowingColumns
 from brainroam.data.measurements import nothing_measured, series_digest
 from brainroam.data.people import manifest_hash
 from brainroam.data.store import CohortStore
@@ -266,16 +267,9 @@ class StoredFeatures(Features):
             return super().kept_rows(n_people, width, read)
         return FileColumns(self.folder, n_people, np.arange(width), read)
 
-    def on_columns(
-        self,
-        name: Hashable,
-        who: list[np.ndarray],
-        columns: np.ndarray,
-        n_columns: int,
-        compute: Callable[[np.ndarray], np.ndarray],
-    ) -> np.ndarray:
-        """Computed each time: of everybody they are too large to be kept."""
-        return compute(columns)
+    def growing_columns(self, name: Hashable, who: list[np.ndarray], n_columns: int) -> GrowingColumns:
+        """Empty ones each time: of everybody they are too large to be kept, and nothing is computed ahead."""
+        return GrowingColumns(math.inf)
 
     def fold_storage(self) -> dict:
         """A dictionary on disk."""

@@ -7,6 +7,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -117,41 +118,23 @@ class SiteOnly(Method):
         return self
 
 
-ANY = (ANYTHING,)
+_control = partial(MethodInfo, stochastic=False, reads=(ANYTHING,), targets=EVERY_TARGET, one_against_rest=True)
+register(_control("majority", Majority, "control: the same score for everybody"))
 register(
-    MethodInfo(
-        "majority",
-        Majority,
-        "control: the same score for everybody",
-        stochastic=False,
-        reads=ANY,
-        targets=EVERY_TARGET,
-        one_against_rest=True,
-    )
-)
-register(
-    MethodInfo(
+    _control(
         "confounds",
         Confounds,
         "control: logistic regression on covariates and motion",
         needs=("covariates",),
         covariate_use="read",
-        stochastic=False,
-        reads=ANY,
-        targets=EVERY_TARGET,
-        one_against_rest=True,
     )
 )
 register(
-    MethodInfo(
+    _control(
         "site-only",
         SiteOnly,
         "control: the share of cases at each site (in-distribution only)",
         needs=("site",),
         in_distribution_only=True,
-        stochastic=False,
-        reads=ANY,
-        targets=EVERY_TARGET,
-        one_against_rest=True,
     )
 )
