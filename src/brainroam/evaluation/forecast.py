@@ -207,10 +207,10 @@ class Forecast:
                     "balanced accuracy, level and Brier score may lie outside. The AUC does not depend on it"
                 )
             if row["site"] in self.unlike:
-                told = [
+                flags = [
                     p["flags"].split("; ") for p in self.content["persons"] if p["site"] == row["site"] and p["flags"]
                 ]
-                why, _ = Counter(reason for one in told for reason in one).most_common(1)[0]
+                why, _ = Counter(reason for one in flags for reason in one).most_common(1)[0]
                 yield (
                     f"{row['site']}: {row['looks']['flagged']} of {row['n']} people are unlike those trained on (first "
                     f"of all: {why}); the forecast is for sites like the training sites, and this one may not be"

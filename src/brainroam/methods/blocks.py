@@ -230,10 +230,10 @@ def expected_slopes(beta: np.ndarray, error: np.ndarray, spread: float) -> tuple
     return (weights if weights.max() > 1e-9 else np.ones(len(beta))), probability
 
 
-def names_of(told: str | Sequence[str]) -> list[str]:
+def names_of(asked: str | Sequence[str]) -> list[str]:
     """Blocks as a setting names them: ``rest+anatomy``, or a list.
 
     >>> names_of("rest+anatomy")
     ['rest', 'anatomy']
     """
-    return [name.strip() for name in told.split("+")] if isinstance(told, str) else list(told)
+    return [name.strip() for name in asked.split("+")] if isinstance(asked, str) else list(asked)

@@ -122,33 +122,33 @@ def _are_scales(values: np.ndarray) -> np.ndarray:
     return whole & np.array(few, dtype=bool)
 
 
-def read_block(told: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) -> Cohort:
+def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) -> Cohort:
     """A further measurement of the people of a cohort: ``{table: ..., columns: ...}`` or ``{matrices: ..., ids: ...}``.
 
     ``ids`` is the table that says whose rows the one array of everybody has, one after the other.
     """
-    kinds = [kind for kind in KINDS if kind in told]
+    kinds = [kind for kind in KINDS if kind in entry]
     if len(kinds) != 1:
-        raise UsageError(f"a block is one of {listed(KINDS)}, as in {{table: freesurfer/*.tsv}}, not {dict(told)}")
+        raise UsageError(f"a block is one of {listed(KINDS)}, as in {{table: freesurfer/*.tsv}}, not {dict(entry)}")
     homes = list(homes)
-    paths = sorted({path for pattern in paths_of(told) for path in _existing(pattern, homes)})
+    paths = sorted({path for pattern in paths_of(entry) for path in _existing(pattern, homes)})
     files = [file for path in paths for file in (files_below(path) if path.is_dir() else [path])]
     if len(files) == 1 and files[0].suffix in (".npy", ".npz", ".mat"):
-        order = read_table(_existing(str(told["ids"]), homes)[0]) if "ids" in told else None
+        order = read_table(_existing(str(entry["ids"]), homes)[0]) if "ids" in entry else None
         return _of_one_file(files[0], cohort, order)
     if kinds[0] == "table":
-        return _read_tables(files, cohort, told.get("columns", "*"))
+        return _read_tables(files, cohort, entry.get("columns", "*"))
     return _read_arrays(files, cohort, kinds[0])
 
 
-def paths_of(told: Mapping[str, Any]) -> list[str]:
+def paths_of(entry: Mapping[str, Any]) -> list[str]:
     """The files, folders or patterns that a block names.
 
     >>> paths_of({"table": "aseg.tsv"}), paths_of({"matrices": ["a", "b"]})
     (['aseg.tsv'], ['a', 'b'])
     """
-    given: Any = next((told[kind] for kind in KINDS if kind in told), [])
-    return [str(given)] if isinstance(given, (str, Path)) else [str(item) for item in given]
+    paths: Any = next((entry[kind] for kind in KINDS if kind in entry), [])
+    return [str(paths)] if isinstance(paths, (str, Path)) else [str(item) for item in paths]
 
 
 def guess_block(path: str | Path) -> dict[str, Any]:

@@ -389,8 +389,8 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
 
 def _reversed(item: SiteScores) -> Iterator[str]:
     """Sites where the scores of methods point the other way."""
-    found = pd.concat([item.reversed_sites(method).assign(method=method) for method in item.methods])
-    for site, rows in found.groupby("site"):
+    reversed_rows = pd.concat([item.reversed_sites(method).assign(method=method) for method in item.methods])
+    for site, rows in reversed_rows.groupby("site"):
         first = rows.iloc[0]
         yield (
             f"Scores are reversed at {site} ({listed(rows['method'])}): AUC {first['auc']:.2f} "

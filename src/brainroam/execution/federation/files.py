@@ -126,16 +126,18 @@ class Message:
         if not self.blocks:
             return {"": self}
         return {
-            name: replace(self, **told, blocks={}, arrays=_behind(self.arrays, f"{k}/"))
-            for k, (name, told) in enumerate(self.blocks.items())
+            name: replace(self, **facts, blocks={}, arrays=_behind(self.arrays, f"{k}/"))
+            for k, (name, facts) in enumerate(self.blocks.items())
         }
 
     def of_parts(self, parts: "Mapping[str, Message]") -> "Message":
         """This message with the blocks of these and their arrays, where they are not of the sum of all."""
-        told = {name: {key: getattr(own, key) for key in TOLD_OF_BLOCK} for name, own in parts.items()}
+        facts = {name: {key: getattr(own, key) for key in TOLD_OF_BLOCK} for name, own in parts.items()}
         of_each = {f"{k}/{key}": v for k, own in enumerate(parts.values()) for key, v in own.arrays.items()}
-        first = next(iter(told.values()))
-        return replace(self, blocks=told, arrays=self.arrays or of_each, atlas=first["atlas"], measure=first["measure"])
+        first = next(iter(facts.values()))
+        return replace(
+            self, blocks=facts, arrays=self.arrays or of_each, atlas=first["atlas"], measure=first["measure"]
+        )
 
     @property
     def own_units(self) -> bool:

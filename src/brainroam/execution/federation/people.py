@@ -169,10 +169,10 @@ def told_by_blocks(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict[str
         kept[here] = True
     if not kept.any():
         raise DataError(f"site {cohort.sites[0]}: {FEW_ALIKE.format(n='everybody', least=least)}: nothing was written")
-    told = cohort if alone else cohort.with_columns(table)
+    drawn_in = cohort if alone else cohort.with_columns(table)
     gone = persons(cohort.table)[~kept].nunique()
     left_out = {"people": FEW_ALIKE.format(n=f"{gone} with other blocks than the rest", least=least)} if gone else {}
-    return told.subset(kept), untold, left_out
+    return drawn_in.subset(kept), untold, left_out
 
 
 _NOTHING = ""
@@ -214,6 +214,6 @@ def _told_alone(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, s
         return group.table[["label", *names]], {}
     means = pd.DataFrame(encoder.encoded(table), columns=names).groupby(person).mean()
     told, why = told_covariates(means, y, k)
-    found = told.where(told.notna(), means).iloc[person].reset_index(drop=True)  # what is dropped is so in all blocks
-    found.insert(0, "label", labels.iloc[person].to_numpy())
-    return found, why
+    rows = told.where(told.notna(), means).iloc[person].reset_index(drop=True)  # what is dropped is so in all blocks
+    rows.insert(0, "label", labels.iloc[person].to_numpy())
+    return rows, why

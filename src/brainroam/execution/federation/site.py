@@ -179,15 +179,15 @@ class _Block:
     def arrays(self) -> dict[str, np.ndarray]:
         """The first or the second summary; edges that it withholds are counted."""
         if self.request is None:
-            found = _first(self.people, self.settings, self.terms.protection, self.rng)
-            n_edges = int(np.isnan(np.atleast_2d(found["contrast"])[0]).sum())
+            arrays = _first(self.people, self.settings, self.terms.protection, self.rng)
+            n_edges = int(np.isnan(np.atleast_2d(arrays["contrast"])[0]).sum())
         else:
             before = np.empty(0, dtype=int) if self.ledger is None else self.ledger.told_edges
-            found = _products(self.request, self.people, before, self.terms.protection, self.rng)
-            n_edges = int(np.isnan(found["sums"][0]).sum())
+            arrays = _products(self.request, self.people, before, self.terms.protection, self.rng)
+            n_edges = int(np.isnan(arrays["sums"][0]).sum())
         if n_edges:
             self.why["edges"] = FEW_ON_EDGE.format(n=n_edges, k=self.terms.min_count)
-        return found
+        return arrays
 
     def message(self, arrays: dict[str, np.ndarray]) -> Message:
         """What leaves the site."""
@@ -225,19 +225,19 @@ def _of_blocks(
         raise SummaryError(f"{request.path} asks for one measurement, these data have several; name its block: --only")
     cohort, untold, why = told_by_blocks(cohort, terms.least, terms.min_count)
     blocks = {block: cohort} if block is not None and not cohort.blocks else cohort.blocks
-    found = {}
+    summarised = {}
     for name, one in blocks.items():
         have = cohort.has_block(name) if cohort.blocks else np.ones(len(cohort), dtype=bool)
         if block in (None, name) and have.any() and (request is None or name in asked):
             own = None if ledger is None else ledger.of_block(name)
-            found[name] = _Block(one.subset(have), asked.get(name), terms, own, untold=untold)
-            found[name].why |= why
-    if not found:
+            summarised[name] = _Block(one.subset(have), asked.get(name), terms, own, untold=untold)
+            summarised[name].why |= why
+    if not summarised:
         raise SummaryError(
             f"site {terms.site} has none of the blocks that are asked for: {listed(asked or [block])}; it has "
             f"{listed(blocks)}"
         )
-    return found
+    return summarised
 
 
 def reading_of(arrays: Mapping[str, np.ndarray], position: int) -> dict[str, np.ndarray]:
