@@ -107,7 +107,8 @@ def _judged(row: Any) -> str:
 
 def _gap(row: Any, percent: int) -> str:
     low, high = getattr(row, f"low_{percent}"), getattr(row, f"high_{percent}")
-    return f"{low - row.observed:.2f} below it" if row.observed < low else f"{row.observed - high:.2f} above it"
+    gap, side = (low - row.observed, "below") if row.observed < low else (row.observed - high, "above")
+    return f"{gap:.2f} {side} it" if gap >= 0.005 else f"less than 0.01 {side} it"
 
 
 def reveal(
