@@ -128,3 +128,16 @@ def test_whom_to_leave_out_of_people_with_the_same_measures_is_said():
     people = without_twins(check_cohort(table(values)).findings)
     assert set(people) <= set(TABLE["subject"].iloc[[2, 5, 9]])
     assert len(people) >= 2
+
+
+def test_whose_zeros_they_are_is_named_with_the_site():
+    finding = found(replaced(3, np.where(np.arange(N) == 5, 0.0, VALUES[:, 3])))["zero-as-missing"]
+    assert finding.subjects == (TABLE["subject"].iloc[5],) and f"{TABLE['site'].iloc[5]} 1" in finding.message
+
+
+def test_sites_whose_diagonals_alone_are_zero_are_suspected_of_other_edges():
+    """Fisher's z of weak edges stay below 1, so only their diagonal tells them."""
+    there = found(matrices(lambda m, k: m - np.eye(len(m)) * AT_FIRST[k]))["zero-diagonal"]
+    assert there.severity == "warning" and "everybody's of" in there.message
+    everywhere = found(matrices(lambda m, k: m - np.eye(len(m))))["zero-diagonal"]
+    assert everywhere.severity == "note"

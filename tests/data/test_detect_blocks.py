@@ -158,3 +158,42 @@ def test_a_column_that_is_not_read_because_it_tells_the_diagnosis_is_named(tmp_p
     cohort = studied(tmp_path)
     assert cohort.n_rois == 11
     assert any(COLUMNS[4] in step for step in cohort.prepared)
+
+
+def test_directed_matrices_are_no_series_and_are_named(tmp_path):
+    write_people(tmp_path)
+    (tmp_path / "fc").mkdir()
+    for who, matrix in zip(IDS, MATRICES, strict=True):
+        directed = matrix + 0.1 * np.triu(RNG.normal(size=(P, P)), 1)
+        np.savetxt(tmp_path / "fc" / f"{who}.csv", directed, delimiter=",")
+    cohort = studied(tmp_path)
+    assert cohort.measure == "matrices" and any("not symmetric" in step for step in cohort.prepared)
+
+
+def test_ids_lead_a_wide_table_whatever_they_are_called(tmp_path):
+    """Three diagnoses and a clinical scale, as cohorts of dementia come; the scale is no measure."""
+    write_people(tmp_path, "wide.csv", sep=",", mmse=[20 + k % 9 for k in range(N)], diagnosis=["CN", "MCI", "AD"] * 4)
+    table = pd.read_csv(tmp_path / "wide.csv").rename(columns={"participant_id": "Kennung"})
+    wide = pd.concat([table, pd.DataFrame(THICKNESS, columns=COLUMNS)], axis=1)
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    guess = look(tmp_path, {"target": "diagnosis"})
+    assert not guess.questions and guess.options["subject_col"] == "Kennung"
+    asked = look(tmp_path).questions
+    assert [question.option for question in asked] == ["case"] and "--target diagnosis" in asked[0].text
+    cohort = load_cohort(tmp_path / "wide.csv", target="diagnosis", subject_col="Kennung")
+    assert list(cohort.atlas.labels) == COLUMNS
+
+
+def test_a_region_that_tells_the_diagnosis_well_is_a_measure(tmp_path):
+    """An AUC of about .9: a hippocampus in dementia stays, a scale of symptoms goes."""
+    rng = np.random.default_rng(0)
+    label = np.tile([0, 1], 60)
+    table = pd.DataFrame({"id": [f"p{k}" for k in range(120)], "site": np.repeat(["A", "B", "C"], 40)})
+    table["diagnosis"] = np.where(label, "AD", "CN")
+    table["hippocampus"] = 3500 - 700 * label + 400 * rng.normal(size=120)
+    table["complaints"] = (5 + 6 * label + 3.5 * rng.normal(size=120)).round().clip(0)
+    for k in range(4):
+        table[f"region{k}"] = rng.normal(size=120)
+    table.to_csv(tmp_path / "wide.csv", index=False)
+    labels = load_cohort(tmp_path / "wide.csv").atlas.labels
+    assert "hippocampus" in labels and "complaints" not in labels

@@ -159,6 +159,18 @@ def is_matrix(x: np.ndarray) -> bool:
     return bool(np.ptp(known) > 0 and np.abs(known - known.T).max() <= 1e-6 * size)
 
 
+def resembles_matrix(x: np.ndarray) -> bool:
+    """Whether a matrix is one of edges, directed ones too: symmetric, or square with one number on its diagonal.
+
+    >>> resembles_matrix(np.array([[0, 0.5, 0.1], [0.2, 0, 0.3], [0.4, 0.6, 0]])), resembles_matrix(np.eye(3)[:2])
+    (True, False)
+    """
+    if x.ndim != 2 or x.shape[0] != x.shape[1] or x.dtype == object:
+        return False
+    diagonal = np.where(np.isfinite(np.diag(x)), np.diag(x), 0.0)
+    return is_matrix(x) or bool(np.ptp(diagonal) <= 1e-6 and np.nanstd(np.where(np.isfinite(x), x, np.nan)) > 0)
+
+
 def largest_edge(x: np.ndarray) -> float:
     """The largest absolute value of a matrix beside its diagonal; 0 where there is none.
 

@@ -30,8 +30,8 @@ NUMBERED = {"site", "center", "centre", "scanner", "hospital", "clinic", "locati
 WORDS = re.compile(r"\d+|\D+")
 #: English, German, French, Spanish, Portuguese, Italian; then Chinese (both scripts), Japanese and Korean.
 COLUMNS = {
-    "subject": "participant subject subj sub id code pseudonym record proband versuchsperson sujet sujeto "
-    "sujeito soggetto participante partecipante 编号 編號 被试 被試 受试者 受試者 "
+    "subject": "participant subject subj sub id rid ptid eid pid guid code pseudonym record proband "
+    "versuchsperson sujet sujeto sujeito soggetto participante partecipante 编号 編號 被试 被試 受试者 受試者 "
     "被験者 参加者 識別 피험자 대상자 참가자 번호",
     "site": "site center centre scanner location hospital institution institute clinic recruited recruitment city "
     "university facility zentrum standort klinik ort centro centre hopital ville sede ospedale clinica ciudad "

@@ -18,7 +18,7 @@ its standard deviation within training sites, without their site means, and so a
 Columns of a table may share one factor that says nothing (the size of a head), behind which a strong penalty hides all
 others: with `TABLE_PENALTIES` the first unless another orders inner held-out people better by more than its standard
 error. In simulation with 200 people and 200 columns that gives 8 to 10 points; where nothing beats chance it
-costs 1 or 2 (docs/results/blocks.md).
+costs 1 or 2 (docs/results/blocks.md). Of a number, `WEAK` penalties are among those to choose from.
 Directions of head motion are taken out of tables as of edges; age, sex and intracranial volume are not: on the anatomy
 of twenty-site ABIDE taking them out, by projection or by regression, moved the AUC by less than half a point.
 
@@ -65,6 +65,7 @@ SHARES = {"pearson": 1.0, "log": 2.0, "cofluctuation": 2.0}
 READERS = {"series": tuple(MEMBERS), "matrices": ("pearson", "log"), "table": ("pearson",)}
 #: Of tables, in units of the mean squared length of a row; the default of `EdgeRidge` first.
 TABLE_PENALTIES = ((1.0, 3.0, 10.0), (0.1, 0.3, 1.0), (0.01, 0.03, 0.1))
+WEAK = ((0.1,), (0.03,))  # for numbers beside a table, as well as those of edges
 FEWEST = 20  # people held out below which nothing is chosen
 STACKED = 0.1  # penalty of the weights of readers of a number, in units of the variance of a score within sites
 AT_A_TIME = 64  # people: with a large atlas each copy of everybody's edges takes half a gigabyte
@@ -175,7 +176,8 @@ class Ensemble(Method):
         """The reader of a number, without a soft scaffold, with the penalty that orders held-out people best."""
         y, site = cohort.targets, cohort.table["site"].to_numpy()
         plain = {**MEMBERS[name], "soft": 0.0, "covariates": self.covariates}
-        readers = [EdgeRidge(**plain, penalties=penalties) for penalties in NUMBER_PENALTIES]
+        candidates = (*NUMBER_PENALTIES, *WEAK) if cohort.own_units else NUMBER_PENALTIES
+        readers = [EdgeRidge(**plain, penalties=penalties) for penalties in candidates]
         inner = np.stack([_out_of_site(reader, cohort, folds) for reader in readers])
         known = np.isfinite(inner).all(axis=0)
         return readers[int(np.argmax(mean_order(y[known], site[known], inner[:, known])))]

@@ -194,6 +194,12 @@ def diagonals(cohort: Cohort) -> Iterator[Finding]:
     if zero.any():
         who = tuple(cohort.table.loc[zero, "subject"])
         message = f"the diagonal is zero in the matrices of {counted(len(who), 'person', 'people')}: {listed(who)}"
+        shares = pd.Series(zero).groupby(cohort.table["site"].to_numpy()).mean()
+        if 0 < zero.mean() < 1 and shares.isin([0, 1]).all():  # whole sites: their edges were made in another way
+            message += f": everybody's of {listed(shares.index[shares == 1])}, nobody's of other sites"
+            remedy = "see whether the edges of these sites are Fisher's z, or partial correlations, and others' are not"
+            yield Finding("warning", "zero-diagonal", message, remedy, subjects=who)
+            return
         yield Finding("note", "zero-diagonal", message, "nothing: it is taken for 1, as of a correlation", subjects=who)
 
 
@@ -272,8 +278,12 @@ def zeros(cohort: Cohort) -> Iterator[Finding]:
     columns = (zero > 0) & (zero < MANY) & small & ~(values < 0).any(axis=0)
     if columns.any():
         each = listed(np.array(cohort.atlas.labels, dtype=object)[columns])
-        message = f"zeros stand among values far from zero in {columns.sum()} columns: {each}"
-        yield Finding("warning", "zero-as-missing", message, "leave the cells empty if zero means missing")
+        people = cohort.table[(values[:, columns] == 0).any(axis=1)]
+        where = listed(f"{site} {n}" for site, n in people["site"].value_counts().items())
+        message = f"zeros stand among values far from zero in {columns.sum()} columns: {each}; in rows of "
+        message += f"{listed(people['subject'])} (people by site: {where})"
+        remedy = "leave the cells empty if zero means missing"
+        yield Finding("warning", "zero-as-missing", message, remedy, subjects=tuple(people["subject"]))
 
 
 def copied_rows(cohort: Cohort) -> Iterator[Finding]:

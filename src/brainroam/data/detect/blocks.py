@@ -17,7 +17,7 @@ import pandas as pd
 
 from brainroam.data.detect.files import around_id, series_files
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.measurements import is_matrix
+from brainroam.data.measurements import resembles_matrix
 from brainroam.data.readers.locate import files_below, unpadded
 from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
@@ -102,7 +102,7 @@ def _kind(files: Sequence[Path]) -> str:
         some = [read_series(file).values for file in files[:: -(-len(files) // LOOKED_AT)]]
     except BrainroamError:
         return "series"  # the reader says what is wrong with them
-    if all(is_matrix(x) for x in some):
+    if all(resembles_matrix(x) for x in some):
         return "matrices"
     return "" if all(x.shape[0] == x.shape[1] for x in some) and len(some) > 1 else "series"
 

@@ -1,6 +1,7 @@
 """Which file is the table of people, which of its columns is what, and what its codes mean."""
 
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 from unicodedata import normalize
@@ -184,10 +185,18 @@ def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
         if role == "age" and ONSET.search(name):
             continue
         share = _share_with_file(table[name], files) if role == "subject" else 0.0
-        if (named or share > 0.5) and (_holds(table[name], role) or (role == "subject" and _ids_of_sites(table, name))):
+        leads = role == "subject" and place == 0 and _are_words(table[name])
+        if (named or leads or share > 0.5) and (
+            _holds(table[name], role) or (role == "subject" and _ids_of_sites(table, name))
+        ):
             rank = usual.get(name.lower(), len(usual) + (role == "mean_fd" and not is_motion(name)))
             scored.append((-round(share, 2), rank, not named, place, name))
     return [name for *_, name in sorted(scored)]
+
+
+def _are_words(values: pd.Series) -> bool:
+    """Whether no value is a number: a first column of such, each another, is one of ids whatever it is called."""
+    return bool(pd.to_numeric(values, errors="coerce").isna().all())
 
 
 def _ids_of_sites(table: pd.DataFrame, name: str) -> bool:
@@ -240,6 +249,8 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
         counts = ", ".join(f"{code} ({counted(n, 'person', 'people')})" for code, n in sorted(Counter(known).items()))
         missing, what = ("control", "the controls") if "case" in guess.options else ("case", "the condition")
         text = f"Which value of {values.name!r} means {what}? It holds {counts}"
+        if len(present) > 2 and missing == "case":
+            text += f". Or tell all of them apart: --target {shlex.quote(str(values.name))}"
         guess.questions.append(Question(missing, text, tuple(present)))
         return
     for role, label in (("case", 1), ("control", 0)):

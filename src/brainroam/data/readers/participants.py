@@ -21,7 +21,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognised
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import is_matrix
+from brainroam.data.measurements import resembles_matrix
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import folded, is_empty, numbers
@@ -212,7 +212,7 @@ class Participants:
             person.values.setflags(write=False)  # nobody else has them: the cohort need not copy what it was given
         values = [person.values for person in series]
         square = all(x.shape[0] == x.shape[1] for x in values)  # a few may not be symmetric, which the check tells
-        measure = "matrices" if square and 2 * sum(map(is_matrix, values)) > len(values) else "series"
+        measure = "matrices" if square and 2 * sum(map(resembles_matrix, values)) > len(values) else "series"
         return Cohort(values, table, atlas, excluded, measure=measure)
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
