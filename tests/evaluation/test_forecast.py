@@ -267,6 +267,15 @@ def test_a_site_that_the_forecast_called_unlike_is_called_so_again(forecast, new
     assert ["unlike" in line for line in told[:2]] == [True, False]
 
 
+def test_people_foretold_again_by_the_same_model_count_once(folder, new, forecast, tmp_path):
+    path = tmp_path / "ledger.csv"
+    for made in (forecast, brainroam.foretell(folder, new, time=NOW.replace("T04", "T05"))):
+        record_forecast(path, made)
+        record_reveal(path, brainroam.reveal(made, new))
+    rows = revealed(read_ledger(path))
+    assert len(rows) == len(forecast.table) and set(rows["forecast"]) == {forecast.hash}
+
+
 def test_a_stated_share_of_cases_and_few_people_widen_the_interval(folder, new):
     def width(cohort, **options):
         table = brainroam.foretell(folder, cohort, **options).table

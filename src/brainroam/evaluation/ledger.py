@@ -1,9 +1,10 @@
 """The ledger of forecasts: what was foretold, what came of it, and whether the intervals deserve their names.
 
 ``ledger.csv`` has one row per forecast, site and measure when a forecast is made (``event`` is ``foretold``), and one
-more when it is revealed. So a forecast that is never revealed shows, as does one revealed twice, of which the first
-time counts. How often observed values lie inside is held against the level by a binomial test; sites of one forecast
-share a model, so with few forecasts the test is too sure.
+more when it is revealed. So a forecast that is never revealed shows, as does one revealed twice. What a model says of
+the same people counts once, the first time it is revealed: foretold again, it was known. How often observed values lie
+inside is held against the level by a binomial test; sites of one forecast share a model, so with few forecasts the test
+is too sure.
 
 Rows hang together: ``chain`` is the SHA-256 of a row and of the chain of the row before it, so that a row that was
 changed, moved or taken out shows. A forecast holds the last chain of the ledger when it was made (``after``): whoever
@@ -115,8 +116,8 @@ def _chain(before: str, row: dict[str, Any]) -> str:
 
 
 def revealed(ledger: pd.DataFrame) -> pd.DataFrame:
-    """The rows that count: each forecast, site and measure once, the first time it was revealed."""
-    rows = ledger[ledger["event"] == "revealed"].drop_duplicates(["forecast", "site", "measure"])
+    """The rows that count: each model, people of a site and measure once, the first time they were revealed."""
+    rows = ledger[ledger["event"] == "revealed"].drop_duplicates(["model", "people", "site", "measure"])
     rows = rows.dropna(subset=["observed", "low_95"])
     inside = {f"inside_{p}": rows["observed"].between(rows[f"low_{p}"], rows[f"high_{p}"]) for p in (80, 95)}
     return rows.assign(**inside)
