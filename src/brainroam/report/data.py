@@ -42,7 +42,17 @@ BETTER, WORSE, UNTOLD = "better", "worse", "cannot be told"
 
 #: Anything a display can be made from.
 Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
-READING = ("--reader", "--atlas", "--sites", "--preset", "--max-missing-rois", "--option")
+READING = (
+    "--reader",
+    "--atlas",
+    "--sites",
+    "--preset",
+    "--max-missing-rois",
+    "--option",
+    "--block",
+    "--target",
+    "--covariates",
+)
 READERS_OF_DATA = ("loso", "cv", "ablate", "sweep", "run", "audit", "check")
 
 

@@ -18,7 +18,8 @@ def verdict_section(data: ReportData) -> Section:
         facts=list(_facts(data, data.headline)),
         chosen=_chosen(data),
     )
-    return Section("figures", "In figures", html, gist=verdict_sentence(data))
+    gist = " ".join([verdict_sentence(data), *(f"{text}." for text in data.comparison.added)])
+    return Section("figures", "In figures", html, gist=gist)
 
 
 def verdict_sentence(data: ReportData) -> str:
