@@ -28,7 +28,7 @@ from brainroam.core.calibration import calibrate, calibrate_number
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
-from brainroam.data.folds import grouped
+from brainroam.data.folds import group_sites
 from brainroam.evaluation.forecast import expected_measures, expected_number
 from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
@@ -161,7 +161,7 @@ def _judged_number(score: np.ndarray, t: np.ndarray, site: np.ndarray, sites: li
 def folds_of(cohort: Cohort, sites: list[str]) -> list[list[str]]:
     """The training sites of each inner fold of `brainroam.methods.tuning`."""
     site = cohort.select(sites).table["site"].to_numpy()
-    return [[name for name in sites if name not in group] for group in grouped(sites, site, GROUPS)]
+    return [[name for name in sites if name not in group] for group in group_sites(sites, site, GROUPS)]
 
 
 def ridge_scores(cohort: Cohort, draws: Draws, reader: EdgeRidge) -> np.ndarray:

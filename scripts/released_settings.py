@@ -23,7 +23,7 @@ from reproduction.parts import SYSTEMS
 
 import brainroam
 from brainroam.core.targets import aucs
-from brainroam.data.folds import Fold, grouped, hold_out
+from brainroam.data.folds import Fold, group_sites, hold_out
 from brainroam.evaluation.splits import SiteStratifiedKFold
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.methods.deep.base import DeepMethod
@@ -64,7 +64,7 @@ def main() -> None:
 def folds(cohort: brainroam.Cohort) -> list[Fold]:
     """The groups of sites, and the random fifth."""
     site = cohort.table["site"].to_numpy()
-    groups = enumerate(grouped(cohort.sites, site, GROUPS), 1)
+    groups = enumerate(group_sites(cohort.sites, site, GROUPS), 1)
     split = next(SiteStratifiedKFold(5, random_state=SEED).split(cohort.table, cohort.labels, site))
     return [*(hold_out(site, left_out, name=f"group{k}") for k, left_out in groups), Fold(*split, SPLIT)]
 
@@ -74,7 +74,7 @@ def inner(cohort: brainroam.Cohort, train: np.ndarray, whole_sites: bool) -> Fol
     people = cohort.subset(train)
     site = people.table["site"].to_numpy()
     if whole_sites:
-        part = hold_out(site, grouped(people.sites, site, PARTS)[SEED])
+        part = hold_out(site, group_sites(people.sites, site, PARTS)[SEED])
     else:
         part = Fold(*next(SiteStratifiedKFold(PARTS, random_state=SEED).split(people.table, people.labels, site)))
     return Fold(train[part.train], train[part.test])
