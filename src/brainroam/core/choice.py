@@ -18,8 +18,9 @@ Little evidence follows the expectation, much evidence itself. tau is how far ga
 more than two standard deviations off, the expectation counts less (t > tau). Of 2,000 edges a fifth may be pathways,
 400, and the network reads them all; of a larger atlas it reads a part, the linear reading everything, and less is
 expected of it. mu0, tau and this were chosen on cohorts of two classes, simulated ones of 24 to 200 regions and real
-scans with other labels than a diagnosis; for a number no gain is expected. Where nothing could be held out the linear
-reading, which needs fewer people, is kept. How this fares: docs/results/gate.md.
+scans with other labels than a diagnosis; for a number no gain is expected (mu = 0), and a share counts only where its
+gain exceeds its standard error. Where nothing could be held out the linear reading, which needs fewer people, is kept.
+How this fares: docs/results/gate.md.
 
 References
 ----------
@@ -113,18 +114,30 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
     """
     if not np.isfinite(linear + network).any():
         return Choice(0.0)
-    gains_at = _gains_of_classes if y.ndim == 2 else _gains_of_a_number if is_number(y) else _gains_of_two_classes
     mixed = Choice(0.0, linear_spread=_spread(linear, site), network_spread=_spread(network, site))
-    gains = [gains_at(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
-    if not gains[0]:
+    gain, error = np.transpose(
+        [order_gained(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
+    )
+    if np.isnan(gain).all():
         return Choice(0.0)
-    gain, error = np.transpose([_pooled(at_sites) for at_sites in gains])
     mu, tau = expectation(y, n_edges)
     variance = max(tau**2, (gain[-1] - mu) ** 2 / 4 - error[-1] ** 2)
     k = variance / (variance + error[-1] ** 2)
     shrunken = k * gain + (1 - k) * mu * SHARES[1:]
+    if y.ndim == 1 and is_number(y):
+        shrunken = np.where(gain > error, shrunken, 0.0)
     share = SHARES[np.argmax([0.0, *shrunken])]
     return replace(mixed, share=float(share), gain=float(gain[-1]), error=float(error[-1]))
+
+
+def order_gained(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> tuple[float, float]:
+    """By how much a score orders people within sites better than another one, and the standard error of that.
+
+    In concordance, or of a number in Fisher's z, over all sites by their pairs or people; NaN where no site tells.
+    """
+    gains_at = _gains_of_classes if y.ndim == 2 else _gains_of_a_number if is_number(y) else _gains_of_two_classes
+    at_sites = gains_at(old, new, y, site)
+    return _pooled(at_sites) if at_sites else (np.nan, np.nan)
 
 
 def _gains_of_two_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.choice import Choice, CoreReading, expectation, weigh
+from brainroam.core.choice import Choice, CoreReading, expectation, order_gained, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import Pathways
@@ -55,6 +55,18 @@ class Candidate(NamedTuple):
     settings: dict[str, float]
     scores: np.ndarray
     epochs: int | None
+
+    def order(self) -> float:
+        """How well held-out people are ordered; 0 where nobody was held out."""
+        return self.folds.order(self.scores) or 0.0
+
+    def is_better_than(self, other: "Candidate") -> bool:
+        """Whether it orders held-out people better; of a number by more than the standard error of that."""
+        y, site = self.folds.statistics.y, self.folds.statistics.site
+        if y.ndim == 1 and is_number(y):
+            gain, error = order_gained(other.scores, self.scores, y, site)
+            return gain > error
+        return self.order() > other.order()
 
 
 class Decision(NamedTuple):
@@ -151,8 +163,12 @@ class CoreModel:
         return self
 
     def _choose_thresholds(self, statistics: SiteStatistics, cohort: Cohort) -> Candidate:
-        """The thresholds and penalty that order held-out people best."""
-        best, highest, grid = None, -np.inf, self._grid(len(statistics.sites))
+        """The thresholds and penalty that order held-out people best.
+
+        A number goes with edges everywhere, so for a number the widest scaffold is kept unless another is clearly
+        better: held-out sites often prefer a narrower one by chance.
+        """
+        best, grid = None, self._grid(len(statistics.sites))
         for tau_percentile, eta in grid:
             try:
                 folds = self._site_folds(statistics, cohort, tau_percentile, eta)
@@ -161,10 +177,10 @@ class CoreModel:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            for candidate in self._candidates(folds, {"tau_percentile": tau_percentile, "eta": eta}):
-                merit = candidate.folds.order(candidate.scores) or 0.0
-                if best is None or merit > highest:
-                    best, highest = candidate, merit
+            candidates = self._candidates(folds, {"tau_percentile": tau_percentile, "eta": eta})
+            candidate = max(candidates, key=Candidate.order)
+            if best is None or candidate.is_better_than(best):
+                best = candidate
         if best is None:
             raise DataError("tau_percentile and eta need at least one value each")
         return best
