@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from brainroam.core.choice import SHARES, Choice, expectation
+from brainroam.core.choice import SHARES, Choice, expectation, order_gained
 from brainroam.core.choice import weigh as weigh_on_atlas
 
 AAL = 6670  # edges
@@ -145,3 +145,30 @@ def test_readings_are_added_in_units_of_their_spread_within_sites():
 @pytest.mark.parametrize(("share", "expected"), [(0.0, [1.0, 2.0]), (1.0, [5.0, np.nan])])
 def test_a_reading_that_is_not_believed_is_not_looked_at(share, expected):
     np.testing.assert_array_equal(Choice(share).combine(np.array([1.0, 2.0]), np.array([5.0, np.nan])), expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_share_of_a_number_is_taken_only_where_its_gain_exceeds_its_standard_error(seed):
+    _, site, rng = people(n=200, seed=seed)
+    t = rng.normal(size=200)
+    linear, network = t + rng.normal(size=200), t + 3 * rng.normal(size=200)
+    choice = weigh(linear, network, t, site)
+    assert choice.gain < 0
+    if choice.share:
+        gain, error = order_gained(linear, choice.combine(linear, network), t, site)
+        assert gain > error
+
+
+def test_the_gain_of_a_number_is_that_of_fishers_z_within_sites():
+    _, site, rng = people(n=300)
+    t = rng.normal(size=300)
+    old, new = t + 2 * rng.normal(size=300), t + rng.normal(size=300)
+    sizes, gains = [], []
+    for name in np.unique(site):
+        here = site == name
+        of_old, of_new = (np.arctanh(np.corrcoef(t[here], score[here])[0, 1]) for score in (old, new))
+        sizes.append(here.sum() - 3)
+        gains.append(of_new - of_old)
+    gain, error = order_gained(old, new, t, site)
+    assert gain == pytest.approx(np.average(gains, weights=sizes)) and 0 < error < gain
+    assert np.isnan(order_gained(old * np.nan, new, t, site)).all()
