@@ -18,7 +18,7 @@ SHORTER = {
     "bench_engine": ["--repeats", "1"],
     "bench_fit": ["--people", "150", "--rois", "80"],
     "bench_memory": ["300", "200"],
-    "bench_scale": ["--people", "125,250", "--rois", "100"],
+    "bench_scale": ["--people", "125,250", "--rois", "100", "--methods", "fc-ridge,ensemble"],
 }
 
 HERE = Path(__file__).parent
