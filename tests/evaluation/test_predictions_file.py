@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import Target
 from brainroam.data.target_column import with_target
 from brainroam.errors import ReaderError
 from brainroam.evaluation.checks import check_files
@@ -128,6 +129,32 @@ def test_a_study_beside_the_file_says_what_its_labels_mean(cohort, tmp_path):
     wrong[3] = 3 - wrong[3]
     with pytest.raises(ReaderError, match=cohort.table["subject"][3]):
         brainroam.read_predictions(written(tmp_path / "wrong.csv", table.assign(label=wrong)), cohort)
+
+
+def test_the_probability_of_the_condition_is_found_among_two(cohort, tmp_path):
+    p = 1 / (1 + np.exp(-np.random.default_rng(0).normal(size=len(cohort)) - cohort.labels))
+    people = cohort.table[["subject", "site", "label"]]
+    plain = brainroam.read_predictions(written(tmp_path / "plain.csv", people.assign(probability=p)))
+    pair = people.assign(prob_TC=(1 - p).round(3), prob_ASD=p)
+    for study in (None, cohort):
+        found = brainroam.read_predictions(written(tmp_path / "mine.csv", pair), study)
+        np.testing.assert_array_equal(found.scores["auc"], plain.scores["auc"])
+        np.testing.assert_array_equal(found.scores["brier"], plain.scores["brier"])
+    words = people["label"].map({0: "yin", 1: "yang"})
+    named = with_target(Cohort(cohort.series, cohort.table.assign(dx=words), cohort.atlas), "dx:case=yang")
+    pair = pair.drop(columns="label").set_axis(["subject", "site", "p_yin", "p_yang"], axis=1)
+    found = brainroam.read_predictions(written(tmp_path / "named.csv", pair), named)
+    np.testing.assert_array_equal(found.scores["auc"], plain.scores["auc"])
+
+
+@pytest.mark.parametrize(
+    ("names", "total", "words"), [(("svm", "ridge"), 1, "condition"), (("HC", "ASD"), 1.2, "add up")]
+)
+def test_probabilities_of_which_none_can_be_chosen_are_refused(names, total, words, tmp_path):
+    p = np.random.default_rng(0).uniform(size=360)
+    pair = dict(zip([f"prob_{name}" for name in names], [total - p, p], strict=True))
+    with pytest.raises(ReaderError, match=words):
+        brainroam.read_predictions(written(tmp_path / "mine.csv", drawn().drop(columns="score").assign(**pair)))
 
 
 # -- a number, several classes
@@ -258,6 +285,7 @@ def centred_features(table):
     [
         (lambda t: t.assign(score=t["label"]), "labels-as-scores"),
         (lambda t: t.assign(score=t["label"] + 0.01 * t["score"]), "perfect"),
+        (lambda t: t.assign(score=-t["score"]), "reversed"),
         (lambda t: t.assign(score=t["score"] - t.groupby("site")["score"].transform("mean")), "centred"),
         (centred_features, "centred"),
         (lambda t: t.assign(score=t["score"] + 8 * t.groupby("site")["label"].transform("mean")), "follows-site"),
@@ -266,6 +294,28 @@ def centred_features(table):
 )
 def test_what_a_leak_leaves_in_scores_is_seen(cheat, name):
     assert suspicions(cheat(drawn(between=0.2))).get(name) is False
+
+
+def test_scores_that_say_the_opposite_are_told_with_the_sites_and_the_remedy(tmp_path):
+    table = drawn(between=0.2).assign(score=lambda t: t["score"].where(t["site"].isin(["S3", "S7"]), -t["score"]))
+    done = CliRunner().invoke(app, ["compare", str(written(tmp_path / "mine.csv", table))], env={"COLUMNS": "500"})
+    assert "10 of 12 sites (not S3, S7)" in done.stdout and "Turn the sign" in done.stdout
+    rows = table.assign(method="mine", protocol="loso", fold=table["site"], seed=0)
+    ages = rows.assign(label=50 - 5 * table["score"] + 10 * table["label"])
+    study = {"target": Target("age", "number", ()).described(), "from_files": {"mine": "mine.csv"}}
+    (check,) = [c for c in check_files(Results(pd.DataFrame(), ages, study)) if c.name == "reversed"]
+    assert check.passed is False and "all 12 sites" in check.evidence
+
+
+def test_reversed_is_as_rare_as_it_says_where_scores_know_nothing():
+    """z of `checks` against labels dealt out anew within sites: one in a hundred below `SELDOM`, whatever the sizes."""
+    rng = np.random.default_rng(0)
+    table = drawn(n_sites=6, n_per_site=12, effect=0.0)
+    noted = []
+    for _ in range(150):
+        label = table.groupby("site")["label"].transform(rng.permutation)
+        noted.append("reversed" in suspicions(table.assign(label=label)))
+    assert sum(noted) <= 6  # of 150 with a chance of 0.01: more once in a thousand times
 
 
 def test_oddities_are_noted():

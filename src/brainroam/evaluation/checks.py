@@ -10,6 +10,12 @@ variance within site and class:
   the means of sites whose features were centred, to the last digit.
 * *follows-site*: the level of a site is the mean of its two class means. A model that knew the site knows its share of
   cases, so levels rise with shares over sites; one that did not know it sees, if anything, the opposite.
+* *reversed*: with a the rank of a score within its site, b the label, and S sums of products around the means of sites,
+
+      z = sum_t S_ab / sqrt(sum_t S_aa S_bb / (n_t - 1))
+
+  is standard normal where scores know nothing (van Elteren's test). A z in the lower tail means that scores say the
+  opposite of the labels.
 * *perfect*, *labels-as-scores*: no brain is that clear, and labels are not predictions.
 * *people-twice*, *equal-scores*: the same person at two sites, or under two ids.
 * *coarse*, *fold-scale*: predicted classes instead of scores; folds whose scores are on other scales.
@@ -25,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2, pearsonr
+from scipy.stats import chi2, norm, pearsonr
 
 from brainroam.core.targets import mean_order
 from brainroam.data.people import people_of, persons
@@ -62,7 +68,8 @@ class Check:
     method : str
         The method checked; empty when it is about the data alone.
     passed : bool or None
-        False is a leak. None is neither: something to know before believing a result.
+        False is a leak, or of scores something that no honest computation gives. None is neither: something to know
+        before believing a result.
     value, limit : float or None
         What was measured, and where it would have been judged otherwise.
     evidence : str
@@ -206,6 +213,7 @@ def _checks(name: str, names: Sequence[str], view: View) -> Iterator[Check]:
     yield _people_twice(name, people)
     yield _labels_as_scores(name, people)
     yield _perfect(name, people, number, view.one)
+    yield _reversed(name, people, number, view.one)
     yield _centred(name, people, number)
     if not number:
         others = [rest for other, rest in view.people.items() if other not in names]
@@ -245,20 +253,54 @@ def _labels_as_scores(name: str, people: pd.DataFrame) -> Check:
 
 
 def _perfect(name: str, people: pd.DataFrame, number: bool, one: str) -> Check:
-    areas, weights, nearly = [], [], NEARLY
-    if number:
-        where = people.groupby(SITE).ngroup().to_numpy()
-        mean, nearly = float(mean_order(people["label"].to_numpy(), where, people["score"].to_numpy())), NEARLY_R
-    else:
-        for _, here in people.groupby(SITE):
-            label = here["label"].to_numpy()
-            areas.append(auc(label, here["score"].to_numpy()))
-            weights.append(site_weights((label == 1).sum(), (label == 0).sum()))
-        mean = mean_over_sites(np.array(areas), np.array(weights))
+    mean, nearly = _mean_order(people, number), NEARLY_R if number else NEARLY
     passed = False if mean >= PERFECT else None if mean >= nearly else True
-    text = f"mean {'correlation' if number else 'AUC'}{f' of {one}' if one else ''} {mean:.3f}"
+    text = _named_order(mean, number, one)
     text += "" if passed else ", more than brain data have given so far without a leak"
     return Check("perfect", name, passed, mean, nearly, text)
+
+
+def _mean_order(people: pd.DataFrame, number: bool) -> float:
+    """The mean over sites of the AUC, or of the correlation with a number."""
+    if number:
+        where = people.groupby(SITE).ngroup().to_numpy()
+        return float(mean_order(people["label"].to_numpy(), where, people["score"].to_numpy()))
+    areas, weights = [], []
+    for _, here in people.groupby(SITE):
+        label = here["label"].to_numpy()
+        areas.append(auc(label, here["score"].to_numpy()))
+        weights.append(site_weights((label == 1).sum(), (label == 0).sum()))
+    return mean_over_sites(np.array(areas), np.array(weights))
+
+
+def _named_order(mean: float, number: bool, one: str) -> str:
+    return f"mean {'correlation' if number else 'AUC'}{f' of {one}' if one else ''} {mean:.3f}"
+
+
+def _reversed(name: str, people: pd.DataFrame, number: bool, one: str) -> Check:
+    place = ["protocol", "site"]
+    ranks = people[[*place, "subject", "label"]].assign(score=people.groupby(SITE)["score"].rank(pct=True))
+    ranks = ranks.groupby([*place, "subject"]).mean()  # each person once, where sites are held out repeatedly
+    centred = ranks - ranks.groupby(place).transform("mean")
+    a, b = centred["score"], centred["label"]
+    sums = pd.DataFrame({"ab": a * b, "aa": a * a, "bb": b * b, "n": 1}).groupby(place).sum()
+    told = sums[sums["aa"] * sums["bb"] > 0]  # sites where scores and labels differ
+    below = told["ab"] < 0
+    mean = _named_order(_mean_order(people, number), number, one)
+    if 2 * below.sum() <= len(told):
+        return Check("reversed", name, True, None, SELDOM, f"not below guessing at most sites, {mean}")
+    p = float(norm.cdf(told["ab"].sum() / np.sqrt((told["aa"] * told["bb"] / (told["n"] - 1)).sum())))
+    passed = False if p < RARE else None if p < SELDOM else True
+    others = listed(told.index.get_level_values("site")[~below])
+    where = f"{below.sum()} of {len(told)} sites (not {others})" if others else f"all {len(told)} sites"
+    who = "people with higher true values" if number else f"people {f'of {one}' if one else 'with the condition'}"
+    text = f"{who} score lower than others at {where}, {mean}"
+    if not passed:
+        text += (
+            ". Turn the sign of the scores, or write 1 - probability, if a high one means the opposite; else look "
+            "whether labels are swapped at some sites"
+        )
+    return Check("reversed", name, passed, p, SELDOM, text)
 
 
 def _centred(name: str, people: pd.DataFrame, number: bool) -> Check:

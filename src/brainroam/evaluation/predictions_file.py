@@ -5,7 +5,8 @@ column                meaning
 ====================  ===================================================================================
 subject, site, label  who, where, and 1 for cases or 0 for controls; site and label may come from the study
 score                 the higher, the more likely a case; not needed where there is a probability
-probability           of being a case: gives the calibration, and the predicted class from 0.5 on
+probability           of being a case: gives the calibration, and the predicted class from 0.5 on; or one for each
+                      class (``prob_TC``, ``prob_ASD``) where their names tell which is the condition
 predicted             the predicted class, where the threshold was another one
 method, seed, fold    where the file holds several; a file without methods is one, by the name of the file
 age, sex, mean_fd     for groups and motion, where no study says it
@@ -38,7 +39,7 @@ from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.runs_folder import PARTICIPANTS, describe_cohort, describe_site
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.tables import KEY, columns_of, others_mean, people_metrics
-from brainroam.evaluation.target_columns import plain_name, read_target, target_of_columns
+from brainroam.evaluation.target_columns import CANNOT_TELL, case_column, plain_name, read_target, target_of_columns
 from brainroam.utils.files import content_hash
 
 USUAL: dict[str, tuple[str, ...]] = {
@@ -197,6 +198,8 @@ def _read(path: Path, target: Target | None) -> tuple[pd.DataFrame, Target]:
     if nobody.any():
         raise ReaderError(f"{path}, line {nobody.idxmax() + 2} has no id in the column {column['subject']!r}")
     if target.is_two_classes:
+        if not {"score", "probability"} & column.keys() and (named := case_column(raw, target, path)):
+            column["probability"] = named
         table = table.join(_two_classes(raw, column, table["subject"], known, path))
     else:
         table = table.join(read_target(raw, column, target, table["subject"], path))
@@ -248,8 +251,8 @@ def _two_classes(
         except UsageError as error:
             if not known or values.nunique() > 2:
                 raise ReaderError(
-                    f"{path}, column {values.name!r} holds {listed(sorted(set(values)), 10)}, and which is the "
-                    "condition cannot be known: write 1 for cases and 0 for controls"
+                    f"{path}, column {values.name!r} holds {listed(sorted(set(values)), 10)}, and "
+                    f"{CANNOT_TELL}: write 1 for cases and 0 for controls"
                 ) from error
             table["named"] = values
     return table

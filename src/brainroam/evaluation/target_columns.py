@@ -1,24 +1,28 @@
-"""Columns of a file of predictions that are about a number or about several classes.
+"""Columns of a file of predictions that are about a number, or that there are of each class.
 
-Of a *number* the file holds the true value (``label``, ``y_true``) and the ``predicted`` one, both in its own units,
-and ``low_90``, ``high_90`` (or 80) where there are intervals. Of *several classes* it holds a column for each,
+Of *two classes* the file may hold the probability of each, ``probability_<class>``; that of the condition is taken. Of
+a *number* it holds the true value (``label``, ``y_true``) and the ``predicted`` one, both in its own units, and
+``low_90``, ``high_90`` (or 80) where there are intervals. Of *several classes* it holds a column for each,
 ``probability_<class>`` or ``score_<class>``, the name of the class, or its place among them, as ``label``, and
 ``predicted`` where it is not the class with the highest value. A study beside the file says what is predicted; else the
 columns do.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from brainroam.data.readers.participants_table import Columns, code_meaning
 from brainroam.data.readers.values import floats, is_empty
 from brainroam.data.target import CLASSES, MOST_CLASSES, NUMBER, TWO_CLASSES, Target, several_classes
-from brainroam.errors import ReaderError, counted, listed
+from brainroam.errors import ReaderError, UsageError, counted, listed
 
 OF_CLASSES = {"probability": ("probability", "prob", "proba", "p", "y_prob"), "score": ("score", "logit", "decision")}
+ROUNDED = 0.02  # how far rounded probabilities of two classes may be from adding up to 1
+CANNOT_TELL = "which is the condition cannot be known"
 ENDS = ("low_80", "high_80", "low_90", "high_90")
 
 
@@ -39,12 +43,12 @@ def target_of_columns(raw: pd.DataFrame, column: Mapping[str, str]) -> Target:
     'number'
     """
     for starts in OF_CLASSES.values():
-        ends = _ends(raw, starts)
+        ends = [end for start in starts for end in _ends(raw, start)]
         if len(ends) > 2 and "label" in column:
             found = several_classes(raw[column["label"]].to_numpy(dtype=str))
             names = [str(name) for name in found[0]] if found else []
-            by_name = sorted(map(plain_name, names)) == sorted(ends)  # else labels are places among the columns
-            return Target(column["label"], CLASSES, tuple(names if by_name else ends.values()))
+            by_name = sorted(map(plain_name, names)) == sorted(map(plain_name, ends))  # else labels are their places
+            return Target(column["label"], CLASSES, tuple(names if by_name else ends))
     if "label" in column:
         values = pd.to_numeric(raw[column["label"]].str.replace(",", "."), errors="coerce")
         if values.notna().all() and (values.nunique() > MOST_CLASSES or (values % 1 != 0).any()):
@@ -52,14 +56,35 @@ def target_of_columns(raw: pd.DataFrame, column: Mapping[str, str]) -> Target:
     return TWO_CLASSES
 
 
-def _ends(raw: pd.DataFrame, starts: Sequence[str]) -> dict[str, str]:
-    """What follows ``prob_``, or another of these, in names of columns: plain, and as it is written."""
-    return {
-        plain_name(str(name))[len(start) + 1 :]: str(name)[len(start) + 1 :]
-        for name in raw
-        for start in starts
-        if plain_name(str(name)).startswith(f"{start}_")
-    }
+def _ends(raw: pd.DataFrame, start: str) -> dict[str, str]:
+    """What follows ``prob_``, or another start, in names of columns, and the column of each."""
+    return {str(name)[len(start) + 1 :]: str(name) for name in raw if plain_name(str(name)).startswith(f"{start}_")}
+
+
+def case_column(raw: pd.DataFrame, target: Target, path: Path) -> str | None:
+    """The column of the condition where there is a probability for each of two classes; None where there is not.
+
+    >>> raw = pd.DataFrame({"subject": ["a", "b"], "prob_ASD": ["0.7", "0.2"], "prob_TC": ["0.3", "0.8"]})
+    >>> case_column(raw, TWO_CLASSES, Path("mine.csv"))
+    'prob_ASD'
+    """
+    pair = next((ends for start in OF_CLASSES["probability"] if len(ends := _ends(raw, start)) == 2), None)
+    if pair is None:
+        return None
+    remedy = (
+        "keep the column of the condition, and call it probability; several methods stand below each other, with a "
+        "column method"
+    )
+    by_name = {plain_name(end): end for end in pair}
+    case = [by_name[name] for name in map(plain_name, target.classes[1:]) if name in by_name]
+    try:
+        meaning = code_meaning(pd.Series(list(pair)), Columns(case=case or None), path)
+    except UsageError as error:
+        raise ReaderError(f"{path} holds {' and '.join(pair.values())}, and {CANNOT_TELL}: {remedy}") from error
+    total = sum(floats(raw[name], path) for name in pair.values())
+    if (np.abs(total - 1) > ROUNDED).any():
+        raise ReaderError(f"{path}: {' and '.join(pair.values())} do not add up to 1: {remedy}")
+    return next(pair[end] for end, code in meaning.items() if code == 1)
 
 
 def read_target(
