@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import mannwhitneyu, norm
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
@@ -307,15 +308,26 @@ def test_scores_that_say_the_opposite_are_told_with_the_sites_and_the_remedy(tmp
     assert check.passed is False and "all 12 sites" in check.evidence
 
 
-def test_reversed_is_as_rare_as_it_says_where_scores_know_nothing():
-    """z of `checks` against labels dealt out anew within sites: one in a hundred below `SELDOM`, whatever the sizes."""
-    rng = np.random.default_rng(0)
-    table = drawn(n_sites=6, n_per_site=12, effect=0.0)
-    noted = []
-    for _ in range(150):
-        label = table.groupby("site")["label"].transform(rng.permutation)
-        noted.append("reversed" in suspicions(table.assign(label=label)))
-    assert sum(noted) <= 6  # of 150 with a chance of 0.01: more once in a thousand times
+def test_the_p_of_reversed_is_that_of_wilcoxon_sums_over_sites():
+    table = drawn(n_sites=5, effect=-0.4)
+    table = table[table.index % 7 < table["site"].str[1:].astype(int) + 2]  # sites of different sizes
+    sums, variances = [], []
+    for _, here in table.groupby("site"):
+        cases, controls = (here.loc[here["label"] == label, "score"] for label in (1, 0))
+        m, n = len(cases), len(controls)
+        sums.append((mannwhitneyu(cases, controls).statistic - m * n / 2) / (m + n))
+        variances.append(m * n * (m + n + 1) / 12 / (m + n) ** 2)
+    rows = table.assign(method="mine", protocol="loso", fold=table["site"], seed=0)
+    results = Results(pd.DataFrame(), rows, {"from_files": {"mine": "mine.csv"}})
+    (check,) = [check for check in check_files(results) if check.name == "reversed"]
+    assert check.value == pytest.approx(norm.cdf(sum(sums) / np.sqrt(sum(variances))))
+
+
+def test_reversed_scores_are_not_blamed_for_more_than_that():
+    """Honest levels fall where there are more cases; turned round they rise, as those of a model that knew the site."""
+    table = drawn(between=0.0).assign(score=lambda t: t["score"] - 3 * t.groupby("site")["label"].transform("mean"))
+    assert suspicions(table) == {}
+    assert suspicions(table.assign(score=-table["score"])) == {"reversed": False}
 
 
 def test_oddities_are_noted():

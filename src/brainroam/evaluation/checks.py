@@ -213,11 +213,14 @@ def _checks(name: str, names: Sequence[str], view: View) -> Iterator[Check]:
     yield _people_twice(name, people)
     yield _labels_as_scores(name, people)
     yield _perfect(name, people, number, view.one)
-    yield _reversed(name, people, number, view.one)
+    turned = _reversed(name, people, number, view.one)
+    yield turned
     yield _centred(name, people, number)
     if not number:
+        # Levels of honest scores fall where there are more cases, so those of reversed ones seem to follow the site.
+        forward = people if turned.passed else people.assign(score=-people["score"])
         others = [rest for other, rest in view.people.items() if other not in names]
-        yield _follows_site(name, people, [_site_share(rest) for rest in others])
+        yield _follows_site(name, forward, [_site_share(rest) for rest in others])
     yield _coarse(name, people)
     yield _equal_scores(name, people)
     yield _fold_scale(name, people, number)
