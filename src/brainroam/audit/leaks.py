@@ -410,4 +410,5 @@ def _share(moved: float) -> str:
 
 def _moved(moved: float, ours: Outcome, theirs: Outcome) -> str:
     changed = sorted(_changed(ours, theirs))
-    return _share(moved) + (f", and what was learned changed ({', '.join(changed)})" if changed else "")
+    learned = [f"what was learned changed ({', '.join(changed)})"] if changed else []
+    return ", and ".join([_share(moved)] * (moved > 0) + learned)
