@@ -90,9 +90,11 @@ def test_a_task_computes_on_one_core(dask):
     assert all(found == {1} for _, found in engine.map(threads, range(3), None, jobs=2, engine=dask))
 
 
-def test_what_cannot_be_sent_is_said_in_words(dask):
+def test_what_was_defined_in_a_function_is_sent_and_what_cannot_be_is_said_in_words(dask):
+    assert list(engine.map(lambda shared, task: shared + task, [1], 2, engine=dask)) == [(1, 3)]
+    lock = threading.Lock()
     with pytest.raises(UsageError, match="sent"):
-        list(engine.map(lambda shared, task: task, [1], None, engine=dask))
+        list(engine.map(lambda shared, task: lock, [1], None, engine=dask))
 
 
 def test_the_same_scores_from_every_engine(cohort, dask, tmp_path):

@@ -384,7 +384,7 @@ def _equal_scores(name: str, people: pd.DataFrame) -> Check:
         return Check("equal-scores", name, True, None, None, "no two people share a score among different ones")
     groups = [" = ".join(map(str, who)) for _, who in same.groupby("score")["person"]]
     text = (
-        f"{counted(len(groups), 'score is', 'scores are')} those of several people: {listed(groups)}; the same person?"
+        f"{counted(len(groups), 'score is', 'scores are')} shared by several people: {listed(groups)}; the same person?"
     )
     return Check("equal-scores", name, None, len(groups), 0, text)
 

@@ -2,15 +2,16 @@
 
 The time of a run, in seconds of one core, is
 
-    t = (c min(1, m / 6670)^0.35 + a (n / 1000) (m / 6670)^b)  x  tuning  x  speed of this machine
+    t = (c min(1, m / 6670)^0.25 + a (n / 1000) (m / 6670)^b)  x  tuning  x  speed of this machine
 
-with n people, m edges, and a, b and c of the method (`COSTS`, measured on ABIDE: ten and 20 sites with AAL and CC200;
-how near it comes: docs/performance.md). c is the training of a network, which reads a limited number of pathways, and
-fewer where there are few edges. The first run of a method also computes what all of them share, for e (n / 1000)
-(m / 6670)^0.9 seconds. The speed is that of one small matrix product against the machine of those measurements. Of
-methods that choose their settings themselves only core is faster with ``fast``, and none slower with ``full``. Where
-the folder holds finished runs of the method, their mean replaces all of it. Of others nothing is known before. When
-every method has been run twice, an estimate that was far off is said once more (`Pace`).
+with n people, m edges or columns, and a, b and c of the method (`COSTS`; how near it comes: docs/performance.md). c is
+the training of a network, which reads a limited number of pathways, and fewer where there are few edges; a table has
+none, and what is chosen on inner sites takes a tenth of c. For a number core chooses more there, and a is larger. The
+first run of a method also computes what all of them share, for e (n / 1000) (m / 6670)^0.9 seconds. The speed is that
+of one small matrix product against the machine of those measurements. Of methods that choose their settings themselves
+only core is faster with ``fast``, and none slower with ``full``. Where the folder holds finished runs of the method,
+their mean replaces all of it. Of others nothing is known before. When every method has been run twice, an estimate that
+was far off is said once more (`Pace`).
 """
 
 import time
@@ -36,11 +37,12 @@ class Cost(NamedTuple):
     b: float = 0.0  # the power of the number of edges
     c: float = 0.0  # training of a network
     e: float = 0.0  # more at the first run, with 1,000 people and 6,670 edges
+    of_a_number: float = 1.0  # how many times larger a is for a number
 
 
 COSTS = {
     "ensemble": Cost(1.2, b=0.8, e=3.8),
-    "core": Cost(0.4, b=1.0, c=6.0, e=2.0),
+    "core": Cost(1.7, b=1.0, c=10.0, e=4.5, of_a_number=2.3),
     "tangent-ridge": Cost(20.5, b=1.15),
     "fc-ridge": Cost(0.16, b=0.6, e=0.1),
     "log-ridge": Cost(0.22, b=0.6, e=0.4),
@@ -115,9 +117,10 @@ def estimate(
             seconds[name] = seconds.get(name, 0.0) + float(np.mean(measured[name]))
         elif task.spec.method in COSTS:
             method, size = task.spec.method, (len(cohort), cohort.n_features)
+            what = {"table": cohort.measure == "table", "number": cohort.target.is_number}
             if name not in seconds:
                 seconds[name] = first_seconds(method, *size) * machine_speed()
-            seconds[name] += reference_seconds(method, *size) * _tuning_factor(task) * machine_speed()
+            seconds[name] += reference_seconds(method, *size, **what) * _tuning_factor(task) * machine_speed()
         else:
             unknown[name] = None
     return Estimate(seconds, list(unknown))
@@ -150,14 +153,18 @@ class Pace:
         return f"by the first runs: {text}" if text and (self.before.unknown or not near) else ""
 
 
-def reference_seconds(method: str, n_people: int, n_edges: int) -> float:
+def reference_seconds(method: str, n_people: int, n_edges: int, table: bool = False, number: bool = False) -> float:
     """The time of one run where the costs were measured.
 
     >>> round(reference_seconds("tangent-ridge", 182, 61776), 1)
     48.3
+    >>> round(reference_seconds("core", 1034, 6670), 1), round(reference_seconds("core", 1035, 259, table=True), 1)
+    (11.8, 1.1)
     """
     cost, size = COSTS[method], n_edges / 6670
-    return cost.c * min(1.0, size) ** 0.35 + cost.a * (n_people / 1000) * size**cost.b
+    training = 0.1 * cost.c if table else cost.c * min(1.0, size) ** 0.25
+    linear = cost.a * (n_people / 1000) * size**cost.b
+    return training + (linear * cost.of_a_number if number else linear)
 
 
 def first_seconds(method: str, n_people: int, n_edges: int) -> float:

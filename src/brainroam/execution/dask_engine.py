@@ -23,6 +23,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
+
 from brainroam.data.cohort import Cohort
 from brainroam.data.store import CohortStore, is_store, store_cohort
 from brainroam.errors import BrainroamError, ReaderError, UsageError, unknown
@@ -245,7 +247,7 @@ def _outcomes(
 
     def start(number: int) -> None:
         with sending():
-            message = pickle.dumps((function, tasks[number]))
+            message = cloudpickle.dumps((function, tasks[number]))  # also what a file or a notebook defines
         future = client.submit(_work, shared, message, pure=False)
         running[future.key] = number
         completed.add(future)

@@ -177,9 +177,12 @@ def _subtitle(data: ReportData) -> str:
     day = f"{_day(data.date)}. " if data.date else ""
     atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
     what = "atlas" if data.words.has_regions else "table"
+    gone = data.study.get("not_shared", 0)
     return (
         f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
-        f"{len(data.study['sites'])} sites" + (f", {what} {atlas}" if atlas else "")
+        f"{len(data.study['sites'])} sites"
+        + (f", {what} {atlas}" if atlas else "")
+        + (f"; {gone} left out who {'is' if gone == 1 else 'are'} not in every study" if gone else "")
     )
 
 

@@ -108,8 +108,8 @@ def _gravity(worry: Concern) -> tuple[int, int]:
 
 
 def _sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    """With a capital letter and a full stop, or its question mark."""
+    return text[:1].upper() + text[1:].rstrip(".") + ("" if text.endswith("?") else ".")
 
 
 def findings(data: ReportData) -> list[dict]:
@@ -131,7 +131,8 @@ def _from_audit(data: ReportData) -> Iterator[Concern]:
             yield Concern("audit", title, str(kept.get("verdict")), "audit")
     for one in data.file_checks:
         if one.passed is not True:
-            title = f"The scores of {one.method} are suspicious" if one.passed is False else f"Scores of {one.method}"
+            seen = "are suspicious" if one.passed is False else "are odd"
+            title = f"The scores of {one.method} {seen}"
             yield Concern("audit" if one.passed is False else "file-check", title, one.evidence, "audit")
     for check in (data.audit or {"checks": []})["checks"]:
         name, method, text = (str(check.get(key) or "") for key in ("name", "method", "evidence"))
