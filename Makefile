@@ -10,7 +10,7 @@ RUNTIME := $(VENV)/.installed-runtime
 # Whatever the machine says: hundreds of processes of demo and tests would each compile what they import.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo paper test tests-front tests-back lint docs bench versions clean
+.PHONY: demo paper test tests-front tests-middle tests-back lint docs bench versions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -46,13 +46,13 @@ docs: $(STAMP)
 	$(BIN)/zensical build --strict
 	$(BIN)/python scripts/notebooks.py docs/tutorials site/notebooks
 
-# Two plain processes rather than pytest-xdist, whose workers have stood still for hours with nothing left to do.
-# Three things at a time on two cores, because many tests wait for processes that they kill.
+# Plain processes rather than pytest-xdist, whose workers have stood still for hours with nothing left to do.
+# Three at a time on two cores, because many tests wait for other processes: two left a quarter of the time unused.
 test: $(STAMP)
-	$(MAKE) --no-print-directory -j3 lint docs tests-front tests-back LEDGER="$$(mktemp)"
+	$(MAKE) --no-print-directory -j3 lint docs tests-front tests-middle tests-back LEDGER="$$(mktemp)"
 
-tests-front tests-back: tests-%: $(STAMP)
-	$(BIN)/python -m pytest -q --end=$* --ledger=$(LEDGER)
+tests-front tests-middle tests-back: tests-%: $(STAMP)
+	$(BIN)/python -m pytest -q --from=$* --ledger=$(LEDGER)
 
 # OUT is a folder; what is finished in it is kept. ARGS are further options, see: python -m reproduction --help
 paper: $(RUNTIME)

@@ -24,21 +24,22 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 ABIDE = ROOT.parent / "shared" / "data" / "abide10"
+STARTS, TAKEN = ("front", "middle", "back"), b"x"
 LONGEST = 300.0  # seconds of one test on a machine that does other things as well
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--end", choices=("front", "back"), help="two processes share the tests: begin at this end")
-    parser.addoption("--ledger", help="an empty file in which the two note what is taken")
+    parser.addoption("--from", dest="start", choices=STARTS, help="three processes share the tests: begin here")
+    parser.addoption("--ledger", help="an empty file in which they note what is taken")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Two processes walk from the two ends until they meet: only one file's fixtures are made twice, no core idles."""
-    end = session.config.getoption("--end")
-    if end is None or session.testsfailed or session.config.option.collectonly:
+    """Three processes walk through the tests until they meet: few files' fixtures are made twice, no core idles."""
+    start = session.config.getoption("start")
+    if start is None or session.testsfailed or session.config.option.collectonly:
         return None
-    mine = _claims(session.items if end == "front" else session.items[::-1], Path(session.config.getoption("--ledger")))
+    mine = _claims(session.items, start, Path(session.config.getoption("--ledger")))
     item = next(mine, None)
     while item is not None:
         following = next(mine, None)
@@ -51,17 +52,21 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def _claims(items: list[pytest.Item], ledger: Path) -> Iterator[pytest.Item]:
-    """The next item as long as both processes together have taken fewer than all; the ledger has a byte for each."""
+def _claims(items: list[pytest.Item], start: str, ledger: Path) -> Iterator[pytest.Item]:
+    """The next item that no process has taken; the ledger has a byte for each item."""
     import fcntl  # Windows has none, and runs the tests in one process
 
-    for item in items:
-        with ledger.open("ab") as file:
+    positions, half = list(range(len(items))), len(items) // 2
+    orders = {"front": positions, "middle": positions[half:] + positions[:half], "back": positions[::-1]}
+    for position in orders[start]:
+        with ledger.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if file.tell() == len(items):
-                return
-            file.write(b".")
-        yield item
+            file.seek(position)
+            taken = file.read(1) == TAKEN
+            file.seek(position)
+            file.write(TAKEN)
+        if not taken:
+            yield items[position]
 
 
 @pytest.hookimpl(wrapper=True)

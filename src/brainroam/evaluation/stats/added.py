@@ -61,6 +61,6 @@ def say_order_added(row: Any, part: LeftOut, unit: str, r: str, r_against: str) 
 
 def _said(row: Any, part: LeftOut, unit: str, size: str, limits: str) -> str:
     facts = [part.whole, limits] if np.isfinite(row.low) else [part.whole]
-    facts.append(f"better at {row.won} of {row.n_sites} {unit}s")
+    facts.append(f"better at {row.won:.0f} of {row.n_sites:.0f} {unit}s")
     text = f"{part.block} adds {size} at the next {unit} ({'; '.join(facts)})"
     return f"{text}: these {unit}s cannot tell that from nothing" if row.low <= 0 <= row.high else text
