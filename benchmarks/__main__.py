@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark in turn, in ten minutes. Each prints ratios against a named competitor in the same run.
+"""`make bench`: every benchmark in turn, in about twelve minutes, each with ratios against a named competitor.
 
 python -m benchmarks [ABIDE_pcp]
 
