@@ -15,8 +15,8 @@ import numpy as np
 from common import seconds, training_people
 from nilearn.connectome import ConnectivityMeasure
 
-from brainroam.core.connectivity import nilearn_order, spectral
-from brainroam.core.tangent import TangentEdges, covariances
+from brainroam.core.connectivity import nilearn_order
+from brainroam.core.tangent import TangentEdges, covariances, spectral
 
 REPEATS = 3  # of each, in turn
 

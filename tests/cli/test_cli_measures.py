@@ -72,3 +72,15 @@ def test_blocks_are_planned_and_one_of_them_is_pooled(both):
     for file in files:
         run("site", data, "--sites", file.stem, "--only", "anatomy", "--out", file)
     assert "30 columns agreed on" in run("pool", *files, "--out", both / "pool")
+
+
+def test_init_says_once_what_it_doubts_and_where_else_people_are_told_of(tmp_path):
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"id": [f"p{k:02d}" for k in range(40)], "sex": rng.integers(0, 2, 40)})
+    more = people[["id"]].assign(site=np.repeat(["A", "B"], 20), diagnosis=["HC", "MDD"] * 20)
+    measures = pd.DataFrame(rng.normal(size=(40, 12)), columns=[f"lh_region{k}_thickness" for k in range(12)])
+    people.join(measures).to_csv(tmp_path / "measures.csv", index=False)
+    more.to_csv(tmp_path / "clinic.csv", index=False)
+    done = CliRunner().invoke(app, ["init", f"{tmp_path}/measures.csv", "--out", f"{tmp_path}/study.yaml"])
+    assert done.exit_code == 0 and "clinic.csv" in done.stdout
+    assert done.stderr.count("column 'sex'") == 1

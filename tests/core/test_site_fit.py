@@ -40,6 +40,13 @@ def test_coefficients_and_weights_equal_statsmodels(k):
         np.testing.assert_allclose(weights[:, j], reference.weights, atol=1e-5)
 
 
+def test_people_far_away_still_tell_the_covariates_apart():
+    """Of the people whose second covariate is 0 both are far away: without a least weight nothing would be left."""
+    design, values = np.column_stack([np.ones(7), [1, 1, 0, 1, 1, 0, 1]]), np.array([0, 0, 84444.0, 0, 302, 408, 0])
+    expected = sm.RLM(values, design, M=sm.robust.norms.HuberT()).fit().params
+    np.testing.assert_allclose(huber_regression(design, values[:, None])[0][:, 0], expected, rtol=1e-5)
+
+
 def test_a_missing_value_is_as_if_the_person_were_not_there():
     design, values = noisy_regression()
     values[np.random.default_rng(1).random(values.shape) < 0.2] = np.nan

@@ -10,8 +10,8 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 
 from brainroam.core import tangent as gm
-from brainroam.core.connectivity import nilearn_order, spectral
-from brainroam.core.tangent import TangentEdges, covariances
+from brainroam.core.connectivity import nilearn_order
+from brainroam.core.tangent import TangentEdges, covariances, spectral
 from brainroam.errors import DataError
 
 

@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bytes():
 
 def test_torchs_and_numpys_own_random_state_is_neither_used_nor_changed():
     torch.manual_seed(123)
-    np.random.seed(123)  # noqa: NPY002
+    np.random.seed(123)  # noqa: NPY002  numpy's own state is what this is about
     state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     first = weights(trained(0))
     assert torch.equal(torch.get_rng_state(), state)

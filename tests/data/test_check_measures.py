@@ -8,6 +8,7 @@ from brainroam.data.atlas import columns_of_table
 from brainroam.data.check import check_cohort
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
+from brainroam.data.target import CLASSES, Target
 
 RNG = np.random.default_rng(1)
 PEOPLE = make_cohort(n_sites=4, n_per_site=12, n_rois=10, seed=4)
@@ -141,3 +142,15 @@ def test_sites_whose_diagonals_alone_are_zero_are_suspected_of_other_edges():
     assert there.severity == "warning" and "everybody's of" in there.message
     everywhere = found(matrices(lambda m, k: m - np.eye(len(m))))["zero-diagonal"]
     assert everywhere.severity == "note"
+
+
+def test_a_scale_that_tells_two_of_three_diagnoses_apart_is_named():
+    people = TABLE.assign(label=np.tile([0.0, 1.0, 2.0], N // 3))
+    scale = np.round(10 + 6 * (people["label"] == 2) + RNG.normal(0, 2, N))
+    values = np.column_stack([VALUES, scale])
+    columns = columns_of_table([*NAMES, "complaints"])
+    cohort = Cohort(
+        list(values[:, None]), people, columns, measure="table", target=Target("dx", CLASSES, ("a", "b", "c"))
+    )
+    finding = found(cohort)["no-measure"]
+    assert finding.severity == "error" and "complaints" in finding.message

@@ -189,7 +189,11 @@ def kept(change: Change, n_volumes: int) -> Callable[[Path], bool]:
     return lambda _: set(spoiled(change).table["n_timepoints"]) == {n_volumes}
 
 
-REGION_MEANS: Callable[[np.ndarray], np.ndarray] = lambda x: x.mean(axis=0)  # noqa: E731
+def region_means(x: np.ndarray) -> np.ndarray:
+    """What a tool writes where it scrubs."""
+    return x.mean(axis=0)
+
+
 # fmt: off
 _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     # --- volumes without signal ---
@@ -203,7 +207,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("empty-constant", "volumes equal in all regions", kept(scrubbed(417.5, 0.1), 108), "warned", "equal in all regions"),
     ("empty-code", "volumes of -9999", kept(scrubbed(-9999, 0.1), 108), "warned", "volumes without signal were dropped"),
     ("empty-nan", "volumes of NaN", kept(scrubbed(np.nan, 0.1), 108), "warned", "volumes without signal were dropped"),
-    ("empty-means", "scrubbed volumes set to each region's mean", kept(scrubbed(REGION_MEANS, 0.1), 109), "warned", "volumes without signal were dropped"),
+    ("empty-means", "scrubbed volumes set to each region's mean", kept(scrubbed(region_means, 0.1), 109), "warned", "volumes without signal were dropped"),
     ("empty-half", "a person with no signal in half of the volumes", half_empty, "warned", "volumes without signal were dropped"),
     ("empty-none", "series without an empty volume", lambda _: "empty_volumes" not in spoiled(lambda x, i: x).table, "right", ""),
     # --- codes for missing inside a series ---

@@ -29,16 +29,17 @@ All these are transforms of one person alone, so they cannot leak. `TangentEdges
 training people, see `brainroam.core.tangent`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.utils import Tags
 from threadpoolctl import threadpool_limits
 
+from brainroam.core.tangent import TangentEdges as TangentEdges
+from brainroam.core.tangent import edge_vectors, spectral, without_signal
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import check_is_series, largest_edge, missing_rois
-from brainroam.errors import DataError, listed, unknown
+from brainroam.data.measurements import largest_edge, missing_rois
+from brainroam.errors import DataError, unknown
 
 KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")
 OF_MATRICES = ("pearson", "log", "partial")
@@ -261,57 +262,6 @@ def _partial(matrix: np.ndarray) -> np.ndarray:
     precision = np.linalg.inv(matrix)
     scale = np.sqrt(np.diag(precision))
     return -precision / np.outer(scale, scale)
-
-
-def spectral(matrix: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply a function to the eigenvalues of symmetric matrices (..., P, P).
-
-    >>> spectral(np.diag([1.0, 4.0]), np.sqrt).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-
-
-def edge_vectors(matrices: Iterable[np.ndarray], missing: np.ndarray) -> np.ndarray:
-    """Upper triangles (n, M) of one matrix per participant, NaN at the edges of regions without signal.
-
-    >>> edge_vectors([np.array([[1.0, 0.5], [0.5, 1.0]])], np.array([[False, False]])).tolist()
-    [[0.5]]
-    """
-    n_people, n_rois = missing.shape
-    u, v = np.triu_indices(n_rois, 1)
-    flat = u * n_rois + v
-    vectors = np.empty((n_people, len(flat)))
-    for vector, matrix in zip(vectors, matrices, strict=True):
-        np.take(matrix.reshape(-1), flat, out=vector)
-    vectors[missing[:, u] | missing[:, v]] = np.nan
-    return vectors
-
-
-class TakesSeries:
-    """Tells scikit-learn that X is a series for each person: a list of arrays, or one array of three dimensions."""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.allow_nan = False, True, True
-        return tags
-
-
-def without_signal(series: Sequence[np.ndarray]) -> np.ndarray:
-    """Regions without signal (n, P), of what really are series.
-
-    >>> without_signal([np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0]])]).tolist()
-    [[False, True]]
-    """
-    if not len(series):
-        raise DataError("no people were given")
-    for i, x in enumerate(series):
-        check_is_series(np.asarray(x), f"person {i}")
-    widths = {np.shape(x)[1] for x in series}
-    if len(widths) > 1:
-        raise DataError(f"series of {listed(sorted(widths))} regions cannot be compared: all must come from one atlas")
-    return missing_rois(series)
 
 
 def zero_where_missing(values: np.ndarray) -> np.ndarray:

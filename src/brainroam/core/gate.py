@@ -132,7 +132,7 @@ class _Perceptron(nn.Sequential):
     @property
     def first(self) -> nn.Linear:
         """The first linear map, for callers who can apply it more cheaply than to its whole input."""
-        return self[0]  # type: ignore[return-value]
+        return self[0]  # type: ignore[return-value]  # to torch a module like any other
 
     def rest(self, hidden: Tensor) -> Tensor:
         """What follows the first linear map."""
@@ -179,7 +179,7 @@ class GatedNetwork(nn.Module):
         gates = self.gates(h0, graph)
         g = gates.unsqueeze(-1)
         h = self.embed(h0)
-        updates: Iterable[_Perceptron] = self.updates  # type: ignore[assignment]
+        updates: Iterable[_Perceptron] = self.updates  # type: ignore[assignment]  # to torch modules like any others
         for depth, update in enumerate(updates):
             if depth == 0:
                 spread = propagate(graph.propagation, torch.cat([g * h0, g], dim=-1))

@@ -12,7 +12,6 @@ New people are read one at a time by frozen pathways: no site is asked for and n
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import astuple
 from itertools import product
 from types import ModuleType
@@ -61,10 +60,10 @@ class Candidate(NamedTuple):
         return self.folds.order(self.scores) or 0.0
 
     def is_better_than(self, other: "Candidate") -> bool:
-        """Whether it orders held-out people better; of a number by more than the standard error of that."""
-        y, site = self.folds.statistics.y, self.folds.statistics.site
-        if y.ndim == 1 and is_number(y):
-            gain, error = order_gained(other.scores, self.scores, y, site)
+        """Whether it orders held-out people better; of a number or a table by more than the standard error of that."""
+        statistics = self.folds.statistics
+        if statistics.levels or statistics.spread:
+            gain, error = order_gained(other.scores, self.scores, statistics.y, statistics.site)
             return gain > error
         return self.order() > other.order()
 
@@ -165,8 +164,8 @@ class CoreModel:
     def _choose_thresholds(self, statistics: SiteStatistics, cohort: Cohort) -> Candidate:
         """The thresholds and penalty that order held-out people best.
 
-        A number goes with edges everywhere, so for a number the widest scaffold is kept unless another is clearly
-        better: held-out sites often prefer a narrower one by chance.
+        A number goes with edges everywhere, and columns of a table are few, so for both the widest scaffold is kept
+        unless another is clearly better: held-out sites often prefer a narrower one by chance.
         """
         best, grid = None, self._grid(len(statistics.sites))
         for tau_percentile, eta in grid:
@@ -177,23 +176,23 @@ class CoreModel:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            candidates = self._candidates(folds, {"tau_percentile": tau_percentile, "eta": eta})
-            candidate = max(candidates, key=Candidate.order)
-            if best is None or candidate.is_better_than(best):
-                best = candidate
+            for candidate in self._candidates(folds, {"tau_percentile": tau_percentile, "eta": eta}):
+                if best is None or candidate.is_better_than(best):
+                    best = candidate
         if best is None:
             raise DataError("tau_percentile and eta need at least one value each")
         return best
 
-    def _candidates(self, folds: SiteFolds, thresholds: dict[str, float]) -> Iterator[Candidate]:
-        """The linear reading by each penalty that may be chosen, or a network that stands alone."""
+    def _candidates(self, folds: SiteFolds, thresholds: dict[str, float]) -> list[Candidate]:
+        """The linear reading by each penalty, of a number by the best of them; or a network that stands alone."""
         if self.recipe.skip == "none":
-            yield Candidate(folds, thresholds, *self._network_scores(folds))
-            return
+            return [Candidate(folds, thresholds, *self._network_scores(folds))]
         epochs = 0 if self.recipe.epochs == 0 else None
+        candidates = []
         for k, scores in enumerate(self._linear_scores(folds)):
             penalty = {"penalty": folds.candidates[k][0]} if len(folds.candidates) > 1 else {}
-            yield Candidate(folds.reading(k), thresholds | penalty, scores, epochs)
+            candidates.append(Candidate(folds.reading(k), thresholds | penalty, scores, epochs))
+        return [max(candidates, key=Candidate.order)] if folds.statistics.levels else candidates
 
     def _judge(self, best: Candidate) -> Decision:
         """Decide which reading is believed."""

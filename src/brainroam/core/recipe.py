@@ -59,7 +59,8 @@ class Recipe:
         The linear reading that stands beside the network; ``"none"`` is the network alone.
     penalties : sequence of float, optional
         Of that ridge, whose weights are averaged over them, in units of the mean squared length of the people. By
-        default 3, 10 and 30, of a table .3, 1 and 3; for a number the one of .1 to 30 that inner held-out sites choose.
+        default 3, 10 and 30; of a table 1, 3 and 10 or weaker ones, and of a number the one of .1 to 30, as inner
+        held-out sites choose.
     train : {"both", "episodic", "joint"}
         Each group of sites read on the pathways of the others (episodic), everybody on the pathways they gave (joint),
         or one after the other in every epoch.

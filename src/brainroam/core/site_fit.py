@@ -28,6 +28,7 @@ HUBER_K = 1.345
 TOLERANCE = 1e-9  # of coefficients between two rounds, in robust standard deviations
 BLOCK = 2**17  # numbers at a time: what every round passes over stays in the cache
 EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
+LEAST_WEIGHT = 1e-10  # of somebody far away: with none, those who are left may not tell the covariates apart
 EXACT = 1e-12  # variances below this share of the usual one are those of lines through all points
 ABSORBED = ("columns", "kept", "dropped", "alpha")
 
@@ -93,7 +94,7 @@ def _some_columns(
             scale = np.full(len(active), delta / k)
         threshold = k * scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            w = np.fmin(threshold / residual, 1.0) * here
+            w = np.fmax(np.fmin(threshold / residual, 1.0), LEAST_WEIGHT) * here
         # A scale of zero means an exact fit of half the people: there is nothing left to reweight.
         moved = np.abs(new - coef[active]).max(axis=1) > TOLERANCE * np.maximum(scale, 1e-12)
         moved |= np.isnan(coef[active, 0]) & (scale > 0)

@@ -1,10 +1,10 @@
 """Site folds: people of training sites read on the pathways that other training sites gave.
 
-Training sites stand in `GROUPS` groups of about the same number of people; few sites stand alone, and so does every
-site where no network is to be trained, which is what costs. A fold is named by the sites it leaves out, and holds the
-pathways that the other sites gave. The network is trained on the people of each group g, read on the pathways of the
-fold without g. To judge it at group g, it is trained on the people of each other group h on the pathways of the fold
-without g and h, and read on g in the fold without g. The fold that leaves no site out is used for unseen sites.
+Training sites stand in `GROUPS` groups of about the same number of people; few sites stand alone, and so do up to
+`LINEAR_GROUPS` where no network is to be trained, which is what costs. A fold is named by the sites it leaves out, and
+holds the pathways that the other sites gave. The network is trained on the people of each group g, read on the pathways
+of the fold without g. To judge it at group g, it is trained on the people of each other group h on the pathways of the
+fold without g and h, and read on g in the fold without g. The fold that leaves no site out is used for unseen sites.
 
 An episode is some people on the pathways of one fold, as a network reads them. Its arrays are torch tensors; nothing
 here imports torch before a network is trained, so that a linear reading can be made without it.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from brainroam.core.gate import PathwayGraph
 
 GROUPS = 4
+LINEAR_GROUPS = 20  # where there are fifty tiny sites, holding out each alone costs more and tells no more
 LeftOut = frozenset[str]
 NOBODY: LeftOut = frozenset()
 
@@ -136,7 +137,7 @@ class SiteFolds:
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
         self.max_pathways, self.sites = max_pathways, statistics.sites
         self.profiles: Profiles | None = None
-        most = len(self.sites) if device is None else GROUPS
+        most = LINEAR_GROUPS if device is None else GROUPS
         self.groups = [frozenset(group) for group in group_sites(self.sites, statistics.site, most)]
         self._every_site = [str(site) for site in np.unique(statistics.site)]
         pairs = [one | other for one in self.groups for other in self.groups] if device is not None else []

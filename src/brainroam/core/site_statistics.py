@@ -33,7 +33,7 @@ from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import Moments, Pathways
 from brainroam.core.profile import Profiles
-from brainroam.core.ridge import EPS, LARGE, ridge_candidates
+from brainroam.core.ridge import EPS, LARGE, TABLE_PENALTIES, ridge_candidates
 from brainroam.core.scaffold import (
     Scaffold,
     contrast_delta,
@@ -52,8 +52,7 @@ from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.cache import Cache
 
 SKIPS = ("ridge", "sum", "none")
-# In units of the mean squared length of the people: of edges, many more than people, and of columns of a table, fewer.
-RIDGE_PENALTIES, TABLE_PENALTIES = (3.0, 10.0, 30.0), (0.3, 1.0, 3.0)
+RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
 NUMBER_PENALTIES = (1.0, 0.3, 3.0, 0.1, 10.0, 30.0)  # the first where no site can be held out
 SITE_PEOPLE = 10  # what `edge_ridge.SITE_EFFECT` is at a penalty of 1
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
@@ -250,25 +249,29 @@ class SiteStatistics:
         """
         if not self.spread:
             return 1.0
-        spreads = np.stack([self.spread[name] for name in _names(sites)])
-        n_people = np.array([self.n_people[name] for name in _names(sites)])[:, None] * np.isfinite(spreads)
+        names = _names(sites)
+        spreads = np.stack([self.spread[name] for name in names])
+        n_people = np.array([self.n_people[name] for name in names])[:, None] * np.isfinite(spreads)
         unit = np.sqrt((n_people * np.nan_to_num(spreads) ** 2).sum(axis=0) / np.maximum(n_people.sum(axis=0), 1))
         return np.where(unit > 0, unit, 1.0)
 
     @property
     def penalties(self) -> tuple[float, ...]:
         """Usual penalties of the linear reading."""
-        return TABLE_PENALTIES if self.spread else RIDGE_PENALTIES
+        return TABLE_PENALTIES[0] if self.spread else RIDGE_PENALTIES
 
     @property
     def candidates(self) -> list[tuple[float, ...]]:
         """Penalties of the linear reading that held-out sites choose from."""
-        return [(penalty,) for penalty in NUMBER_PENALTIES] if self.levels else [self.penalties]
+        if self.levels:
+            return [(penalty,) for penalty in NUMBER_PENALTIES]
+        return list(TABLE_PENALTIES) if self.spread else [self.penalties]
 
-    @property
+    @cached_property
     def n_people(self) -> dict[str, int]:
         """How many people each site has."""
-        return {name: int((self.site == name).sum()) for name in _names(self.site)}
+        names, counts = np.unique(self.site, return_counts=True)
+        return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
     def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
         return self.deconfounder.restricted_with_changes(sites)
@@ -366,8 +369,7 @@ class SiteStatistics:
 
     def _of_each(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Mean of a number at these sites, and their people."""
-        n_people = self.n_people
-        return np.array([self.levels[name] for name in sites]), np.array([n_people[name] for name in sites])
+        return np.array([self.levels[name] for name in sites]), np.array([self.n_people[name] for name in sites])
 
     def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
         """Moments of the profiles of the people of some sites, put together from those of each site."""

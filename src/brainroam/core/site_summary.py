@@ -97,7 +97,7 @@ class SiteSummary:
         ([15, 15], (3,))
         """
         deconfounder, residuals = own_residuals(edges, covariates, huber_k)
-        here, delta, target = np.zeros(len(edges), dtype=int), contrast_delta(contrast), None
+        delta, target = contrast_delta(contrast), None
         raw = deconfounder.encoder_.imputed(covariates)
         is_known = np.isfinite(deconfounder.encoder_.encoded(covariates)).any(axis=0)
         if y.ndim == 2:
@@ -115,7 +115,7 @@ class SiteSummary:
             masks = [y == 0, y == 1]
             counts = np.array([mask.sum() for mask in masks])
             means = np.stack([raw[mask].mean(axis=0) for mask in masks])
-            contrasts = site_contrasts(residuals, y, here, [0], huber_delta=delta)[0]  # type: ignore[list-item]
+            contrasts = site_contrasts(residuals, y, np.full(len(y), ""), [""], delta)[0]  # all are of one site
         return cls(
             counts,
             np.where(is_known, means, np.nan),
@@ -282,12 +282,8 @@ class SummaryStatistics(SiteStatistics):
             self.contrast = np.concatenate([one.contrast for one in self.parts])
         else:
             self.contrast = contrast * self._target_spread if self._number else contrast
-
-    @property
-    def levels(self) -> dict[str, float]:  # type: ignore[override]
-        """Of a number its mean at each site, in its unit."""
-        targets = {name: each.target for name, each in self.summaries.items() if each.target is not None}
-        return {name: float(target[0]) / self._target_spread for name, target in targets.items()}
+        means = {name: float(each.target[0]) for name, each in summaries.items() if each.target is not None}
+        self.levels = {name: mean / self._target_spread for name, mean in means.items()}
 
     @property
     def _target_spread(self) -> float:

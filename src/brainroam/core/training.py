@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,11 +97,11 @@ class Adam:
         self.gradient.zero_()
 
 
-def build_network(seed: int, device: str = "cpu", **settings: object) -> GatedNetwork:
+def build_network(seed: int, device: str = "cpu", **settings: Any) -> GatedNetwork:
     """A network whose initial weights depend on the seed alone and leave torch's global state untouched."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return GatedNetwork(**settings).to(device)  # type: ignore[arg-type]
+        return GatedNetwork(**settings).to(device)
 
 
 def train_network(

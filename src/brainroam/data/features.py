@@ -44,8 +44,6 @@ class Features:
         Results by content: what depends on several people, such as the regressions of a site.
     on_disk : bool
         Whether measurements and features are too large for memory.
-    at_once : int, optional
-        How many people to read together; None is everybody.
     memory : float
         Bytes that one process may use.
     folder : Path, optional
@@ -61,13 +59,17 @@ class Features:
     """
 
     on_disk = False
-    at_once: int | None = None
     memory = float("inf")
     folder: Path | None = None
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
         self.arrays, self.cache = arrays, Cache()
         self._kept: dict[str, np.ndarray] | FeatureFolder = {}
+
+    @property
+    def at_once(self) -> int | None:
+        """How many people to read together; None is everybody."""
+        return None
 
     def of(self, rows: np.ndarray) -> Any:
         """The measurements of some people."""

@@ -61,7 +61,7 @@ def package_of(version: str) -> str:
 def imported(files: Iterable[Path]) -> set[Path]:
     """These files and what they import of `ROOMS`, directly or not.
 
-    >>> sorted(path.name for path in imported([PACKAGE / "core" / "tangent.py"]) if path.parent.name == "core")
+    >>> sorted(path.name for path in imported([PACKAGE / "core" / "connectivity.py"]) if path.parent.name == "core")
     ['connectivity.py', 'tangent.py']
     """
     modules: set[Path] = set()

@@ -90,7 +90,7 @@ class Core(Method):
         }
 
     @property
-    def decision(self) -> str:  # type: ignore[override]
+    def decision(self) -> str:
         """How far the network is believed."""
         return describe_decision([self.core_.chosen_])
 

@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.connectivity import EdgeKind, cohort_edges, edge_vectors
+from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.site_edges import SiteEdges
-from brainroam.core.tangent import NearMean, TangentEdges, cohort_covariances
+from brainroam.core.tangent import NearMean, TangentEdges, cohort_covariances, edge_vectors
 from brainroam.data.cohort import Cohort
 
 

@@ -42,6 +42,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
+from brainroam.core.ridge import TABLE_PENALTIES
 from brainroam.core.targets import indicators, mean_order, order_gain
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
@@ -63,8 +64,6 @@ MEMBERS: dict[str, dict[str, Any]] = {
 }
 SHARES = {"pearson": 1.0, "log": 2.0, "cofluctuation": 2.0}
 READERS = {"series": tuple(MEMBERS), "matrices": ("pearson", "log"), "table": ("pearson",)}
-#: Of tables, in units of the mean squared length of a row; the default of `EdgeRidge` first.
-TABLE_PENALTIES = ((1.0, 3.0, 10.0), (0.1, 0.3, 1.0), (0.01, 0.03, 0.1))
 WEAK = ((0.1,), (0.03,))  # for numbers beside a table, as well as those of edges
 FEWEST = 20  # people held out below which nothing is chosen
 STACKED = 0.1  # penalty of the weights of readers of a number, in units of the variance of a score within sites

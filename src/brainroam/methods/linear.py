@@ -32,9 +32,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.connectivity import edge_vectors, zero_where_missing
+from brainroam.core.connectivity import zero_where_missing
 from brainroam.core.ridge import EPS, ridge_weights
-from brainroam.core.tangent import cohort_covariances, logarithms_at_mean
+from brainroam.core.tangent import cohort_covariances, edge_vectors, logarithms_at_mean
 from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds

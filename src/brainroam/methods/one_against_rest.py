@@ -65,7 +65,7 @@ class OneAgainstRest(Method):
         self.notes_ = list(dict.fromkeys(note for member in self.members_.values() for note in member.notes_))
         self.notes_ += [f"the class {name!r} is not read: {error}" for name, error in silent.items()]
         if hasattr(one, "inner_scores_"):
-            self.inner_scores_ = self._side_by_side({k: each.inner_scores_ for k, each in self.members_.items()})  # type: ignore[attr-defined]
+            self.inner_scores_ = self._side_by_side({k: each.inner_scores_ for k, each in self.members_.items()})
         if one.validation_path_ is not None:
             self.validation_path_ = self._side_by_side({k: each.validation_path_ for k, each in self.members_.items()})
         return self

@@ -18,8 +18,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from brainroam.core.connectivity import TakesSeries
 from brainroam.core.covariates import as_table
+from brainroam.core.tangent import TakesSeries
 from brainroam.data.atlas import Atlas, anonymous_atlas, columns_of_table
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import warn_of_the_condition, warn_of_the_site

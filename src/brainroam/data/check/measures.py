@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -145,17 +146,15 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
 
 
 def _tell_the_target(cohort: Cohort, values: np.ndarray) -> np.ndarray:
-    """Columns that are what is predicted; of several classes, that hardly vary within them."""
-    label, target = cohort.table["label"], cohort.target
-    if target.is_two_classes:
-        return tell_the_condition(values, label, cohort.table["site"])
+    """Columns that are what is predicted; of several classes, that tell two of them apart as symptoms do."""
+    label, site, target = cohort.table["label"], cohort.table["site"], cohort.target
     if target.is_number:
         return np.abs(_correlations(values, label.to_numpy(dtype=float))) > IS_AGE
-    frame = pd.DataFrame(values)
-    with np.errstate(all="ignore"):
-        within = np.square(frame - frame.groupby(label.to_numpy()).transform("mean")).sum()
-        total = np.square(frame - frame.mean()).sum()
-    return ((total > 0) & (within < (1 - IS_AGE**2) * total)).to_numpy()
+    telling = np.zeros(values.shape[1], dtype=bool)
+    for one, other in combinations(np.unique(label.dropna()), 2):
+        of_pair = label.map({one: 0.0, other: 1.0})
+        telling |= tell_the_condition(values, of_pair, site)
+    return telling
 
 
 def _correlations(values: np.ndarray, other: np.ndarray) -> np.ndarray:

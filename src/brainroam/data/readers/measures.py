@@ -2,11 +2,13 @@
 
 A table has a row per person and columns of numbers, as FreeSurfer's ``aparcstats2table`` and ``asegstats2table`` write
 it, or one wide table that also tells site, diagnosis, age and sex. Which of its columns are measures is seen by what
-they hold: numbers that are not ids, codes or ages, and that do not tell the diagnosis as a symptom score does.
+they hold: numbers that are not ids, codes or ages, and that do not tell the diagnosis as a symptom score does; and by
+their names: measures of a brain are many and share parts of their names, a questionnaire beside them does not.
 """
 
 import glob
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -23,7 +25,8 @@ from brainroam.data.columns import FEWEST, HARDLY, TELLS
 from brainroam.data.columns import MOSTLY as KNOWN
 from brainroam.data.measurements import READ_AS
 from brainroam.data.readers.locate import files_below
-from brainroam.data.readers.repeats import Scan
+from brainroam.data.readers.participants_table import USUAL
+from brainroam.data.readers.repeats import Scan, visit_order
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
 from brainroam.data.readers.tables import is_table, read_table, same_id
 from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
@@ -35,10 +38,20 @@ MOST_STEPS = 100  # of a scale of symptoms
 FEWEST_VALUES = 6  # different numbers below which a column holds codes
 NO_MEASURE = re.compile(
     r"(^|[_\W])(id|ids|rid|ptid|eid|index|row|age|ages|sex|gender|site|scanner|dx|diag\w*|group|label|iq|fiq|viq|piq|"
-    r"education|hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|mmse|moca|cdr\w*|adas\w*|updrs\w*|"
-    r"ymrs|bprs|phq\w*|gaf|cbcl\w*|apoe\w*|date|visit|viscode|session|unnamed)([_\W\d]|$)",
+    r"hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|mmse|moca|cdr\w*|adas\w*|updrs\w*|"
+    r"ymrs|bprs|phq\w*|gaf|cbcl\w*|faq|gds|npi\w*|ravlt\w*|ecog\w*|hads\w*|stai\w*|wais\w*|wisc\w*|wasi\w*|"
+    r"(pt)?educ\w*|apoe\w*|date|visit|viscode|session|unnamed)([_\W\d]|$)",
     re.IGNORECASE,
 )
+#: Words for regions and for what is measured of them.
+OF_A_BRAIN = re.compile(
+    r"brain|cort|vol|thick|area|icv|tiv|csf|vent|matter|stem|hippo|amyg|thal|caud|putam|pall|accumb|cereb|insul|call|optic|"
+    r"front|tempor|pariet|occip|cingul|lobe|pole|gyr|sulc|fascic|(^|[_\W])cc([_\W]|$)",
+    re.IGNORECASE,
+)
+PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name: lh, Left, thickness
+KIN, FEWEST_KIN = 0.1, 5  # share and number of columns with a part of the name in common
+ALIKE = 0.8  # share of columns with kin, or named after a brain, from which on names tell the others apart
 KINDS = ("series", "matrices", "table")
 UNKNOWN = (-9999.0, -999.0)  # how datasets write that a number is not known
 FIRST_COLUMNS = 5  # of a table, among which its ids stand
@@ -54,8 +67,8 @@ def measures_of(
     """The columns of a table of text that are measures, as numbers; NaN where a cell is empty.
 
     ``wanted`` are patterns of names (``*_thickness``); a column named in full is kept whatever it holds. Without one,
-    columns named like ids, ages or scores, columns of few codes and, where ``people`` tells label and site, columns
-    that tell the diagnosis are none.
+    columns named like ids, ages or scores, columns of few codes, `strangers` and, where ``people`` tells label and
+    site, columns that tell the diagnosis are none.
 
     >>> table = pd.DataFrame({"age": ["9", "8"] * 4, "lh_area": [str(800 + k) for k in range(8)]})
     >>> measures_of(table).columns.tolist()
@@ -75,9 +88,30 @@ def measures_of(
         ):
             numbers[str(name)] = values
     measures = pd.DataFrame(numbers, index=table.index)
+    if every:
+        measures = measures.drop(columns=strangers(list(measures.columns)))
     if every and people is not None and len(measures.columns):
         measures = measures.loc[:, ~tell_the_condition(measures.to_numpy(), people["label"], people["site"])]
     return measures
+
+
+def strangers(names: Sequence[str]) -> list[str]:
+    """Columns named unlike nearly all others: they share no part of their names, nor are they named after a brain.
+
+    Where names say nothing, as ``V1`` to ``V200``, there are none.
+
+    >>> strangers(["PTEDUCAT", "FAQ", *(f"thickness.left.{region}" for region in "abcdefgh"), "ICV"])
+    ['PTEDUCAT', 'FAQ']
+    """
+    parts = [{part.lower() for part in PART.findall(name) if len(part) > 1} for name in names]
+    counts = Counter(part for of_name in parts for part in of_name)
+    least = max(FEWEST_KIN, KIN * len(names))
+    alike = [
+        bool(OF_A_BRAIN.search(name)) or any(counts[part] >= least for part in of_name)
+        for name, of_name in zip(names, parts, strict=True)
+    ]
+    names_tell = sum(alike) >= ALIKE * max(len(names), 1)
+    return [name for name, kin in zip(names, alike, strict=True) if not kin] if names_tell else []
 
 
 def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
@@ -185,11 +219,14 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
 
 
 def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[str]) -> Cohort:
-    """Tables of people side by side; of several rows of a person, visits, the first."""
+    """Tables of people side by side; of several rows of a person, visits, the earliest."""
     parts, telling = list[tuple[Path, pd.DataFrame]](), list[str]()
     repeated, with_several = list[str](), set[str]()
     for path in paths:
         table = read_table(path)
+        session = next((name for name in table if str(name).lower() in USUAL["session"]), None)
+        if session is not None:
+            table = table.iloc[table[session].map(visit_order).argsort(kind="stable")]
         ids, rows, words = rows_of(table, cohort.table)
         if ids is None:
             raise ReaderError(
@@ -304,13 +341,14 @@ def rows_of(table: pd.DataFrame, people: pd.DataFrame) -> Rows:
     """The column of ids of a table, and for each position among ``people`` that has one the first row of theirs.
 
     Ids may be spelled with ``sub-``, with leading zeros, with a visit (``sub-01_ses-2``, ``01.long.base``) or, where
-    nothing else fits, after the name of a site.
+    nothing else fits, after the name of a site. Of columns that fit as many people, as numbers of rows may, the one
+    that fits more rows is taken.
 
     >>> table = pd.DataFrame({"lh.aparc.thickness": ["sub-07_ses-1", "sub-07_ses-2", "sub-08_ses-1"]})
     >>> rows_of(table, pd.DataFrame({"subject": ["8", "7"]}))[:2]
     ('lh.aparc.thickness', {0: 2, 1: 0})
     """
-    best = Rows(None, {}, pd.Series(dtype=str))
+    best, most = Rows(None, {}, pd.Series(dtype=str)), (0, 0)
     for spell in SPELLINGS:
         keys = _positions(people, spell)
         for name in map(str, list(table.columns)[:FIRST_COLUMNS]):
@@ -319,8 +357,9 @@ def rows_of(table: pd.DataFrame, people: pd.DataFrame) -> Rows:
             for row, word in words.items():
                 for k in keys.get(word, ()):
                     first.setdefault(k, row)
-            if len(first) > len(best.rows):
-                best = Rows(name, dict(sorted(first.items())), words)
+            fitting = len(first), int(words.isin(keys).sum())
+            if fitting > most:
+                best, most = Rows(name, dict(sorted(first.items())), words), fitting
         if len(best.rows) > MOSTLY * len(people):
             break
     return best

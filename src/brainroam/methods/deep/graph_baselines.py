@@ -116,7 +116,7 @@ class SiteBalanced:
         if self.per_site:
             yield from site_balanced_batches(people.site, people.y, self.per_site)
         else:
-            yield from super().batches(people)  # type: ignore[misc]  # of the method this is mixed into
+            yield from super().batches(people)  # type: ignore[misc]  # of the method it is mixed into
 
 
 def by_site(values: Tensor, site: Tensor) -> list[Tensor]:
