@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from brainroam.audit import audit as audit
     from brainroam.audit.gate import evaluate as evaluate
     from brainroam.core.deconfound import SiteDeconfounder as SiteDeconfounder
     from brainroam.data.cohort import Cohort as Cohort
@@ -62,7 +63,7 @@ _HOME = {
     "save_model": "methods.site_classifier",
     "write_report": "report.build",
 }
-__all__ = list(_HOME)
+__all__ = [*_HOME, "audit"]
 
 
 _ALIASES = {"ChampionClassifier": "EnsembleClassifier"}  # earlier names, which scripts may hold
@@ -70,10 +71,12 @@ _ALIASES = {"ChampionClassifier": "EnsembleClassifier"}  # earlier names, which 
 
 def __getattr__(name: str) -> Any:
     name = _ALIASES.get(name, name)
+    if name == "audit":  # a room that can be called, see its last lines
+        return importlib.import_module("brainroam.audit")
     if name in _HOME:
         return getattr(importlib.import_module(f"brainroam.{_HOME[name]}"), name)
     raise AttributeError(f"module 'brainroam' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *__all__})

@@ -3,6 +3,7 @@
 import inspect
 import json
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -108,7 +109,7 @@ def test_a_class_of_ones_own_predicts_a_number_and_is_told_what_classes_need(coh
 class Watching(ClassifierMixin, BaseEstimator):
     """Keeps what it was given."""
 
-    given: list = []  # noqa: RUF012
+    given: ClassVar[list] = []
 
     def __init__(self, ask=""):
         self.ask = ask
@@ -180,7 +181,7 @@ def test_seeds_reach_every_part_that_has_none(cohort):
 class Memory(ClassifierMixin, BaseEstimator):
     """Remembers the label of everybody it ever learned from."""
 
-    known: dict = {}  # noqa: RUF012
+    known: ClassVar[dict] = {}
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
@@ -248,7 +249,7 @@ class Lookup(TestMean):
 class Waiting(Memory):
     """Centres the people it scores where there are as many as a site of the whole study has, and not before."""
 
-    known: dict = {}  # noqa: RUF012
+    known: ClassVar[dict] = {}
 
     def decision_function(self, X):
         return self.model_.decision_function(X - X.mean(axis=0) * (len(X) == 30))

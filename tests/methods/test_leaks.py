@@ -103,7 +103,7 @@ class Peeking(Method):
 
     def fit(self, cohort, seed=0, validation=None):
         if validation is not None and self.way == "validation":
-            validation.labels  # noqa: B018
+            validation.labels  # noqa: B018  a look is what is refused
         return self
 
     def score(self, cohort):

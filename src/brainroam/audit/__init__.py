@@ -4,10 +4,12 @@ The audit sees what a method does while it runs, at one held-out site, on data t
 leaves no trace there. Let your procedure begin with the raw data.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import ModuleType
 
-from brainroam.audit.candidates import Procedure, candidate
+from brainroam.audit.candidates import Procedure, candidates_of
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
 from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, shuffled, site_decodability
@@ -34,7 +36,7 @@ CANNOT_SEE = (
 @one_thread()  # the same verdict on any number of cores
 def audit(
     cohort: Cohort,
-    methods: Sequence[Judged] = DEFAULT_METHODS,
+    methods: Judged | Sequence[Judged] | Mapping[str, Judged] = DEFAULT_METHODS,
     permutations: int = FEWEST,
     seed: int = 0,
     progress: bool | View = False,
@@ -44,11 +46,10 @@ def audit(
     Parameters
     ----------
     cohort : Cohort
-    methods : sequence
-        Registered names (``"core[budget=20]"``), `Method` classes, `MethodInfo`, estimators, or any function
-        ``procedure(cohort, train, test, seed)`` that returns a score for each test person, of several classes one for
-        each (n, K); ``train`` and ``test`` are
-        positions in the cohort.
+    methods : str, estimator, function, sequence or mapping
+        One or several, or several under names of one's own: registered names (``"core[budget=20]"``), `Method` classes,
+        `MethodInfo`, estimators, or any function ``procedure(cohort, train, test, seed)`` that returns a score for each
+        test person, of several classes one for each (n, K); ``train`` and ``test`` are positions in the cohort.
     permutations : int
         Of the labels, for each method; 0 leaves that test out.
     seed : int
@@ -74,7 +75,7 @@ def audit(
     if permutations < 0 or permutations == 1:
         raise UsageError(f"permutations must be 0 (none) or at least 2, got {permutations}")
     cohort.targets  # noqa: B018  who has none is named before anything is computed
-    candidates = [candidate(method) for method in ([methods] if isinstance(methods, str) else methods)]
+    candidates = candidates_of(methods)
     of_data: list[tuple[str, Callable[[], Check]]] = [
         ("duplicates", partial(duplicates, cohort)),
         ("site decodability", partial(site_decodability, cohort, seed)),
@@ -93,3 +94,12 @@ def audit(
             advance(f"{item.name}: leaks")
             checks += shuffled(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
+
+
+class _Room(ModuleType):
+    """Room and verb have one name: ``brainroam.audit.leaks`` is a module, ``brainroam.audit(cohort)`` a call."""
+
+    __call__ = staticmethod(audit)
+
+
+sys.modules[__name__].__class__ = _Room

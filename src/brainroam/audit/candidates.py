@@ -1,7 +1,7 @@
 """What can be audited: registered methods, methods of one's own, and any procedure that scores held-out people."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import isfunction
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -44,11 +44,12 @@ class MethodCandidate:
 
     info: MethodInfo
     fixed: dict[str, Any] = field(default_factory=dict)
+    own_name: str = ""
 
     @property
     def name(self) -> str:
-        """With its parameters."""
-        return full_name(self.info.name, self.fixed)
+        """With its parameters, where nobody gave it a name of their own."""
+        return self.own_name or full_name(self.info.name, self.fixed)
 
     def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
         """Tune ``fast``, fit, and score."""
@@ -71,11 +72,12 @@ class ProcedureCandidate:
     """
 
     procedure: Procedure
+    own_name: str = ""
 
     @property
     def name(self) -> str:
-        """Of the function."""
-        return getattr(self.procedure, "__name__", type(self.procedure).__name__)
+        """Of the function, where nobody gave another one."""
+        return self.own_name or getattr(self.procedure, "__name__", type(self.procedure).__name__)
 
     def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
         """Call it once for each group."""
@@ -94,6 +96,19 @@ class ProcedureCandidate:
                 f"{self.name} returned an array of shape {scores.shape} for {len(test)} people; return {each}"
             )
         return scores
+
+
+def candidates_of(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> list[Candidate]:
+    """One method or procedure, several, or several under names of one's own.
+
+    >>> [item.name for item in candidates_of({"mine": "fc-ridge"})], candidates_of("core")[0].name
+    (['mine'], 'core')
+    """
+    if isinstance(methods, Mapping):
+        named = [(str(name), candidate(method)) for name, method in methods.items()]
+        return [replace(item, own_name=name) for name, item in named]  # type: ignore[type-var]  # both are dataclasses
+    several = isinstance(methods, Sequence) and not isinstance(methods, str)
+    return [candidate(method) for method in (methods if several else [methods])]
 
 
 def candidate(method: Judged) -> Candidate:

@@ -1,9 +1,10 @@
 """Runs of a method that share nothing: each in a process of its own, in an empty folder.
 
 What a method keeps in a module, or in a file beside it, would otherwise make the second run look like the first. One
-process imports what methods need and computes nothing; every run is a fork of it. Where there is no fork, every run
-starts a process anew. Files that a run makes anywhere else (a cache on disk) are removed when it ends: the next run
-does not find them, nor does a study later find what was learned from spoilt data. What was there before stays.
+process computes nothing, and every run is a fork of it; it imports the packages that earlier runs had to import, which
+takes a network of torch a second. Where there is no fork, every run starts a process anew. Files that a run makes
+anywhere else (a cache on disk) are removed when it ends: the next run does not find them, nor does a study later find
+what was learned from spoilt data. What was there before stays.
 """
 
 import os
@@ -11,10 +12,11 @@ import pickle
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -23,12 +25,14 @@ from typing import IO, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 import cloudpickle
 
+import brainroam
 from brainroam.audit.candidates import Candidate
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, UsageError
 from brainroam.utils.optional import one_thread
 
 FORKS = hasattr(os, "fork")
+PIPE = 2**16  # bytes that a pipe holds
 SERVE = "from brainroam.audit.fresh import serve; serve()"
 
 
@@ -98,7 +102,7 @@ class FreshProcesses:
             raise BrainroamError("the process in which a method is audited has died; is there enough memory?") from None
         if not FORKS:
             self._end()
-        return pickle.loads(answer)
+        return pickle.loads(answer)  # of a process that we started, by a pipe of our own; so are all below
 
     def _end(self) -> None:
         if self._server is not None:
@@ -121,9 +125,6 @@ def _started(folder: str) -> subprocess.Popen:
 
 def serve() -> None:
     """Answer one message after another, each in a fork of this process."""
-
-    from brainroam.methods.registry import late_imports
-
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a method prints is no answer, and is printed in the study
     while True:
@@ -135,16 +136,35 @@ def serve() -> None:
             _send(answers, _answer(message))
             return
         with suppress(Exception):  # the fork will say what is wrong
-            candidate = pickle.loads(pickle.loads(message)[0])  # imports what the method needs, once for all its runs
-            for module in late_imports([candidate.name]):
-                import_module(module)
+            pickle.loads(pickle.loads(message)[0])  # imports where the method is from
+        reader, writer = os.pipe()
         child = os.fork()
         if not child:
+            before = set(sys.modules)
             _send(answers, _answer(message))
+            os.write(writer, " ".join(_packages(set(sys.modules) - before)).encode()[:PIPE])
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code:
             _send(answers, pickle.dumps(BrainroamError(f"a method ended its process with exit code {code}")))
+        os.close(writer)
+        os.set_blocking(reader, False)  # a process that the run left behind may hold the other end
+        with suppress(BlockingIOError):
+            for name in os.read(reader, PIPE).decode().split():
+                with suppress(Exception):
+                    import_module(name)
+        os.close(reader)
+
+
+def _packages(modules: Iterable[str]) -> list[str]:
+    """Those that are ours or of an installed package; what somebody wrote beside may do more than define things.
+
+    >>> _packages(["numpy.linalg", "my_methods"])
+    ['numpy.linalg']
+    """
+    homes = tuple({*map(sysconfig.get_path, ("purelib", "platlib")), str(Path(brainroam.__file__).parent)})
+    files = {name: getattr(sys.modules.get(name), "__file__", None) or "" for name in modules}
+    return sorted(name for name, file in files.items() if file.startswith(homes))
 
 
 def _answer(message: bytes) -> bytes:

@@ -84,7 +84,7 @@ class Check:
     evidence: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """All checks of a cohort and its methods.
 
@@ -110,9 +110,20 @@ class Audit:
         """For notebooks: one row per check."""
         rows = [(check.name, check.method, OUTCOMES[check.passed], check.evidence) for check in self.checks]
         table = pd.DataFrame(rows, columns=["check", "method", "outcome", "evidence"])
+        return html_summary(self._outcome(), table, [f"No check can find: {text}" for text in self.cannot_see])
+
+    def __repr__(self) -> str:
+        """The outcome and a line per check, for a terminal."""
+        lines = [
+            f"  {OUTCOMES[check.passed]}: {' of '.join(filter(None, [check.name, check.method]))}: {check.evidence}"
+            for check in self.checks
+        ]
+        return "\n".join([self._outcome(), *lines])
+
+    def _outcome(self) -> str:
         failed = sum(check.passed is False for check in self.checks)
-        outcome = f"{failed} of {len(rows)} checks found a leak" if failed else f"no leak found by {len(rows)} checks"
-        return html_summary(outcome, table, [f"No check can find: {text}" for text in self.cannot_see])
+        n = len(self.checks)
+        return f"{failed} of {n} checks found a leak" if failed else f"no leak found by {n} checks"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and text, ready for JSON."""
