@@ -7,6 +7,7 @@ import pytest
 from brainroam.cli.init import study_text
 from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
+from brainroam.data.readers.measures import measures_of
 
 N, P = 12, 5
 RNG = np.random.default_rng(0)
@@ -197,3 +198,55 @@ def test_a_region_that_tells_the_diagnosis_well_is_a_measure(tmp_path):
     table.to_csv(tmp_path / "wide.csv", index=False)
     labels = load_cohort(tmp_path / "wide.csv").atlas.labels
     assert "hippocampus" in labels and "complaints" not in labels
+
+
+def test_a_questionnaire_beside_many_measures_is_none_of_them(tmp_path):
+    """No list could hold its name, and with three diagnoses no label is known while the table is read."""
+    write_people(tmp_path, "wide.csv", sep=",", diagnosis=["CN", "MCI", "AD"] * 4)
+    people = pd.read_csv(tmp_path / "wide.csv").assign(Kummer=RNG.normal(9, 2, N), ICV=RNG.normal(1500, 90, N))
+    pd.concat([people, pd.DataFrame(THICKNESS, columns=COLUMNS)], axis=1).to_csv(tmp_path / "wide.csv", index=False)
+    assert set(load_cohort(tmp_path / "wide.csv", target="diagnosis").atlas.labels) == {*COLUMNS, "ICV"}
+    named = load_cohort(tmp_path / "wide.csv", target="diagnosis", measures=["Kummer", *COLUMNS])
+    assert "Kummer" in named.atlas.labels
+
+
+@pytest.mark.parametrize(
+    "names", [[f"V{k}" for k in range(20)], ["Heschl", "Cuneus", "Angular", "Rolandic", "Lingual"]]
+)
+def test_names_that_share_nothing_tell_nothing(names):
+    table = pd.DataFrame(RNG.normal(size=(N, len(names))).astype(str), columns=names)
+    assert list(measures_of(table)) == names
+
+
+def visits_of_everybody(folder):
+    """Two visits of each person, the later one first; row numbers in a column called ID."""
+    rows = [(k, visit) for k in range(N) for visit in ("m06", "bl")]
+    table = pd.DataFrame(
+        {"ID": range(1, 2 * N + 1), "subid": [IDS[k] for k, _ in rows], "VISCODE": [v for _, v in rows]}
+    )
+    table["site"] = [["A", "B"][k % 2] for k, _ in rows]
+    table["diagnosis"] = [["HC", "MDD"][k // 2 % 2] for k, _ in rows]
+    later = np.array([visit == "m06" for _, visit in rows])
+    values = pd.DataFrame(THICKNESS[[k for k, _ in rows]] - 0.5 * later[:, None], columns=COLUMNS)
+    pd.concat([table, values.round(6)], axis=1).to_csv(folder / "wide.csv", index=False)
+
+
+def test_rows_of_visits_are_no_people(tmp_path):
+    """Numbers of rows are unique, as ids are; a column of ids with a column of visits beside it tells who is who."""
+    visits_of_everybody(tmp_path)
+    with pytest.warns(UserWarning, match="visit"):
+        cohort = studied(tmp_path)
+    assert len(cohort) == cohort.n_people == N
+    np.testing.assert_allclose(np.concatenate(cohort.series), THICKNESS, atol=1e-6)
+    with pytest.warns(UserWarning, match="visit"):
+        every = load_cohort(tmp_path / "wide.csv", subject_col="subid", sessions="all")
+    assert len(every) == 2 * N and every.n_people == N
+
+
+def test_a_block_of_visits_gives_the_earliest(tmp_path):
+    visits_of_everybody(tmp_path)
+    (tmp_path / "wide.csv").rename(tmp_path / "anatomy.csv")
+    write_people(tmp_path)
+    blocks = {"anatomy": {"table": str(tmp_path / "anatomy.csv")}}
+    cohort = load_cohort(tmp_path / "participants.tsv", measures="none", blocks=blocks)
+    np.testing.assert_allclose(np.concatenate(cohort.series), THICKNESS, atol=1e-6)

@@ -47,26 +47,26 @@ INTERRUPTED = "interrupted; finished work is kept"
 class _FlagsWithoutType:
     """Lists flags without the <bool> that typer writes behind them."""
 
-    def get_params(self, ctx: typer.Context) -> list[Any]:
-        parameters = super().get_params(ctx)  # type: ignore[misc]
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters = super().get_params(ctx)  # type: ignore[misc]  # of the command it is mixed into
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
         return parameters
 
 
-class _Command(_FlagsWithoutType, TyperCommand):  # type: ignore[misc]
+class _Command(_FlagsWithoutType, TyperCommand):
     pass
 
 
-class _Commands(_FlagsWithoutType, TyperGroup):  # type: ignore[misc]
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+class _Commands(_FlagsWithoutType, TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take ``BIDS_DIR OUT_DIR LEVEL``, the grammar of BIDS-Apps, for the command bids-app."""
         if args[2:] and args[2] in bids_app.LEVELS and not args[0].startswith("-") and args[0] not in self.commands:
             args = bids_app.with_command(args)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+    def invoke(self, ctx: Any) -> object:
         with errors_in_words():
             return super().invoke(ctx)
 
@@ -76,7 +76,14 @@ def errors_in_words() -> Iterator[None]:
     """The one place where errors and warnings written for people become a line on stderr, and errors an exit code."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: _say(f"warning: {message}", "yellow")
+            said: set[str] = set()  # data that are read twice would be warned of twice
+
+            def say_once(message: Warning | str, *_: Any, **__: Any) -> None:
+                if str(message) not in said:
+                    said.add(str(message))
+                    _say(f"warning: {message}", "yellow")
+
+            warnings.showwarning = say_once
             yield
     except BrainroamError as error:
         if verbose():
@@ -196,6 +203,8 @@ def _unraisable(problem: "sys.UnraisableHookArgs") -> None:
 def _interrupt_main() -> None:
     """Ctrl-C for the main thread, which a signal wakes from whatever it waits for; Windows has none for threads."""
     if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+        main = threading.main_thread().ident
+        assert main is not None  # it has begun
+        signal.pthread_kill(main, signal.SIGINT)
     else:
         _thread.interrupt_main()

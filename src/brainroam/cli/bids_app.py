@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -175,4 +175,5 @@ def _bytes(run: "BoldRun") -> float:
     """Memory that the extraction of a run needs at most."""
     import nibabel as nib
 
-    return COPIES * 8.0 * math.prod(nib.load(run.bold).shape)  # type: ignore[attr-defined]
+    image: Any = nib.load(run.bold)  # nibabel types it as a file of any kind, which need not have a shape
+    return COPIES * 8.0 * math.prod(image.shape)

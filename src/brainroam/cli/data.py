@@ -113,7 +113,7 @@ def audit(
 def fetch(
     dataset: Annotated[str, typer.Argument(help="Which dataset: abide.", metavar="DATASET")],
     out: Annotated[Path, output("The folder to put it in.", "DIR")] = Path("."),
-    atlas: Annotated[list[str], typer.Option(help="Which ROI set; may be repeated.", metavar="NAME")] = ["aal"],  # noqa: B006
+    atlas: Annotated[list[str], typer.Option(help="Which ROI set; may be repeated.", metavar="NAME")] = ["aal"],  # noqa: B006  typer wants a list, and copies it
 ) -> None:
     """Download a public dataset.
 

@@ -165,6 +165,8 @@ def init(
         typer.echo(visible(guess.remarks["blocks"]))
     for step in cohort.prepared:
         typer.echo(visible(step))
+    if guess.reader == "table" and "participants" in guess.options:
+        typer.echo(f"more about these people: {listed(Path(table).name for table in guess.options['participants'])}")
     if cohort.atlas.name != "custom" and not cohort.atlas.columns:
         typer.echo(f"atlas: {cohort.atlas.name}")
     typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")

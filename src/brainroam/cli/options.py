@@ -317,7 +317,7 @@ def with_signature(
     """Make a wrapper look like the command, with these parameters: typer reads signature and annotations."""
     keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    wrapper.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # Python's own name for it
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return wrapper
 

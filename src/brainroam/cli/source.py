@@ -184,12 +184,12 @@ def cohort_on_disk(
     if asked is not None:
         from brainroam.data.target_column import with_target
 
-        cohort = with_target(cohort, asked, require_label)  # type: ignore[assignment]
+        cohort = with_target(cohort, asked, require_label)  # type: ignore[assignment]  # one on disk stays there
     if source.covariates is None:
         return cohort
     from brainroam.data.prepare import with_covariates
 
-    return with_covariates(cohort, source.covariates)  # type: ignore[return-value]
+    return with_covariates(cohort, source.covariates)  # type: ignore[return-value]  # as above
 
 
 def work_beside(out: Path) -> Path:

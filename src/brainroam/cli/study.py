@@ -260,7 +260,7 @@ def _whole_numbers(text: str, flag: str) -> list[int]:
 
 
 def compare(
-    runs: Studies = [Path("runs")],  # noqa: B006
+    runs: Studies = [Path("runs")],  # noqa: B006  typer wants a list, and copies it
     reference: Annotated[
         str | None,
         typer.Option(help="Compare all others with this method (ensemble, core, or the first name).", metavar="METHOD"),

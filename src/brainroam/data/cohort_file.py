@@ -44,7 +44,7 @@ def save_cohort(cohort: "Cohort", path: str | Path) -> Path:
     arrays["data"] = np.concatenate(main.series)
     arrays["header"] = np.array(json.dumps(header, default=str))
     with atomic_write(Path(path)) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
     return Path(path)
 
 

@@ -30,7 +30,8 @@ NUMBERED = {"site", "center", "centre", "scanner", "hospital", "clinic", "locati
 WORDS = re.compile(r"\d+|\D+")
 #: English, German, French, Spanish, Portuguese, Italian; then Chinese (both scripts), Japanese and Korean.
 COLUMNS = {
-    "subject": "participant subject subj sub id rid ptid eid pid guid code pseudonym record proband "
+    "subject": "participant subject subj sub id subid subjid subjectid participantid rid ptid eid pid guid code "
+    "pseudonym record proband "
     "versuchsperson sujet sujeto sujeito soggetto participante partecipante 编号 編號 被试 被試 受试者 受試者 "
     "被験者 参加者 識別 피험자 대상자 참가자 번호",
     "site": "site center centre scanner location hospital institution institute clinic recruited recruitment city "
@@ -47,7 +48,7 @@ COLUMNS = {
 CONTROLS = (
     "control controls healthy healthycontrol healthycontrols healthyvolunteer typical comparison typicallydeveloping "
     "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient "
-    "negative none hc hcs td tc tdc nc cn hv nt ctrl ctl con cont "
+    "negative none hc hcs td tc tdc nc cn nl hv nt ctrl ctl con cont "
     "kontrolle kontrollen kontrollgruppe gesund gesunde gesunder temoin temoins sain sains controle controles "
     "keine kein aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna "
     "sano sanos sana saudavel saudaveis controllo controlli sani "

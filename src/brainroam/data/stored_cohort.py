@@ -187,7 +187,7 @@ class StoredFeatures(Features):
     folder: Path
 
     @property
-    def at_once(self) -> int:  # type: ignore[override]
+    def at_once(self) -> int:
         """How many people to read together."""
         return BATCH
 

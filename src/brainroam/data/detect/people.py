@@ -186,11 +186,12 @@ def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
             continue
         share = _share_with_file(table[name], files) if role == "subject" else 0.0
         leads = role == "subject" and place == 0 and _are_words(table[name])
+        visits = role == "subject" and named and _ids_of_visits(table, name)
         if (named or leads or share > 0.5) and (
-            _holds(table[name], role) or (role == "subject" and _ids_of_sites(table, name))
+            _holds(table[name], role) or visits or (role == "subject" and _ids_of_sites(table, name))
         ):
             rank = usual.get(name.lower(), len(usual) + (role == "mean_fd" and not is_motion(name)))
-            scored.append((-round(share, 2), rank, not named, place, name))
+            scored.append((-round(share, 2), not visits, rank, not named, place, name))
     return [name for *_, name in sorted(scored)]
 
 
@@ -206,6 +207,15 @@ def _ids_of_sites(table: pd.DataFrame, name: str) -> bool:
         _holds(table[site], "site") and len(table[[site, name]].drop_duplicates()) > UNIQUE * len(table)
         for site in sites
     )
+
+
+def _ids_of_visits(table: pd.DataFrame, name: str) -> bool:
+    """Whether a column holds ids of people with a row for each visit: beside them numbers of rows are no ids."""
+    known = ~is_empty(table[name])
+    if table.loc[known, name].nunique() > UNIQUE * len(table) or known.mean() < UNIQUE:
+        return False
+    sessions = [str(other) for other in table.columns if str(other).lower() in USUAL["session"]]
+    return any(len(table[[name, session]].drop_duplicates()) > UNIQUE * len(table) for session in sessions)
 
 
 def _holds(values: pd.Series, role: str) -> bool:

@@ -150,7 +150,8 @@ def _keywords(name: str, given: dict[str, Any]) -> dict[str, Any]:
         default: Any = arguments[argument].default
         part = {key: given[key] for key in options if key in given}
         if part:
-            keywords[argument] = replace(default, **part) if is_dataclass(default) else part[argument]  # type: ignore[type-var]
+            several = is_dataclass(default) and not isinstance(default, type)
+            keywords[argument] = replace(default, **part) if several else part[argument]
     return keywords
 
 

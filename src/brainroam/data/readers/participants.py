@@ -370,7 +370,7 @@ def _some(packed: bytes, subjects: Sequence[str]) -> list[Any]:
 def _unpacked(packed: bytes) -> Callable[[str], Any]:
     import cloudpickle
 
-    return cloudpickle.loads(packed)
+    return cloudpickle.loads(packed)  # what `read_in_parallel` packed, by the pipe of a worker
 
 
 def _attempt(read: Callable[[str], Any], subject: str) -> Any:

@@ -34,7 +34,7 @@ USUAL = {
     "tr": ("tr", "repetition_time"),
     "group": TOGETHER["group"],
     "institution": TOGETHER["institution"],
-    "session": ("session_id", "session", "ses", "visit", "eventname"),
+    "session": ("session_id", "session", "ses", "visit", "viscode", "timepoint", "wave", "eventname", "timedays"),
 }
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 NO_COLUMN = "none"

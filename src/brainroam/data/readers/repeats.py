@@ -26,6 +26,7 @@ from brainroam.data.readers.values import is_empty
 from brainroam.errors import ReaderError, counted, listed, unknown
 
 SESSIONS = ("first", "all", "average")
+SESSIONS_OF_ROWS = ("first", "all")  # of a table
 RUNS = ("concatenate", "first")
 SESSION = re.compile(r"(?:^|[_/.])(?:ses|session|visit|wave|timepoint)(?:-([A-Za-z0-9]+)|_?(\d+))(?=[_/.]|$)", re.I)
 RUN = re.compile(r"(?:^|[_/.-])(?:run|rest)[-_]?(\d+)(?=[_/.]|$)", re.I)
@@ -107,7 +108,7 @@ def choose(found: Mapping[str, Sequence[Scan]], repeats: Repeats) -> Chosen:
         by_session: dict[str, list[Scan]] = defaultdict(list)
         for scan in scans:
             by_session[scan.session].append(scan)
-        sessions = sorted(by_session, key=_order)
+        sessions = sorted(by_session, key=visit_order)
         runs = {session: _runs(by_session[session], person) for session in sessions}
         n_sessions += len(sessions) > 1
         n_runs += any(len(paths) > 1 for paths in runs.values())
@@ -136,7 +137,7 @@ def _others(known: Sequence[str], value: str) -> str:
     return " or ".join(other for other in known if other != value)
 
 
-def _order(session: str) -> tuple:
+def visit_order(session: str) -> tuple:
     """Baseline first, then by number: 2 before 10."""
     parts = [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", session.lower()) if part]
     return not session.lower().startswith(EARLY), parts
@@ -152,7 +153,7 @@ def _runs(scans: Sequence[Scan], person: str) -> list[Path]:
                 "nor run; narrow the template (--option template=...)"
             )
         by_run[scan.run] = scan.path
-    return [by_run[""]] if "" in by_run else [by_run[run] for run in sorted(by_run, key=_order)]
+    return [by_run[""]] if "" in by_run else [by_run[run] for run in sorted(by_run, key=visit_order)]
 
 
 def rows_of_scans(table: pd.DataFrame, chosen: Chosen) -> pd.DataFrame:
@@ -179,6 +180,40 @@ def rows_of_scans(table: pd.DataFrame, chosen: Chosen) -> pd.DataFrame:
         named = made["person"].where(~is_empty(made["person"].fillna(""))) if "person" in made else person
         made["person"] = named.fillna(person)
     return made
+
+
+def choose_visits(table: pd.DataFrame, sessions: str = "first") -> pd.DataFrame:
+    """A table of people with a row for each visit: the first visit of everybody, or ``all`` as rows of their own.
+
+    Rows of one id are visits where they agree in site and sex and differ in ``session``, else in age. All others of an
+    id, which are the same or contradict each other, stay as they are.
+
+    >>> table = pd.DataFrame({"subject": ["1", "1", "2"], "site": "A", "session": ["m06", "bl", "bl"]})
+    >>> choose_visits(table)["session"].tolist(), choose_visits(table, "all")["subject"].tolist()
+    (['bl', 'bl'], ['1_ses-m06', '1_ses-bl', '2'])
+    """
+    if sessions not in SESSIONS_OF_ROWS:
+        raise unknown("sessions", sessions, SESSIONS_OF_ROWS)
+    when = next((name for name in ("session", "age") if name in table and table[name].nunique() > 1), None)
+    several = table["subject"].duplicated(keep=False)
+    if when is None or not several.any():
+        return table
+    by_id = table[several].groupby("subject")
+    agree = pd.concat([by_id[name].nunique() <= 1 for name in ("site", "sex") if name in table], axis=1).all(axis=1)
+    visitors = table["subject"].isin(agree.index[agree & (by_id[when].nunique() == by_id.size())])
+    if not visitors.any():
+        return table
+    order = table[when].map(visit_order) if when == "session" else table[when]
+    visits = table[visitors].iloc[order[visitors].argsort(kind="stable")]
+    n = visits["subject"].nunique()
+    done = "the first is taken" if sessions == "first" else "each is a row of its own"
+    remark = f"{counted(n, 'person has', 'people have')} several rows, one for each visit: {done}"
+    warnings.warn(f"{remark} (sessions={sessions}; or {_others(SESSIONS_OF_ROWS, sessions)})", stacklevel=2)
+    if sessions == "first":
+        return pd.concat([table[~visitors], visits.drop_duplicates("subject")]).sort_index()
+    table = table.assign(person=table["subject"]) if "person" not in table else table
+    table.loc[visits.index, "subject"] += "_ses-" + visits[when].astype(str)
+    return pd.concat([table[~visitors], table.loc[visits.index]]).sort_index()
 
 
 def _same_session(text: str, session: str) -> bool:

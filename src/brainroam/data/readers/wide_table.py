@@ -27,6 +27,7 @@ from brainroam.data.readers.participants_table import (
     Columns,
     read_participants,
 )
+from brainroam.data.readers.repeats import choose_visits
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError, listed
@@ -49,12 +50,13 @@ def read(
     participants: str | Sequence[str] | None = None,
     columns: Columns = USUAL_COLUMNS,
     measures: str | Sequence[str] = "*",
+    sessions: str = "first",
 ) -> Cohort:
     """Read a wide table.
 
     ``measures`` are patterns of the columns that are read, as ``*_thickness``; all by default. ``none`` is for a table
     that tells of people only, whose measurements are blocks of the study. ``participants`` are further tables of the
-    same people.
+    same people. Of several rows of a person, one for each visit, ``sessions`` takes the ``first`` or ``all``.
     """
     raw = read_table(path, columns.sheet)
     sites = sites_in_ids(raw, columns)
@@ -66,6 +68,7 @@ def read(
     )
     if sites is not None:
         people["site"] = sites
+    people = choose_visits(people, sessions).reset_index(drop=True)
     free = [name for name in people if name not in ROLES and str(name).lower() != str(request.target).lower()]
     people_only = measures == NO_COLUMN
     values = people[[]].assign(none=np.nan) if people_only else measures_of(people[free], measures, people)
