@@ -71,11 +71,11 @@ def run_paper(
     paper = Paper(systems, epochs, dataset.gate_budget if dataset else None)
     facts = {"dataset": dataset.name if dataset else None, "epochs": epochs, "gate_budget": paper.fixed.get("budget")}
     write_checksummed(folder / CONFIGURATION, facts)
-    options = {"seeds": seeds, "tuning": tuning, "jobs": jobs, "progress": progress, "out": folder / "runs"}
+    options: dict[str, Any] = {"seeds": seeds, "tuning": tuning, "jobs": jobs, "progress": progress}
     for part in (part for part in PARTS if part in parts):
         for job in paper.jobs(part):
             try:
-                evaluate(cohort, job.methods, job.protocol, partial=True, **options)  # type: ignore[arg-type]
+                evaluate(cohort, job.methods, job.protocol, partial=True, out=folder / "runs", **options)
             except RunsError as error:  # not one run of the job could be done: the others go on
                 warnings.warn(f"{part}: {error}", stacklevel=2)
         if part in MEASURED:

@@ -287,9 +287,11 @@ def _measured(rng: np.random.Generator, truth: np.ndarray, m: int, n: int) -> np
 def _true_aucs(auc: float, tau: float, scale: str, z: np.ndarray) -> np.ndarray:
     if scale == "spread":  # mean and standard deviation of the true AUC, itself probit-normal
         nodes = ndtri((np.arange(2000) + 0.5) / 2000)
-        centre = lambda t: ndtri(auc) * np.sqrt(1 + t**2)  # noqa: E731
-        t = brentq(lambda t: ndtr(centre(t) + t * nodes).std() - tau, 0, 5) if tau else 0.0
-        return ndtr(centre(t) + t * z)
+
+        def aucs(t: float, z: np.ndarray) -> np.ndarray:
+            return ndtr(ndtri(auc) * np.sqrt(1 + t**2) + t * z)
+
+        return aucs(brentq(lambda t: aucs(t, nodes).std() - tau, 0, 5) if tau else 0.0, z)
     return ndtr(ndtri(auc) + tau * z) if scale == "probit" else expit(logit(auc) + tau * z)
 
 

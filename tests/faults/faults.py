@@ -180,7 +180,7 @@ def completed(bench: Bench, name: str, place: Path, before: object = None) -> li
     if name == "convert" and (place / job.makes).exists():
         return bench.differs(name, place)  # finished: convert never replaces a store
     kept = finished(place / job.makes)
-    code, words = run(job.arguments, place, before)  # type: ignore[arg-type]
+    code, words = run(job.arguments, place, before)
     if code:
         return [f"the second start fails, exit code {code}: {_last(words)}"]
     return _lost(kept, place / job.makes) + bench.differs(name, place)

@@ -21,6 +21,7 @@ PATIENCE = 300.0  # seconds on a machine that does other things as well
 
 def warm_up() -> None:
     """Import what the commands import, and compute nothing: a fork of a process with threads may hang."""
+    # F401: they are imported to be there.
     import matplotlib.figure  # noqa: F401
     import torch  # noqa: F401
     import zarr  # noqa: F401

@@ -1,5 +1,6 @@
 """The 3-D view and the person browser in a real Chromium."""
 
+# F401 and F811: pytest finds fixtures by their names.
 import pytest
 from test_brain import CORE, brain_runs  # noqa: F401
 from test_report_browser import browser, pytestmark, visit  # noqa: F401

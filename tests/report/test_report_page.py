@@ -307,7 +307,9 @@ def test_errors_say_what_to_do(hostile_runs, tmp_path):
 
 
 def test_the_command_writes_page_and_figures_of_the_method_asked_for(hostile_runs, tmp_path):
-    run = lambda *words: CliRunner().invoke(app, ["report", *map(str, words)])  # noqa: E731
+    def run(*words):
+        return CliRunner().invoke(app, ["report", *map(str, words)])
+
     result = run(hostile_runs, "--out", tmp_path / "r.html", "--method", "confounds", "--figures", tmp_path / "figures")
     assert result.exit_code == 0 and str(tmp_path / "r.html") in result.stdout, result.output
     assert "confounds has a mean AUC" in text_of(parse(tmp_path / "r.html"), "figures")

@@ -332,12 +332,12 @@ def _work(shared: bytes, message: bytes) -> Any:
 
 
 def _unpacked(shared: bytes, message: bytes) -> Any:
-    function, task = pickle.loads(message)
+    function, task = pickle.loads(message)  # from the client that started the study, as all that Dask moves
     return on_one_core(function, _opened(shared), task)
 
 
 @lru_cache(maxsize=1)
 def _opened(shared: bytes) -> Any:
     """What all tasks share, read once by each worker process."""
-    content = pickle.loads(shared)
+    content = pickle.loads(shared)  # as above
     return content.load() if isinstance(content, StoredPeople) else content

@@ -101,7 +101,7 @@ def in_notebook() -> bool:
 
 def _notebook_bar(total: int) -> Advance:
     """A bar in the cell, with the last result and what is running now; a failure stays below it."""
-    from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
+    from IPython.display import HTML, display
 
     start = time.monotonic()
     seen: dict[str, Any] = {"done": 0, "now": "starting", "last": "", "said": ""}

@@ -354,10 +354,11 @@ def _with_seed(model: Any, seed: int) -> Any:
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """The generators that code without ``random_state`` draws from, set by the seed and put back afterwards."""
+    # NPY002: the global generator is not ours to avoid, as somebody else's code draws from it.
     torch = sys.modules.get("torch")
     before = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None  # noqa: NPY002
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  whatever somebody else's code draws from
+    np.random.seed(seed)  # noqa: NPY002
     if torch:
         torch.manual_seed(seed)
     try:

@@ -145,8 +145,13 @@ class Method(ABC):
         """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
         return None
 
+    @property
+    def decision(self) -> str:
+        """What it decided at held-out training sites, in words; nothing by default."""
+        return ""
+
     notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
-    decision: str = ""  # what it decided at held-out training sites, in words
+    inner_scores_: np.ndarray  # of a method that chooses by itself: scores of training people without their site
     edge_kinds: tuple[EdgeKind, ...] = ()  # the edges it reads, which the runs of a study share
     selects_scaffold: bool = False  # whether its explanation is kept with every run
     explains_people: bool = False  # whether what moved each held-out person is kept with every run

@@ -125,7 +125,7 @@ class Workers:
 
         ``begin`` is called with each task when a process gets it.
         """
-        waiting, busy = deque(tasks), dict[Connection, _Worker]()
+        waiting, busy = deque(tasks), dict[Any, _Worker]()  # by connection, or whatever else `wait` may return
 
         def enlist() -> None:
             worker = self._one()
@@ -138,7 +138,7 @@ class Workers:
                 enlist()
             while busy:
                 for connection in wait(list(busy)):
-                    worker = busy[connection]  # type: ignore[index]
+                    worker = busy[connection]
                     answered = worker.answer()
                     if not worker.ready:  # it has just started; several then do so at the same time
                         worker.share(function, shared)
@@ -147,7 +147,7 @@ class Workers:
                         worker.give(task)
                         begin(task)
                     else:
-                        del busy[connection]  # type: ignore[arg-type]
+                        del busy[connection]
                         self._release(worker)
                         if waiting:
                             enlist()
@@ -271,7 +271,7 @@ def _work(connection: Connection, preload: tuple[str, ...]) -> None:
 
 def _unpacked(function: Callable, shared: Any, message: bytes) -> Any:
     """Unpack first: only libraries that are loaded by then can be held to one core."""
-    return on_one_core(function, shared, pickle.loads(message))
+    return on_one_core(function, shared, pickle.loads(message))  # from our parent, by a pipe of our own
 
 
 def _end_with_parent() -> None:

@@ -1,5 +1,7 @@
 """What each part of CORE is worth, and how much its settings matter: the curve over K, a map over window and stride."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
@@ -33,7 +35,7 @@ def ablation_section(data: ReportData) -> Section:
             "ablation" if number == 1 else f"ablation-{number}",
             f"Mean AUC of {family['core']} and of it without one part, with 95 % intervals; dots are held-out "
             f"{data.unit}s.",
-            lambda comparison=comparison, family=family: _bars(data, comparison, family),  # type: ignore[misc]
+            partial(_bars, data, comparison, family),
         )
         drawings.append(drawing)
         paired = paired_table(comparison, family["core"], drawing.name)
@@ -84,7 +86,7 @@ def sensitivity_section(data: ReportData) -> Section:
             drawing = Drawing(
                 f"sweep-{name}" if number == 1 else f"sweep-{name}-{number}",
                 caption,
-                lambda table=table, family=family, draw=draw: draw(family, table),  # type: ignore[misc]
+                partial(draw, family, table),
             )
             drawings.append(drawing)
             parts.append(render("sweep.html", title=title, figure=inline(drawing)))
