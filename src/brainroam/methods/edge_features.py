@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.site_edges import SiteEdges
-from brainroam.core.tangent import NearMean, TangentEdges, cohort_covariances, edge_vectors
+from brainroam.core.tangent import NearMean, TangentEdges, cohort_covariances
 from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import edge_vectors
 
 
 @dataclass(frozen=True)
