@@ -512,8 +512,8 @@ def test_what_is_trained_for_a_held_out_group_uses_nothing_of_it(small, monkeypa
         trained[left_out] = [value.numpy().tobytes() for value in network.state_dict().values()]
         return network
 
-    original = CoreModel._trained
-    monkeypatch.setattr(CoreModel, "_trained", keep)
+    original = CoreModel._train
+    monkeypatch.setattr(CoreModel, "_train", keep)
     settings = {"hidden": 4, "tau_percentile": 60, "updates": 4, "skip": "none"}  # the gate budget follows the scaffold
     fitted(small, **settings)
     honest, table = dict(trained), small.table

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from brainroam.core import tangent as gm
 from brainroam.core.connectivity import nilearn_order
-from brainroam.core.tangent import TangentEdges, covariances, spectral
+from brainroam.core.tangent import TangentEdges, covariances
+from brainroam.data.measurements import spectral
 from brainroam.errors import DataError
 
 

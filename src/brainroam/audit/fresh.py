@@ -92,11 +92,11 @@ class FreshProcesses:
 
     def _ask(self, message: bytes) -> Any:
         if self._server is None:
-            self._server = _started(self._folder.name)
+            self._server = _start_process(self._folder.name)
         assert self._server.stdin is not None and self._server.stdout is not None
         try:
             _send(self._server.stdin, message)
-            answer = _received(self._server.stdout)
+            answer = _read_message(self._server.stdout)
         except (EOFError, BrokenPipeError):
             self._end()
             raise BrainroamError("the process in which a method is audited has died; is there enough memory?") from None
@@ -111,7 +111,7 @@ class FreshProcesses:
         self._server = None
 
 
-def _started(folder: str) -> subprocess.Popen:
+def _start_process(folder: str) -> subprocess.Popen:
     paths = os.pathsep.join(map(os.path.abspath, sys.path))
     return subprocess.Popen(
         [sys.executable, "-c", SERVE],
@@ -129,7 +129,7 @@ def serve() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a method prints is no answer, and is printed in the study
     while True:
         try:
-            message = _received(questions)
+            message = _read_message(questions)
         except EOFError:
             return
         if not FORKS:
@@ -217,7 +217,7 @@ def _send(stream: IO[bytes], content: bytes) -> None:
     stream.flush()
 
 
-def _received(stream: IO[bytes]) -> bytes:
+def _read_message(stream: IO[bytes]) -> bytes:
     size = stream.read(8)
     if len(size) < 8:
         raise EOFError

@@ -37,7 +37,7 @@ Given = ParamSpec("Given")
 _audits: dict[str, dict[str, Any]] = {}  # of studies that keep nothing
 
 
-def _searched(evaluate: Callable[Given, Results]) -> Callable[Given, Results]:
+def _searching_for_leaks(evaluate: Callable[Given, Results]) -> Callable[Given, Results]:
     @wraps(evaluate)
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> Results:
         arguments = signature(evaluate).bind(*args, **kwargs).arguments
@@ -52,7 +52,7 @@ def _searched(evaluate: Callable[Given, Results]) -> Callable[Given, Results]:
     return searched
 
 
-evaluate = _searched(runner.evaluate)
+evaluate = _searching_for_leaks(runner.evaluate)
 
 
 def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandidate]:

@@ -104,7 +104,7 @@ class _Leaks:
         yield self._test_labels(base)
         yield self._training_labels()
         yield from self._corruption(base)
-        yield self._nudged(base)
+        yield self._check_nudge(base)
         spoilt = self.test[::2]
         yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
         yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
@@ -113,9 +113,9 @@ class _Leaks:
 
     def _once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
         """One run in a fresh process; under new names, unless the method cannot do without the old ones."""
-        return self.run(in_turn, change(self._renamed()), [(self.train, [group])], self.seed)[0]
+        return self.run(in_turn, change(self._rename()), [(self.train, [group])], self.seed)[0]
 
-    def _renamed(self) -> Cohort:
+    def _rename(self) -> Cohort:
         self.draw += 1
         return self.cohort if self.by_name else renamed(self.cohort, self.seed, self.draw)
 
@@ -123,7 +123,7 @@ class _Leaks:
         moved = gap(again.scores[0], first.scores[0])
         same = moved == 0 and again.state == first.state
         text = f"learned and scored the {self.people} twice: "
-        text += "the same bytes" if same else _moved(moved, again, first)
+        text += "the same bytes" if same else _describe_change(moved, again, first)
         return Check("reproducible", self.method, same, moved, 0.0, text)
 
     def _single_subject(self, same: Cohort, groups: Sequence[np.ndarray], alone: np.ndarray) -> Check:
@@ -158,7 +158,11 @@ class _Leaks:
         moved = gap(turned.scores[0], base.scores[0])
         same = moved == 0 and turned.state == base.state
         text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
-        text += "nothing changed" if same else f"{_moved(moved, turned, base)}; the labels to be predicted are read"
+        text += (
+            "nothing changed"
+            if same
+            else f"{_describe_change(moved, turned, base)}; the labels to be predicted are read"
+        )
         return Check("test-labels", self.method, same, moved, 0.0, text)
 
     def _training_labels(self) -> Check:
@@ -195,7 +199,7 @@ class _Leaks:
             if len(pair) < 2:
                 return None
             change = partial(with_swapped_classes, people=fold.train, pair=pair)
-        named = self._renamed()
+        named = self._rename()
         scores, turned = (self.run(quick, each, fold, self.seed) for each in (named, change(named)))
         if pair:
             who, (one, other) = np.isin(label, pair), pair
@@ -217,7 +221,7 @@ class _Leaks:
         for k in (0, 1):
             outcome = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
             moved = max(moved, gap(outcome.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
-            changed |= _changed(outcome, base)
+            changed |= _changed_arrays(outcome, base)
             spoilt[k::2] = outcome.scores[0][k::2]
         text = f"spoilt one half of the {self.people}, then the other: "
         if moved <= ROUNDING and not changed:
@@ -239,7 +243,7 @@ class _Leaks:
             text += "who has become somebody else scores as before, so the score comes from elsewhere, such as a file"
         return Check("spoilt", self.method, alike <= limit, alike, limit, text)
 
-    def _nudged(self, base: Outcome) -> Check:
+    def _check_nudge(self, base: Outcome) -> Check:
         before = base.scores[0]
         after = self._once(partial(nudged, people=self.test, seed=self.seed), self.test).scores[0]
         moved = np.abs(after - before).reshape(len(before), -1).max(axis=1) / max(float(np.ptp(before)), TINY)
@@ -277,7 +281,7 @@ class _Leaks:
             text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
             return Check("memory", self.method, None, None, ROUNDING, text)
         before = hold_out(self.cohort.table["site"].to_numpy(), others[:1])
-        outcome = self.run(after, self._renamed(), before, (self.train, [self.test]), self.seed)
+        outcome = self.run(after, self._rename(), before, (self.train, [self.test]), self.seed)
         moved = gap(outcome.scores[0], base.scores[0])
         text = f"held out and scored {others[0]}, then the {self.people} in the same process: "
         if moved <= ROUNDING:
@@ -399,7 +403,7 @@ def _chance_likeness(n: int) -> float:
     return float(value / np.sqrt(n - 2 + value**2))
 
 
-def _changed(ours: Outcome, theirs: Outcome) -> set[str]:
+def _changed_arrays(ours: Outcome, theirs: Outcome) -> set[str]:
     """Names of the learned arrays that differ."""
     return {name for name in ours.state.keys() | theirs.state.keys() if ours.state.get(name) != theirs.state.get(name)}
 
@@ -408,7 +412,7 @@ def _share(moved: float) -> str:
     return f"scores moved by up to {moved:.2g} of their spread" if np.isfinite(moved) else "scores came or went"
 
 
-def _moved(moved: float, ours: Outcome, theirs: Outcome) -> str:
-    changed = sorted(_changed(ours, theirs))
+def _describe_change(moved: float, ours: Outcome, theirs: Outcome) -> str:
+    changed = sorted(_changed_arrays(ours, theirs))
     learned = [f"what was learned changed ({', '.join(changed)})"] if changed else []
     return ", and ".join([_share(moved)] * (moved > 0) + learned)

@@ -74,12 +74,12 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, label, site):
         features = EdgeFeatures("pearson")
         trained, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
-        scores["before"].append(_right(trained, new, site[train], site[test]))
+        scores["before"].append(_is_recognised(trained, new, site[train], site[test]))
         frozen = SiteDeconfounder().fit(trained, covariates=covariates.iloc[train], site=site[train])
         trained, new = (
             frozen.frozen_residuals(edges, covariates.iloc[people]) for edges, people in ((trained, train), (new, test))
         )
-        scores["after"].append(_right(trained, new, site[train], site[test]))
+        scores["after"].append(_is_recognised(trained, new, site[train], site[test]))
     before, after = (float(np.mean(np.concatenate(scores[when]))) for when in ("before", "after"))
     chance = float(np.mean([np.mean(site == name) for name in site]))
     limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5
@@ -124,7 +124,7 @@ def _confounds(measured: str, value: float, chance: float, low: float, high: flo
     return Check("confounds-only", "", None if predict else True, value, chance, text)
 
 
-def _right(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def _is_recognised(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Whether the site of each test person is told right by a ridge classifier."""
     mean = train.mean(axis=0)
     rotated, axes = principal_axes(train - mean)

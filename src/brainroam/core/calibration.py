@@ -184,7 +184,7 @@ def calibrate(
     x = (score - threshold) / spread
     share = np.average(y, weights=count)
     weight = np.where(y == 1, prevalence / share, (1 - prevalence) / (1 - share))
-    slope = max(_shrunken_slope(x, y, site, count, weight, prevalence), LEAST_SLOPE)
+    slope = max(_shrink_slope(x, y, site, count, weight, prevalence), LEAST_SLOPE)
     total = count * weight
 
     def excess(intercept: float) -> float:
@@ -205,7 +205,7 @@ def _threshold(score: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.nda
     return float(np.mean(middles))
 
 
-def _shrunken_slope(
+def _shrink_slope(
     x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray, weight: np.ndarray, prevalence: float
 ) -> float:
     """Slope of the weighted logistic regression with virtual people, shrunk by its evidence."""
@@ -214,14 +214,14 @@ def _shrunken_slope(
     everybody, truth = np.concatenate([design, virtual]), np.concatenate([y, labels])
     total = np.concatenate([count * weight, [2 * prevalence, 2 * (1 - prevalence)]])
     slope = float(fit_logistic(everybody, truth, total)[1])
-    return max(slope, 0.0) * _believed(x, y, site, count)
+    return max(slope, 0.0) * _credibility(x, y, site, count)
 
 
-def _believed(x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray) -> float:
+def _credibility(x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray) -> float:
     """The share of a slope that these people show within their sites: max(0, 1 - max(3 f V, 2 W) / U^2).
 
     >>> y, site = np.tile([0, 1], 40), np.repeat(np.arange(8), 10)
-    >>> round(_believed(y + 0.1 * np.arange(80), y, site, np.ones(80)), 2), _believed(-y, y, site, np.ones(80))
+    >>> round(_credibility(y + 0.1 * np.arange(80), y, site, np.ones(80)), 2), _credibility(-y, y, site, np.ones(80))
     (0.88, 0.0)
     """
     sums, permuted = [], 0.0

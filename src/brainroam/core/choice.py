@@ -137,7 +137,7 @@ def order_gained(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarr
     """
     gains_at = _gains_of_classes if y.ndim == 2 else _gains_of_a_number if is_number(y) else _gains_of_two_classes
     at_sites = gains_at(old, new, y, site)
-    return _pooled(at_sites) if at_sites else (np.nan, np.nan)
+    return _pool_gains(at_sites) if at_sites else (np.nan, np.nan)
 
 
 def _gains_of_two_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:
@@ -181,7 +181,7 @@ def _gains_of_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.
     return gains
 
 
-def _pooled(at_sites: Sequence[Gain]) -> tuple[float, float]:
+def _pool_gains(at_sites: Sequence[Gain]) -> tuple[float, float]:
     """The gain over all sites and its standard error."""
     gains, variances, counts = zip(*at_sites, strict=True)
     weights = np.array(counts) / np.sum(counts)
@@ -256,14 +256,14 @@ class CoreReading:
         linear = self.pathways.contributions(h0).sum(axis=0)
         if self.network is None:
             return linear
-        return self.choice.combine(linear, as_array(self.network.logits(self._seen(h0), self.graph)))
+        return self.choice.combine(linear, as_array(self.network.logits(self._network_input(h0), self.graph)))
 
     @one_thread()
     def gates(self, h0: np.ndarray) -> np.ndarray:
         """g (N, B): the network's, and 0 where it does not look; 1 without it: the linear reading reads everything."""
         if self.network is None:
             return np.ones(h0.shape[:2])
-        return self._on_all(self.network.gates(self._seen(h0), self.graph), h0)
+        return self._on_all(self.network.gates(self._network_input(h0), self.graph), h0)
 
     @one_thread()
     def contributions(self, h0: np.ndarray) -> np.ndarray:
@@ -271,14 +271,16 @@ class CoreReading:
         linear = self.pathways.contributions(h0)
         if self.network is None:
             return linear
-        return self.choice.combine(linear, self._on_all(self.network.contributions(self._seen(h0), self.graph), h0))
+        return self.choice.combine(
+            linear, self._on_all(self.network.contributions(self._network_input(h0), self.graph), h0)
+        )
 
     @one_thread()
     def embedding(self, h0: np.ndarray) -> np.ndarray | None:
         """The network's graph-level representation z (B, H); None without a network."""
-        return None if self.network is None else as_array(self.network(self._seen(h0), self.graph).z)
+        return None if self.network is None else as_array(self.network(self._network_input(h0), self.graph).z)
 
-    def _seen(self, h0: np.ndarray) -> "Tensor":
+    def _network_input(self, h0: np.ndarray) -> "Tensor":
         """What the network sees, in its own precision."""
         return self.graph.prior.new_tensor(h0[self.nodes])
 

@@ -36,9 +36,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.tangent import TangentEdges as TangentEdges
-from brainroam.core.tangent import edge_vectors, spectral, without_signal
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import largest_edge, missing_rois
+from brainroam.data.measurements import edge_vectors, largest_edge, missing_rois, spectral, without_signal
 from brainroam.errors import DataError, unknown
 
 KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")

@@ -244,7 +244,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         residual = self.frozen_residuals(self._matrix(X, reset=False), covariates)
-        return residual if adapt is None else _recentred(residual, adapt)
+        return residual if adapt is None else _recentre(residual, adapt)
 
     def frozen_residuals(
         self,
@@ -460,7 +460,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ]
 
 
-def _recentred(residual: np.ndarray, adapt: str) -> np.ndarray:
+def _recentre(residual: np.ndarray, adapt: str) -> np.ndarray:
     if adapt != "unlabelled":
         raise unknown("adapt", adapt, ["unlabelled"])
     if len(residual) < MIN_TO_ADAPT:

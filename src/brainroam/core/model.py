@@ -235,26 +235,26 @@ class CoreModel:
             trials = [self._trial(folds, group) for group in groups]
             epochs, logits = _training().choose_epochs(trials, self.recipe.max_epochs, self.recipe.patience)
         else:
-            logits = [predict_logits(self._trained(folds, group, epochs), folds.held_out(group)) for group in groups]
+            logits = [predict_logits(self._train(folds, group, epochs), folds.held_out(group)) for group in groups]
         for group, of_group in zip(groups, logits, strict=True):
             scores[folds.people(group)] = of_group
         return scores, epochs
 
-    def _trained(self, folds: SiteFolds, left_out: LeftOut, epochs: int | None) -> "GatedNetwork":
+    def _train(self, folds: SiteFolds, left_out: LeftOut, epochs: int | None) -> "GatedNetwork":
         """A network trained without these sites: for so many epochs, or for the updates of the schedule."""
-        network, schedule = self._drawn_network(self.recipe.device), self._schedule(folds, left_out)
+        network, schedule = self._draw_network(self.recipe.device), self._schedule(folds, left_out)
         episodes = self._episodes(folds, left_out)
         return _training().train_network(network, episodes, schedule, self.seed, epochs)
 
     def _trial(self, folds: SiteFolds, group: LeftOut) -> "Trial":
-        network, schedule = self._drawn_network(self.recipe.device), self._schedule(folds, group)
+        network, schedule = self._draw_network(self.recipe.device), self._schedule(folds, group)
         epochs = _training().training_epochs(network, self._episodes(folds, group), schedule, self.seed)
         people, statistics = folds.people(group), folds.statistics
         return _training().Trial(network, epochs, folds.held_out(group), statistics.y[people], statistics.site[people])
 
     def _finish(self, folds: SiteFolds, choice: Choice) -> None:
         """Train on all sites where the network is believed, and freeze the reading."""
-        network = self._trained(folds, NOBODY, self.chosen_.get("epochs")) if choice.share > 0 else None
+        network = self._train(folds, NOBODY, self.chosen_.get("epochs")) if choice.share > 0 else None
         self.set_reading(folds.pathways(), choice, network)
         self.notes_ = self.deconfounder_.notes_ + self.notes_
         alone = sorted(set().union(*folds.groups) - set().union(*folds.held_out_groups()))
@@ -300,7 +300,7 @@ class CoreModel:
         """Whether a network is trained at all, which needs torch."""
         return self.recipe.epochs != 0
 
-    def _drawn_network(self, device: str) -> "GatedNetwork":
+    def _draw_network(self, device: str) -> "GatedNetwork":
         return _training().build_network(
             self.seed,
             device,
@@ -442,7 +442,7 @@ class CoreModel:
         self.n_outputs_ = pathways.skip.shape[1] if pathways.skip.ndim == 2 else 1
         choice, network = Choice(*map(float, state["choice"])), None
         if choice.share:
-            network, torch = self._drawn_network("cpu").double(), extra("torch", "torch")
+            network, torch = self._draw_network("cpu").double(), extra("torch", "torch")
             weights = {name: torch.as_tensor(value) for name, value in part(state, "network").items()}
             network.load_state_dict(weights)
         self.set_reading(pathways, choice, network)

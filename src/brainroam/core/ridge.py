@@ -106,10 +106,10 @@ class DualRidge:
             solved = solved - self._inverse[:, without] @ np.linalg.solve(inside, solved[without])
             moved = moved - self.gram[:, without] @ self.nuisance[without]
         beta = np.zeros(len(target))
-        beta[rest] = self._projected(target[rest], solved[rest], self.nuisance[rest], moved[rest])
+        beta[rest] = self._project(target[rest], solved[rest], self.nuisance[rest], moved[rest])
         return beta
 
-    def _projected(self, t: np.ndarray, solved: np.ndarray, c: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def _project(self, t: np.ndarray, solved: np.ndarray, c: np.ndarray, u: np.ndarray) -> np.ndarray:
         """beta of these people from B [t, 1, C], C and U."""
         s = c.T @ u
         bu = c - self.penalty * solved[:, 2:]  # B U = B (B^-1 - p I) C
@@ -162,7 +162,7 @@ def ridge_candidates(
         require_penalties(*penalties)
     centred = target - target.mean(axis=0)
     if levels is None and min(x.shape) > LARGE and min(map(min, candidates)) >= STRONG:
-        return [_iterated(x, centred, penalties) for penalties in candidates]
+        return [_solve_iteratively(x, centred, penalties) for penalties in candidates]
     if x.shape[1] < len(x):
         gram, wanted = x.T @ x, x.T @ centred
         if levels is not None:
@@ -177,7 +177,7 @@ def ridge_candidates(
     return [x.T @ of_rows[: len(x)] + levels[0].T @ of_rows[len(x) :] for of_rows in solved]
 
 
-def _iterated(x: np.ndarray, centred: np.ndarray, penalties: Sequence[float]) -> np.ndarray:
+def _solve_iteratively(x: np.ndarray, centred: np.ndarray, penalties: Sequence[float]) -> np.ndarray:
     size = max(float(np.vdot(x, x)) / len(x), EPS)
     wanted = (x.T @ centred).reshape(x.shape[1], -1)
     scaled = np.repeat(size * np.array(penalties)[:, None], wanted.shape[1], axis=1)
@@ -235,15 +235,15 @@ def solve(matrix: Products, target: np.ndarray, penalties: np.ndarray) -> np.nda
         if not going_on.any():
             return solution
         image = matrix @ direction + base * direction
-        length = going_on * _divided(size, (direction * image).sum(axis=0))  # 0 for problems that are solved
-        new = _divided(ratio * before * last, length * growth * (before - ratio) + before * last * (1 + shift * length))
-        step = _divided(length * new, ratio)
+        length = going_on * _divide(size, (direction * image).sum(axis=0))  # 0 for problems that are solved
+        new = _divide(ratio * before * last, length * growth * (before - ratio) + before * last * (1 + shift * length))
+        step = _divide(length * new, ratio)
         solution += step * directions
         residual -= length * image
         last = np.where(going_on, length, last)
-        size, growth = (residual**2).sum(axis=0), going_on * _divided((residual**2).sum(axis=0), size)
+        size, growth = (residual**2).sum(axis=0), going_on * _divide((residual**2).sum(axis=0), size)
         direction = residual + growth * direction
-        directions = new * residual[:, None] + growth * _divided(new, ratio) ** 2 * directions
+        directions = new * residual[:, None] + growth * _divide(new, ratio) ** 2 * directions
         before, ratio = ratio, new
     warnings.warn(
         f"a ridge did not converge in {MAX_STEPS} steps; use larger penalties", ConvergenceWarning, stacklevel=2
@@ -251,7 +251,7 @@ def solve(matrix: Products, target: np.ndarray, penalties: np.ndarray) -> np.nda
     return solution
 
 
-def _divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+def _divide(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     """The quotient; 0 once a problem is solved exactly and nothing is left to divide by."""
     return np.divide(above, below, out=np.zeros(np.broadcast_shapes(above.shape, below.shape)), where=below != 0)
 

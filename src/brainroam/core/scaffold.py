@@ -363,7 +363,7 @@ def hierarchical_stability(
     a weighted mean: one matrix product.
     """
     rng = np.random.default_rng(random_state)
-    weighted = [(_weighted(cases, huber_delta), _weighted(controls, huber_delta)) for cases, controls in groups]
+    weighted = [(_weigh(cases, huber_delta), _weigh(controls, huber_delta)) for cases, controls in groups]
     drawn_as = codes or [(np.arange(len(cases)), np.arange(len(controls))) for cases, controls in groups]
     n_sites, kept = len(groups), np.zeros(len(consensus))
     for block in _blocks(n_boot, 50):
@@ -372,7 +372,7 @@ def hierarchical_stability(
         for e, classes in enumerate(weighted):
             boot, slot = np.nonzero(drawn == e)
             parts = zip(classes, drawn_as[e], strict=True)
-            high, low = (_resampled_means(*part, code, len(boot), rng) for part, code in parts)
+            high, low = (_resample_means(*part, code, len(boot), rng) for part, code in parts)
             contrast[boot, slot] = high - low
         kept += (np.sign(np.nanmedian(contrast, axis=1)) == np.sign(consensus)).sum(axis=0)
     return kept / n_boot
@@ -397,13 +397,13 @@ def _middle_ranks(n_sites: int) -> tuple[tuple[tuple[int, int], float], ...]:
     return tuple(law)
 
 
-def _weighted(values: np.ndarray, huber_delta: float | None) -> tuple[np.ndarray, np.ndarray]:
+def _weigh(values: np.ndarray, huber_delta: float | None) -> tuple[np.ndarray, np.ndarray]:
     """Robustness weights and weighted values of one class at one site; 0 where missing."""
     weights = huber_regression(np.ones((len(values), 1)), values, delta=huber_delta)[1]
     return weights, weights * np.nan_to_num(values)
 
 
-def _resampled_means(
+def _resample_means(
     weights: np.ndarray, weighted: np.ndarray, code: np.ndarray, n: int, rng: np.random.Generator
 ) -> np.ndarray:
     groups, member = np.unique(code, return_inverse=True)

@@ -133,7 +133,7 @@ class SiteStatistics:
             self.spread = {name: self._spread_of(name) for name in _names(site)}
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
         if several:
-            self.parts = tuple(self._compared(against_controls, cache))
+            self.parts = tuple(self._of_each_class(against_controls, cache))
             self.sites = sorted({name for part in self.parts for name in part.sites})
             self.contrast = np.concatenate([part.contrast for part in self.parts])
         else:
@@ -150,7 +150,7 @@ class SiteStatistics:
         blocks = edge_blocks(self.edges.shape[1])
         return np.concatenate([spread_of(self._people_of([site], some)[0]) for some in blocks])
 
-    def _compared(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
+    def _of_each_class(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
         n_contrasts, empty = 0, None
         for k in range(int(against_controls), self.y.shape[1]):
@@ -362,7 +362,7 @@ class SiteStatistics:
         # r_site is centred site by site; a mean over people would only add noise
         centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
         if profiles is not None:
-            described = self._described(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
+            described = self._profile_moments(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
             centre, scale = np.hstack([centre, described.mean]), np.hstack([scale, described.scale])
         averages = deconfounder.averages()
         return [Pathways(averages, scaffold, orientation, centre, scale, skip_) for skip_ in weights]
@@ -371,7 +371,7 @@ class SiteStatistics:
         """Mean of a number at these sites, and their people."""
         return np.array([self.levels[name] for name in sites]), np.array([self.n_people[name] for name in sites])
 
-    def _described(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
+    def _profile_moments(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
         """Moments of the profiles of the people of some sites, put together from those of each site."""
         if self._profiled is None or self._profiled[0] is not profiles:
             self._profiled = profiles, {}

@@ -311,7 +311,7 @@ class SummaryStatistics(SiteStatistics):
             if len(weights) >= 2:
                 one._classes_in, one.sites = weights, sorted(weights)
                 means = {name: self.summaries[name].contrast for name in one.sites}
-                one.contrast = np.stack([_weighted(weights[name], means[name]) for name in one.sites])
+                one.contrast = np.stack([_weighted_sum(weights[name], means[name]) for name in one.sites])
                 n_contrasts += 1
                 yield one
         if not n_contrasts:
@@ -369,7 +369,7 @@ class SummaryStatistics(SiteStatistics):
         scale = np.where(scale > EPS, scale, 1.0)
         unit = signs / scale
         gram, total = gram * np.outer(unit, unit), total * unit
-        wanted = self._wanted(sums, total, counts, unit)
+        wanted = self._target_products(sums, total, counts, unit)
         whole = gram
         if self.levels:
             rows, of_rows = site_rows(deconfounder.site_levels(edges) * unit, *self._of_each(deconfounder.sites_))
@@ -381,7 +381,7 @@ class SummaryStatistics(SiteStatistics):
             pathways.append(Pathways(deconfounder, scaffold, signs, centre, scale[:, None], weights))
         return pathways
 
-    def _wanted(self, sums: np.ndarray, total: np.ndarray, counts: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    def _target_products(self, sums: np.ndarray, total: np.ndarray, counts: np.ndarray, unit: np.ndarray) -> np.ndarray:
         """X'(t - mean t) (N,), with t = -1 or 1, or a number in its unit; of several classes (N, K)."""
         if self._number:
             return sums[1] * unit / self._target_spread
@@ -445,7 +445,7 @@ def _among(values: np.ndarray, names: Sequence[str], classes: Sequence[str], not
     return rows
 
 
-def _weighted(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
+def _weighted_sum(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Weighted sum over the classes that take part, NaN where one of them is."""
     return weights[weights != 0] @ means[weights != 0]
 

@@ -27,7 +27,7 @@ eigendecompositions serve the mean and the features:
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -39,8 +39,8 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import check_is_series, missing_rois
-from brainroam.errors import DataError, listed
+from brainroam.data.measurements import edge_vectors, spectral, without_signal
+from brainroam.errors import DataError
 
 Pair = tuple[np.ndarray, np.ndarray]
 TOL = 1e-10
@@ -425,45 +425,3 @@ def ledoit_wolf(z: np.ndarray) -> np.ndarray:
     covariance *= 1 - shrinkage
     covariance.flat[:: n_rois + 1] += shrinkage * level
     return covariance
-
-
-def spectral(matrix: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply a function to the eigenvalues of symmetric matrices (..., P, P).
-
-    >>> spectral(np.diag([1.0, 4.0]), np.sqrt).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-
-
-def edge_vectors(matrices: Iterable[np.ndarray], missing: np.ndarray) -> np.ndarray:
-    """Upper triangles (n, M) of one matrix per participant, NaN at the edges of regions without signal.
-
-    >>> edge_vectors([np.array([[1.0, 0.5], [0.5, 1.0]])], np.array([[False, False]])).tolist()
-    [[0.5]]
-    """
-    n_people, n_rois = missing.shape
-    u, v = np.triu_indices(n_rois, 1)
-    flat = u * n_rois + v
-    vectors = np.empty((n_people, len(flat)))
-    for vector, matrix in zip(vectors, matrices, strict=True):
-        np.take(matrix.reshape(-1), flat, out=vector)
-    vectors[missing[:, u] | missing[:, v]] = np.nan
-    return vectors
-
-
-def without_signal(series: Sequence[np.ndarray]) -> np.ndarray:
-    """Regions without signal (n, P), of what really are series.
-
-    >>> without_signal([np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0]])]).tolist()
-    [[False, True]]
-    """
-    if not len(series):
-        raise DataError("no people were given")
-    for i, x in enumerate(series):
-        check_is_series(np.asarray(x), f"person {i}")
-    widths = {np.shape(x)[1] for x in series}
-    if len(widths) > 1:
-        raise DataError(f"series of {listed(sorted(widths))} regions cannot be compared: all must come from one atlas")
-    return missing_rois(series)

@@ -224,9 +224,9 @@ def _checks(name: str, names: Sequence[str], view: View) -> Iterator[Check]:
     yield _people_twice(name, people)
     yield _labels_as_scores(name, people)
     yield _perfect(name, people, number, view.one)
-    turned = _reversed(name, people, number, view.one)
+    turned = _check_direction(name, people, number, view.one)
     yield turned
-    yield _centred(name, people, number)
+    yield _check_centring(name, people, number)
     if not number:
         # Levels of honest scores fall where there are more cases, so those of reversed ones seem to follow the site.
         forward = people if turned.passed else people.assign(score=-people["score"])
@@ -234,7 +234,7 @@ def _checks(name: str, names: Sequence[str], view: View) -> Iterator[Check]:
         yield _follows_site(name, forward, [_site_share(rest) for rest in others])
     yield _coarse(name, people)
     yield _equal_scores(name, people)
-    yield _fold_scale(name, people, number)
+    yield _check_fold_scale(name, people, number)
 
 
 SITE = ["protocol", "fold", "site"]
@@ -269,7 +269,7 @@ def _labels_as_scores(name: str, people: pd.DataFrame) -> Check:
 def _perfect(name: str, people: pd.DataFrame, number: bool, one: str) -> Check:
     mean, nearly = _mean_order(people, number), NEARLY_R if number else NEARLY
     passed = False if mean >= PERFECT else None if mean >= nearly else True
-    text = _named_order(mean, number, one)
+    text = _describe_order(mean, number, one)
     text += "" if passed else ", more than brain data have given so far without a leak"
     return Check("perfect", name, passed, mean, nearly, text)
 
@@ -287,11 +287,11 @@ def _mean_order(people: pd.DataFrame, number: bool) -> float:
     return mean_over_sites(np.array(areas), np.array(weights))
 
 
-def _named_order(mean: float, number: bool, one: str) -> str:
+def _describe_order(mean: float, number: bool, one: str) -> str:
     return f"mean {'correlation' if number else 'AUC'}{f' of {one}' if one else ''} {mean:.3f}"
 
 
-def _reversed(name: str, people: pd.DataFrame, number: bool, one: str) -> Check:
+def _check_direction(name: str, people: pd.DataFrame, number: bool, one: str) -> Check:
     place = ["protocol", "site"]
     ranks = people[[*place, "subject", "label"]].assign(score=people.groupby(SITE)["score"].rank(pct=True))
     ranks = ranks.groupby([*place, "subject"]).mean()  # each person once, where sites are held out repeatedly
@@ -300,7 +300,7 @@ def _reversed(name: str, people: pd.DataFrame, number: bool, one: str) -> Check:
     sums = pd.DataFrame({"ab": a * b, "aa": a * a, "bb": b * b, "n": 1}).groupby(place).sum()
     told = sums[sums["aa"] * sums["bb"] > 0]  # sites where scores and labels differ
     below = told["ab"] < 0
-    mean = _named_order(_mean_order(people, number), number, one)
+    mean = _describe_order(_mean_order(people, number), number, one)
     if 2 * below.sum() <= len(told):
         return Check("reversed", name, True, None, SELDOM, f"not below guessing at most sites, {mean}")
     p = float(norm.cdf(told["ab"].sum() / np.sqrt((told["aa"] * told["bb"] / (told["n"] - 1)).sum())))
@@ -317,7 +317,7 @@ def _reversed(name: str, people: pd.DataFrame, number: bool, one: str) -> Check:
     return Check("reversed", name, passed, p, SELDOM, text)
 
 
-def _centred(name: str, people: pd.DataFrame, number: bool) -> Check:
+def _check_centring(name: str, people: pd.DataFrame, number: bool) -> Check:
     sites = people.groupby(SITE)["score"]
     within, freedom = _within(people, number)
     k = sites.ngroups
@@ -400,7 +400,7 @@ def _equal_scores(name: str, people: pd.DataFrame) -> Check:
     return Check("equal-scores", name, None, len(groups), 0, text)
 
 
-def _fold_scale(name: str, people: pd.DataFrame, number: bool) -> Check:
+def _check_fold_scale(name: str, people: pd.DataFrame, number: bool) -> Check:
     within, _ = _within(people, number)
     spread = within.groupby([people["protocol"], people["fold"]]).std()
     spread = spread[spread > 0]

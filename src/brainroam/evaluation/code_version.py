@@ -44,7 +44,7 @@ def code_version(info: MethodInfo) -> str:
     (True, True, False)
     """
     shared, own = (_digest(imported(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
-    settings = repr((_named(_settings(info.make)), _named(info.grid), _named(info.fast), *_typed(info)))
+    settings = repr((_as_text(_settings(info.make)), _as_text(info.grid), _as_text(info.fast), *_typed_source(info)))
     own = hashlib.sha256(f"{own} {settings}".encode()).hexdigest()
     return f"{brainroam.__version__}+{shared[:8]}/{own[:8]}"
 
@@ -104,7 +104,7 @@ def _defined_in(info: MethodInfo) -> list[Path]:
     return [file for file in map(_file, _parts(info)) if file is not None]
 
 
-def _typed(info: MethodInfo) -> list[str]:
+def _typed_source(info: MethodInfo) -> list[str]:
     """The text of what was typed at a prompt or in a notebook, where Python still has it."""
     types = []
     for part in _parts(info):
@@ -147,7 +147,7 @@ def _of_estimator(part: Any) -> dict[str, Any]:
     return part.get_params(deep=True) if hasattr(part, "get_params") and not isinstance(part, type) else {}
 
 
-def _named(settings: dict[str, Any]) -> list[tuple[str, str]]:
+def _as_text(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """Settings as text that is the same in every process."""
     return sorted((name, _text(value)) for name, value in settings.items())
 

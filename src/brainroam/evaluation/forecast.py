@@ -411,9 +411,9 @@ def expected_classes(measured: Mapping[str, Any], people: np.ndarray) -> dict[st
         rho = shared_error(m, np.column_stack([together, alone]), len(people))
         counted = m / rho  # nearly `counted_as` with this share
         areas = observed_auc(auc, counted, counted, here / rho, here / rho, LEVELS)
-        expected["auc"] = _limited("auc", mean_over_sites(auc, site_weights(m, m)), areas)
+        expected["auc"] = _with_limits("auc", mean_over_sites(auc, site_weights(m, m)), areas)
         variance = float(np.mean(called_var * m)) / here
-        expected["balanced_acc"] = _limited("balanced_acc", *observed_next(called, called_var, variance, LEVELS))
+        expected["balanced_acc"] = _with_limits("balanced_acc", *observed_next(called, called_var, variance, LEVELS))
     reason = ""
     if not np.isfinite(expected["auc"]["low_95"]):
         reason = ONE_PERSON if people.sum() < 2 else _refusal(auc, m, m)
@@ -440,16 +440,16 @@ def expected_measures(
     cases, controls = (np.asarray(measured[name], dtype=float) for name in ("n_cases", "n_controls"))
     areas = observed_auc(measured["auc"], cases, controls, m, n, LEVELS, kept)
     mean = mean_over_sites(measured["auc"], site_weights(cases, controls))
-    expected = {"auc": _limited("auc", mean, areas)}
+    expected = {"auc": _with_limits("auc", mean, areas)}
     people, here = 1 / (1 / cases + 1 / controls), 1 / (1 / m + 1 / n)
     for name in MEASURES:
         values, variances = (np.asarray(measured[f"{name}{end}"], dtype=float) for end in ("", "_var"))
         variance = float(np.mean(variances * people)) / here
-        expected[name] = _limited(name, *observed_next(values, variances, variance, LEVELS))
+        expected[name] = _with_limits(name, *observed_next(values, variances, variance, LEVELS))
     return expected
 
 
-def _limited(name: str, mean: float, intervals: list[tuple[float, float]]) -> dict[str, float]:
+def _with_limits(name: str, mean: float, intervals: list[tuple[float, float]]) -> dict[str, float]:
     limits = np.clip([limit for pair in intervals for limit in pair], *RANGE[name])
     return {"expected": mean, **dict(zip(LIMITS, limits.tolist(), strict=True))}
 

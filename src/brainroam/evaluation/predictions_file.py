@@ -121,7 +121,7 @@ def read_predictions(path: str | Path, study: Study | None = None) -> Results:
     table, target = _read(path, None if facts is None else Target.of_description(facts.get("target")))
     left_out: list[str] = []
     if facts is not None:
-        table, left_out = _joined(table, pd.DataFrame(facts["participants"]), target, path)
+        table, left_out = _join(table, pd.DataFrame(facts["participants"]), target, path)
     for role in ("site", "label"):
         if role not in table:
             raise ReaderError(
@@ -242,8 +242,8 @@ def _two_classes(
     given = [role for role in ("score", "probability", "predicted") if role in column]
     if not given:
         raise _no_column("score", [*USUAL["score"], *USUAL["probability"]], raw, path)
-    table = pd.DataFrame({role: _measured(raw[column[role]], role, subject, path) for role in given})
-    table = _scored(table.assign(subject=subject), path).drop(columns="subject")
+    table = pd.DataFrame({role: _numbers_of(raw[column[role]], role, subject, path) for role in given})
+    table = _with_scores(table.assign(subject=subject), path).drop(columns="subject")
     if "label" in column:
         values = raw[column["label"]]
         try:
@@ -258,7 +258,7 @@ def _two_classes(
     return table
 
 
-def _measured(values: pd.Series, role: str, subject: pd.Series, path: Path) -> pd.Series:
+def _numbers_of(values: pd.Series, role: str, subject: pd.Series, path: Path) -> pd.Series:
     """Numbers of a column; a score must be there for everybody."""
     numbers = floats(values, path)
     if role == "score" and not np.isfinite(numbers).all():
@@ -274,7 +274,7 @@ def _measured(values: pd.Series, role: str, subject: pd.Series, path: Path) -> p
     return numbers
 
 
-def _scored(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def _with_scores(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """With ``score``, ``probability`` and ``predicted``, NaN where the file does not tell."""
     for role in ("probability", "predicted"):
         if role not in table:
@@ -299,7 +299,7 @@ def _labels(values: pd.Series, subject: pd.Series, path: Path) -> pd.Series:
     return codes.astype(int)
 
 
-def _joined(table: pd.DataFrame, people: pd.DataFrame, target: Target, path: Path) -> tuple[pd.DataFrame, list[str]]:
+def _join(table: pd.DataFrame, people: pd.DataFrame, target: Target, path: Path) -> tuple[pd.DataFrame, list[str]]:
     """The table with what the study knows of its people, and the ids of those whom it does not know."""
     by_id = {str(name): str(name) for name in people["subject"]}
     if not table["subject"].isin(list(by_id)).any():

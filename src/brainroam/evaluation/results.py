@@ -254,7 +254,7 @@ def join_results(studies: Mapping[str, Results]) -> Results:
         raise RunsError(
             f"these studies have nobody in common: people are matched by protocol, site, id and label ({what})"
         )
-    parts = [_restricted(results, shared) for results in studies.values()]
+    parts = [_restrict(results, shared) for results in studies.values()]
     before = _prefixes(studies)
     frames = {
         kind: pd.concat(
@@ -283,7 +283,7 @@ def _prefixes(studies: Mapping[str, Results]) -> dict[str, str]:
     return {name: "" if plain else name + SEPARATOR for name in studies}
 
 
-def _restricted(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _restrict(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores and predictions of the shared people only."""
     predictions = results.predictions.merge(shared)
     scores = results.scores.merge(predictions[["protocol", "site"]].drop_duplicates())

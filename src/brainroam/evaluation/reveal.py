@@ -75,7 +75,7 @@ class Reveal:
         order = self.forecast.order
         for row in self.table[self.table["measure"] == order].itertuples():
             unlike = "; the forecast said that its people are unlike those trained on"
-            yield f"{row.site}: {_judged(row)}{unlike * (row.site in self.forecast.unlike)}"
+            yield f"{row.site}: {_judge(row)}{unlike * (row.site in self.forecast.unlike)}"
         others = self.table[(self.table["measure"] != order) & self.table["inside_95"].notna()]
         if len(others):
             outside = others[~others["inside_95"].astype(bool)]
@@ -88,7 +88,7 @@ class Reveal:
         yield from self.notes
 
 
-def _judged(row: Any) -> str:
+def _judge(row: Any) -> str:
     name = NAMES[row.measure]
     if not row.n_judged:
         return "nobody has a diagnosis"
@@ -163,7 +163,7 @@ def reveal(
     time = time or datetime.now(UTC).isoformat(timespec="seconds")
     if time < forecast.content["made"]["time"]:
         notes.append("The labels were opened before the forecast was made, by the clocks of the computers")
-    measured = pd.DataFrame(_measured(forecast, people.dropna(subset="label")))
+    measured = pd.DataFrame(_measure(forecast, people.dropna(subset="label")))
     table = forecast.table.merge(measured, on=["site", "measure"], how="left")
     table.insert(2, "n_judged", table["site"].map(judged_of["sum"]))
     for percent in (80, 95):
@@ -177,14 +177,14 @@ def reveal(
     return Reveal(forecast, table, judged_by, time, notes)
 
 
-def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _measure(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """What is observed at each site; a person with several scans counts once, with the mean of them."""
     content = forecast.content
     if forecast.target.is_number:
-        yield from _measured_number(forecast.target, people)
+        yield from _measure_number(forecast.target, people)
         return
     if forecast.target.is_classes:
-        yield from _measured_classes(forecast.target, people)
+        yield from _measure_classes(forecast.target, people)
         return
     half = to_prevalence(people["probability"].to_numpy(), content["prevalence"]["value"], 0.5)
     each = people.assign(half=half).groupby(["site", "person"])[["score", "half", "label"]].mean().reset_index()
@@ -196,7 +196,7 @@ def _measured(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, An
             yield {"site": site, "measure": name, "n_cases": measures["n_cases"], "observed": measures[name]}
 
 
-def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _measure_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The correlation and the mean error, on the scale that was learned on."""
     each = people.groupby(["site", "person"])[["score", "predicted", "label"]].mean().reset_index()
     for site, here in each.groupby("site"):
@@ -208,7 +208,7 @@ def _measured_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str,
             yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
 
 
-def _measured_classes(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _measure_classes(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The mean AUC of the classes of a site, and the mean share of them that is called right.
 
     Somebody with several scans is called what most of them are; the first of these in the order of the classes.
@@ -238,7 +238,7 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
             labels = load_cohort(path, require_label=False, **options)
         elif not target.is_two_classes:
             named = _column_of(path, options.get("label_col", target.name))
-            return named.assign(label=_coded(named["label"], target))
+            return named.assign(label=_encode(named["label"], target))
         else:
             unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
             table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
@@ -250,7 +250,7 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
         _require_target(labels.target, target)
         if not labels.target.is_two_classes and labels.target.classes:
             names = diagnoses["label"].map(dict(enumerate(labels.target.classes)))
-            return diagnoses.assign(label=_coded(names, target))
+            return diagnoses.assign(label=_encode(names, target))
         return diagnoses
     if isinstance(labels, Mapping | pd.Series):
         labels = {"subject": list(labels.keys()), "label": list(labels.values())}
@@ -259,7 +259,7 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
         raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
     table = table.assign(subject=table["subject"].astype(str))
     if not target.is_two_classes:
-        return table.assign(label=_coded(table["label"], target))
+        return table.assign(label=_encode(table["label"], target))
     values = table["label"].dropna().unique()
     if not set(values) <= {0, 1}:
         raise DataError(f"labels are 1 for cases, 0 for controls, or empty; there are {listed(values)}: code them so")
@@ -276,7 +276,7 @@ def _require_target(here: Target, foretold: Target) -> None:
         raise DataError(f"these data do not say what {foretold.name} is; name it with --target {asked}")
 
 
-def _coded(values: pd.Series, target: Target) -> pd.Series:
+def _encode(values: pd.Series, target: Target) -> pd.Series:
     """Numbers, or the codes of classes and of steps by their names; NaN where empty."""
     text = one_spelling(values.astype(object).where(values.notna(), "").astype(str))
     if target.classes:

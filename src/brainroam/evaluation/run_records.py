@@ -257,7 +257,7 @@ def make_tasks(
         raise UsageError(f"seeds must be at least 1, got {seeds}")
     if tuning not in TUNINGS:
         raise unknown("tuning", tuning, TUNINGS)
-    chosen = _configured(methods, protocol, parameters)
+    chosen = _configure(methods, protocol, parameters)
     for info, _ in chosen:
         require_fitting(info, cohort)
     _require_covariates(cohort, chosen, held_out)
@@ -299,7 +299,7 @@ def those_fitting(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], li
     return fitting, reasons
 
 
-def _configured(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> list[tuple[MethodInfo, dict[str, Any]]]:
+def _configure(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> list[tuple[MethodInfo, dict[str, Any]]]:
     """Each method with its fixed parameters, by the name its results will have."""
     configured: dict[str, tuple[MethodInfo, dict[str, Any]]] = {}
     for info, own in resolve(methods):

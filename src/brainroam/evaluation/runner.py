@@ -121,7 +121,7 @@ def evaluate(
     """
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
-    held_out = _held_out(cohort, protocol, sites, n_splits, n_repeats)
+    held_out = _choose_folds(cohort, protocol, sites, n_splits, n_repeats)
     tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
@@ -130,7 +130,7 @@ def evaluate(
         running: dict[str, str] = {}
         with (
             engines.open_engine(engine, jobs) as where,
-            _shared_edges(cohort, list(kinds), folder.path, jobs, where, progress),
+            _share_edges(cohort, list(kinds), folder.path, jobs, where, progress),
             show_progress(len(todo), progress) as advance,
             closing(engines.map(execute, todo, cohort, jobs, where, _naming(running, advance))) as outcomes,
         ):
@@ -289,7 +289,9 @@ def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
         yield RunsFolder.of(scratch, cohort)
 
 
-def _held_out(cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_splits: int, n_repeats: int) -> list[Fold]:
+def _choose_folds(
+    cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_splits: int, n_repeats: int
+) -> list[Fold]:
     every = {fold.name: fold for fold in folds(cohort.table, protocol, n_splits, n_repeats)}
     for name in sites or ():
         if name not in every:
@@ -311,7 +313,7 @@ def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _shared_edges(
+def _share_edges(
     cohort: Cohort,
     kinds: Sequence[EdgeKind],
     folder: Path,

@@ -242,25 +242,25 @@ def folds(
         raise unknown("protocol", protocol, UNITS)
     if protocol == "cv":
         deck = SiteStratifiedKFold(n_splits, n_repeats, random_state)
-        split = deck.split(table, _known(table, "label"), _known(table, "site"))
+        split = deck.split(table, _complete_column(table, "label"), _complete_column(table, "site"))
         for i, (train, test) in enumerate(split):
             yield Fold(train, test, f"repeat{i // n_splits + 1}-fold{i % n_splits + 1}")
         return
     if protocol == "halves":
         halves = SiteHalves(n_repeats, random_state)
-        yield from halves.folds(table, _known(table, "label"), _known(table, "site"))
+        yield from halves.folds(table, _complete_column(table, "label"), _complete_column(table, "site"))
     elif protocol == "loso":
-        yield from LeaveOneSiteOut().folds(table, _known(table, "site"))
+        yield from LeaveOneSiteOut().folds(table, _complete_column(table, "site"))
     elif "institution" in table:
-        yield from LeaveOneInstitutionOut().folds(table, _known(table, "institution"))
+        yield from LeaveOneInstitutionOut().folds(table, _complete_column(table, "institution"))
     else:
         _say_shared(table)
-        yield from LeaveOneInstitutionOut(by_name=True).folds(table, _known(table, "site"))
+        yield from LeaveOneInstitutionOut(by_name=True).folds(table, _complete_column(table, "site"))
 
 
 def _say_shared(table: pd.DataFrame) -> None:
     """Warn of institutions that the names of sites suggest; an error where they suggest none."""
-    shared = shared_institutions(np.unique(_known(table, "site").astype(str)))
+    shared = shared_institutions(np.unique(_complete_column(table, "site").astype(str)))
     if not shared:
         raise DataError(
             "the table has no column 'institution', and no two sites are named like one; add it, or choose another "
@@ -315,7 +315,7 @@ def _dealt(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: 
         yield np.flatnonzero(where == k)
 
 
-def _known(table: pd.DataFrame, name: str) -> np.ndarray:
+def _complete_column(table: pd.DataFrame, name: str) -> np.ndarray:
     """A column that must be complete."""
     if name not in table:
         raise DataError(f"the table has no column {name!r}; add it, or choose another protocol ({', '.join(UNITS)})")

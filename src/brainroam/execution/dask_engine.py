@@ -173,9 +173,9 @@ class Dask:
                 yield pickle.dumps(shared)
             return
         with tempfile.TemporaryDirectory(prefix="brainroam-") as scratch:
-            yield pickle.dumps(self._stored(shared, self.folder or Path(scratch)))
+            yield pickle.dumps(self._store(shared, self.folder or Path(scratch)))
 
-    def _stored(self, cohort: Cohort, folder: Path) -> "StoredPeople":
+    def _store(self, cohort: Cohort, folder: Path) -> "StoredPeople":
         people = None if self.store is None else StoredPeople.find(self.store, cohort)
         if people is None:
             name = content_hash([cohort.manifest_hash, cohort.table.to_csv()])[:16]
@@ -328,16 +328,16 @@ _ONE_AT_A_TIME = threading.Lock()  # a worker with several threads would share o
 def _work(shared: bytes, message: bytes) -> Any:
     """What a worker does with one task."""
     with _ONE_AT_A_TIME:
-        return attempt(_unpacked, shared, message)
+        return attempt(_unpack_and_run, shared, message)
 
 
-def _unpacked(shared: bytes, message: bytes) -> Any:
+def _unpack_and_run(shared: bytes, message: bytes) -> Any:
     function, task = pickle.loads(message)  # from the client that started the study, as all that Dask moves
-    return on_one_core(function, _opened(shared), task)
+    return on_one_core(function, _open_shared(shared), task)
 
 
 @lru_cache(maxsize=1)
-def _opened(shared: bytes) -> Any:
+def _open_shared(shared: bytes) -> Any:
     """What all tasks share, read once by each worker process."""
     content = pickle.loads(shared)  # as above
     return content.load() if isinstance(content, StoredPeople) else content

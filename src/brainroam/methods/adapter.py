@@ -96,7 +96,7 @@ class EstimatorMethod(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit a clone."""
-        model = _with_seed(_unfitted(self.estimator), seed)
+        model = _with_seed(_clone_unfitted(self.estimator), seed)
         self.features_, self.encoder_ = EdgeFeatures("pearson", scaled=False), CovariateEncoder()
         covariates = cohort.covariates()
         self.covariates_ = [name for name in covariates if covariates[name].notna().any()]
@@ -107,8 +107,11 @@ class EstimatorMethod(Method):
         elif self.edge_kinds:
             self.features_.fit_transform(cohort)
         site = cohort.table["site"].to_numpy(dtype=str)
-        with _routing(model, "fit", {"site": site, "groups": site, **self._people(cohort)}) as asked, _seeded(seed):
-            fitted = model.fit(self._given(cohort), cohort.targets if self.number else cohort.labels, **asked)
+        with (
+            _routing(model, "fit", {"site": site, "groups": site, **self._people(cohort)}) as asked,
+            _seed_generators(seed),
+        ):
+            fitted = model.fit(self._inputs(cohort), cohort.targets if self.number else cohort.labels, **asked)
         if fitted is None:
             raise MethodError(f"{type(model).__name__}.fit returned None; end it with 'return self'")
         self.model_ = fitted
@@ -119,7 +122,7 @@ class EstimatorMethod(Method):
         verb = "predict" if self.number else _scoring_verb(self.model_)
         _require_no_site(getattr(self.model_, verb), verb)
         with _routing(self.model_, verb, self._people(cohort)) as asked:
-            scores = np.asarray(getattr(self.model_, verb)(self._given(cohort), **asked))
+            scores = np.asarray(getattr(self.model_, verb)(self._inputs(cohort), **asked))
         if verb == "predict_proba":
             if scores.shape != (len(cohort), 2):
                 raise MethodError(
@@ -142,7 +145,7 @@ class EstimatorMethod(Method):
             f"a fitted {type(self.estimator).__name__} cannot be restored from arrays; keep it with skops or joblib"
         )
 
-    def _given(self, cohort: Cohort) -> Any:
+    def _inputs(self, cohort: Cohort) -> Any:
         """X of these people."""
         if self.input == "series":
             return cohort.series
@@ -207,7 +210,7 @@ def in_file(text: str) -> Any:
     file = Path(path).expanduser().resolve()
     if not file.is_file():
         raise UsageError(f"{path} of {text!r} is not a file; write it as my_methods.py:pipeline")
-    module = _loaded(file, file.stat().st_mtime_ns)
+    module = _load_module(file, file.stat().st_mtime_ns)
     if not hasattr(module, name):
         raise unknown(f"name in {path}", name, [name for name in vars(module) if not name.startswith("_")])
     return getattr(module, name)
@@ -240,7 +243,7 @@ def arguments_of(function: Callable[..., Any]) -> list[str]:
 
 
 @cache
-def _loaded(file: Path, changed: int) -> ModuleType:
+def _load_module(file: Path, changed: int) -> ModuleType:
     """A file as a module; what it defines is sent to other processes by value, since they cannot import it."""
     print(f"running the code of {file}", file=sys.stderr)
     spec = spec_from_file_location(file.stem, file)
@@ -335,7 +338,7 @@ def _open_seeds(estimator: Any) -> list[str]:
     return [name for name in settings if name.rpartition("__")[2] == "random_state" and settings[name] is None]
 
 
-def _unfitted(estimator: Any) -> Any:
+def _clone_unfitted(estimator: Any) -> Any:
     try:
         return clone(estimator, safe=False)
     except (RuntimeError, TypeError) as error:
@@ -352,7 +355,7 @@ def _with_seed(model: Any, seed: int) -> Any:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _seed_generators(seed: int) -> Iterator[None]:
     """The generators that code without ``random_state`` draws from, set by the seed and put back afterwards."""
     # NPY002: the global generator is not ours to avoid, as somebody else's code draws from it.
     torch = sys.modules.get("torch")

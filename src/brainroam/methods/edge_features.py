@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.site_edges import SiteEdges
-from brainroam.core.tangent import NearMean, TangentEdges, cohort_covariances, edge_vectors
+from brainroam.core.tangent import NearMean, TangentEdges, cohort_covariances
 from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import edge_vectors
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class EdgeFeatures:
         else:
             values = cohort_edges(cohort, self.kind)
         self.scale_ = SiteEdges(cohort, EdgeKind(self.kind)).scale if self.scaled and cohort.own_units else None
-        values = self._scaled(values)
+        values = self._scale(values)
         known = np.isfinite(values)
         self.fill_ = np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         return np.where(known, values, self.fill_)
@@ -66,10 +67,10 @@ class EdgeFeatures:
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Features of anybody, person by person."""
         values = self.tangent_.transform(cohort.series) if self.kind == "tangent" else cohort_edges(cohort, self.kind)
-        values = self._scaled(values)
+        values = self._scale(values)
         return np.where(np.isfinite(values), values, self.fill_)
 
-    def _scaled(self, values: np.ndarray) -> np.ndarray:
+    def _scale(self, values: np.ndarray) -> np.ndarray:
         return values if self.scale_ is None else values / self.scale_
 
     def state(self) -> dict[str, np.ndarray]:

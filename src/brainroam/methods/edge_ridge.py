@@ -111,11 +111,11 @@ class EdgeRidge(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of the centred edges."""
-        return self._centred(cohort) @ self.coef_
+        return self._centre(cohort) @ self.coef_
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
         """What each edge adds to each person's score (n, M)."""
-        return self._centred(cohort) * self.coef_
+        return self._centre(cohort) * self.coef_
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weight of each edge, and what it adds to whom, counted from the mean of the training sites."""
@@ -130,7 +130,7 @@ class EdgeRidge(Method):
         self.coef_, self.centre_ = state["coef"], state["centre"]
         return self
 
-    def _centred(self, cohort: Cohort) -> np.ndarray:
+    def _centre(self, cohort: Cohort) -> np.ndarray:
         return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
 
     def _weights(self, edges: SiteEdges, cohort: Cohort, kept: Sequence[Sequence[str]]) -> list[np.ndarray]:
@@ -142,7 +142,7 @@ class EdgeRidge(Method):
         if not self.soft and len(cohort) <= MOST_PEOPLE and cohort.features.has_memory(MATRICES * 8 * len(cohort) ** 2):
             return self._from_products(edges, cohort, people, target, nuisance)
         name = "iterative ridge", self.kind, self.centred, self.soft, self.penalties, self.strength
-        solve = partial(self._solved_together, edges, cohort, kept, people, target, nuisance)
+        solve = partial(self._solve_together, edges, cohort, kept, people, target, nuisance)
         return cohort.features.cache.summaries(name, [[*known_by, who] for who in people.T], solve)
 
     def _from_products(
@@ -153,17 +153,17 @@ class EdgeRidge(Method):
         if not cohort.target.is_number:
             shared, unit = None, float(np.trace(gram)) / len(gram)
         else:
-            gram, unit = _about_the_mean(gram), self._unit(cohort)
+            gram, unit = _centre_products(gram), self._unit(cohort)
             shared = self._site_variance(unit) * (edges.cache_key[1][:, None] == edges.cache_key[1])
         name = "ridge", self.kind, self.centred, cohort.target.is_number
         ridges = [
             cohort.features.cache.get((*name, penalty), known_by, partial(DualRidge, gram, penalty, nuisance, shared))
             for penalty in self._absolute(unit)
         ]
-        betas = [_combined(ridges, target, np.flatnonzero(~who)) for who in people.T]
+        betas = [_combine(ridges, target, np.flatnonzero(~who)) for who in people.T]
         return list(edges.primal(np.column_stack(betas)).T)
 
-    def _solved_together(
+    def _solve_together(
         self,
         edges: SiteEdges,
         cohort: Cohort,
@@ -230,13 +230,13 @@ class EdgeRidge(Method):
         return [penalty * max(unit, 1e-12) for penalty in self.penalties]
 
 
-def _about_the_mean(gram: np.ndarray) -> np.ndarray:
+def _centre_products(gram: np.ndarray) -> np.ndarray:
     """Products of features without their mean over people; the intercept of a ridge is free, so its fit is the same."""
     mean = gram.mean(axis=0)
     return gram - mean - mean[:, None] + mean.mean()
 
 
-def _combined(ridges: Iterable[DualRidge], target: np.ndarray, without: np.ndarray) -> np.ndarray:
+def _combine(ridges: Iterable[DualRidge], target: np.ndarray, without: np.ndarray) -> np.ndarray:
     """The mean over ridges of weights of the people whose edge weights have unit length."""
     scores = []
     for ridge in ridges:

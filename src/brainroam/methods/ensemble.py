@@ -101,10 +101,10 @@ class Ensemble(Method):
         classes = cohort.target.classes if cohort.target.is_classes else ()
         readers = self._members("table" if cohort.own_units else cohort.measure, classes)
         if cohort.target.is_number:
-            readers = {name: self._chosen(name, cohort, folds) for name in readers}
+            readers = {name: self._choose_for_number(name, cohort, folds) for name in readers}
         elif cohort.own_units:
-            readers = {name: self._chosen_for_table(name, cohort, folds, classes) for name in readers}
-        inner = np.stack([_out_of_site(reader, cohort, folds) for reader in readers.values()], axis=1)
+            readers = {name: self._choose_for_table(name, cohort, folds, classes) for name in readers}
+        inner = np.stack([_score_out_of_site(reader, cohort, folds) for reader in readers.values()], axis=1)
         shares, site = np.array([SHARES[name] for name in readers]), cohort.table["site"].to_numpy()
         known = np.isfinite(inner).reshape(len(inner), -1).all(axis=1)
         if classes:
@@ -114,18 +114,18 @@ class Ensemble(Method):
         else:
             spread = spread_within_sites(inner[known], site[known])
             if cohort.target.is_number:
-                shares = _stacked(inner[known] / spread, cohort.targets[known], site[known], shares)
+                shares = _stack(inner[known] / spread, cohort.targets[known], site[known], shares)
             self.weights_ = shares / shares.sum() / spread
-        self.inner_scores_ = self._added(inner)
+        self.inner_scores_ = self._add(inner)
         self.members_ = {name: reader.fit(cohort) for name, reader in readers.items()}
         return self
 
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of all readers."""
-        return self._added(np.stack([reader.score(cohort) for reader in self.members_.values()], axis=1))
+        return self._add(np.stack([reader.score(cohort) for reader in self.members_.values()], axis=1))
 
-    def _added(self, scores: np.ndarray) -> np.ndarray:
+    def _add(self, scores: np.ndarray) -> np.ndarray:
         """The sum (n,) of scores (n, R) of the readers, or (n, K) of scores (n, R, K) of several classes."""
         return scores @ self.weights_ if scores.ndim == 2 else np.einsum("nrk,rk->nk", scores, self.weights_)
 
@@ -171,21 +171,21 @@ class Ensemble(Method):
         self.members_ = {name: reader.load_state(part(state, name)) for name, reader in readers.items()}
         return self
 
-    def _chosen(self, name: str, cohort: Cohort, folds: Folds) -> EdgeRidge:
+    def _choose_for_number(self, name: str, cohort: Cohort, folds: Folds) -> EdgeRidge:
         """The reader of a number, without a soft scaffold, with the penalty that orders held-out people best."""
         y, site = cohort.targets, cohort.table["site"].to_numpy()
         plain = {**MEMBERS[name], "soft": 0.0, "covariates": self.covariates}
         candidates = (*NUMBER_PENALTIES, *WEAK) if cohort.own_units else NUMBER_PENALTIES
         readers = [EdgeRidge(**plain, penalties=penalties) for penalties in candidates]
-        inner = np.stack([_out_of_site(reader, cohort, folds) for reader in readers])
+        inner = np.stack([_score_out_of_site(reader, cohort, folds) for reader in readers])
         known = np.isfinite(inner).all(axis=0)
         return readers[int(np.argmax(mean_order(y[known], site[known], inner[:, known])))]
 
-    def _chosen_for_table(self, name: str, cohort: Cohort, folds: Folds, classes: Sequence[str]) -> Any:
+    def _choose_for_table(self, name: str, cohort: Cohort, folds: Folds, classes: Sequence[str]) -> Any:
         """The reader of a table: with the first penalties unless others order held-out people clearly better."""
-        readers = [self._made(name, classes, penalties=penalties) for penalties in TABLE_PENALTIES]
+        readers = [self._make(name, classes, penalties=penalties) for penalties in TABLE_PENALTIES]
         target = indicators(cohort) if classes else cohort.targets.astype(float)
-        inner = [_out_of_site(reader, cohort, folds).reshape(len(cohort), -1) for reader in readers]
+        inner = [_score_out_of_site(reader, cohort, folds).reshape(len(cohort), -1) for reader in readers]
         site, known = cohort.table["site"].to_numpy(), np.isfinite(inner).all(axis=(0, 2))
         if known.sum() < FEWEST:
             return readers[0]
@@ -196,9 +196,9 @@ class Ensemble(Method):
 
     def _members(self, measure: str, classes: Sequence[str] = ()) -> dict[str, Any]:
         """A reader of each kind of edges, for several classes one for each of them."""
-        return {name: self._made(name, classes) for name in READERS[measure]}
+        return {name: self._make(name, classes) for name in READERS[measure]}
 
-    def _made(self, name: str, classes: Sequence[str], **settings: Any) -> Any:
+    def _make(self, name: str, classes: Sequence[str], **settings: Any) -> Any:
         make = partial(EdgeRidge, **MEMBERS[name], covariates=self.covariates, **settings)
         return OneAgainstRest(make, classes) if classes else make()
 
@@ -209,13 +209,13 @@ def _within_sites(values: np.ndarray, site: np.ndarray) -> np.ndarray:
     return (table - table.groupby(site).transform("mean")).to_numpy().ravel(order="F")
 
 
-def _stacked(z: np.ndarray, t: np.ndarray, site: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+def _stack(z: np.ndarray, t: np.ndarray, site: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
     """w (R,) of scores z (n, R) and a number t; the shares of a diagnosis where no reader goes with the number.
 
     >>> rng = np.random.default_rng(0)
     >>> t, site = rng.normal(size=400), np.repeat(["A", "B"], 200)
     >>> z = t[:, None] + rng.normal(size=(400, 3)) * [1, 1, 9]
-    >>> w = _stacked(z / z.std(axis=0), t, site, np.ones(3))
+    >>> w = _stack(z / z.std(axis=0), t, site, np.ones(3))
     >>> bool(abs(w[0] - w[1]) < 0.2 * w[0] and w[2] < 0.2 * w[0])
     True
     """
@@ -229,7 +229,7 @@ def _stacked(z: np.ndarray, t: np.ndarray, site: np.ndarray, otherwise: np.ndarr
     return weights if weights.any() else otherwise
 
 
-def _out_of_site(reader: Method, cohort: Cohort, folds: Folds) -> np.ndarray:
+def _score_out_of_site(reader: Method, cohort: Cohort, folds: Folds) -> np.ndarray:
     inner = np.full(score_shape(len(cohort), cohort.target), np.nan)
     for (_, held_out), path in zip(folds, reader.out_of_fold(cohort, folds), strict=True):
         inner[held_out] = path[0]

@@ -92,7 +92,7 @@ class Familiarity:
         >>> known.flags(old)
         ['age 81 is outside of the 15 to 35 years trained on']
         """
-        measured = _measured(cohort)
+        measured = _measure(cohort)
         limits = {}
         for name, rare in (("mean_fd", 1 - RARE), ("missing", 1 - RARE), ("seconds", RARE), ("volumes", RARE)):
             values = measured[name].dropna()
@@ -134,7 +134,7 @@ class Familiarity:
     def measure(self, cohort: Cohort) -> pd.DataFrame:
         """What is held against the limits, one row per person; NaN where unknown."""
         edges, mirrored = cohort_edges(cohort), _mirrored(cohort)
-        return _measured(cohort).assign(
+        return _measure(cohort).assign(
             distance=distances(edges, self.centre, self.scale),
             resemblance=resemblances(edges, self.centre),
             sidedness=np.nan if mirrored is None else sidedness(edges, self.centre, mirrored),
@@ -199,7 +199,7 @@ def resemblances(edges: np.ndarray, centre: np.ndarray) -> np.ndarray:
         return (x * b).sum(axis=1) / np.sqrt((x**2).sum(axis=1) * (b**2).sum(axis=1))
 
 
-def _measured(cohort: Cohort) -> pd.DataFrame:
+def _measure(cohort: Cohort) -> pd.DataFrame:
     table = cohort.table
     column = {name: pd.to_numeric(table.get(name, pd.Series(np.nan, table.index))) for name in ("age", "mean_fd", "tr")}
     volumes = table["n_timepoints"].astype(float)

@@ -34,10 +34,11 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.connectivity import zero_where_missing
 from brainroam.core.ridge import EPS, ridge_weights
-from brainroam.core.tangent import cohort_covariances, edge_vectors, logarithms_at_mean
+from brainroam.core.tangent import cohort_covariances, logarithms_at_mean
 from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
+from brainroam.data.measurements import edge_vectors
 from brainroam.data.target import CLASSES, TWO
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.edge_features import EdgeFeatures, tangent_training

@@ -96,7 +96,7 @@ def predictions(
         _warn_of_sites(table[~known], score[~known], method)
     for level in method.sets_.limits:
         table[f"set_{100 * level:g}"] = np.where(protocol == STRICT, method.sets_(score, level), "")
-    table["imputed"] = _imputed(method, cohort)
+    table["imputed"] = _list_imputed(method, cohort)
     table["flags"] = (
         "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
     )
@@ -209,14 +209,14 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
 def _with_remarks(table: pd.DataFrame, method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     """Which covariates stood at the training mean, and how a person differs from those trained on."""
     familiarity = method.familiarity_
-    table["imputed"] = _imputed(method, cohort)
+    table["imputed"] = _list_imputed(method, cohort)
     table["flags"] = (
         "" if familiarity is None else [text for part in cohort.batches() for text in familiarity.flags(part)]
     )
     return table
 
 
-def _imputed(method: TunedMethod, cohort: Cohort) -> list[str]:
+def _list_imputed(method: TunedMethod, cohort: Cohort) -> list[str]:
     """Which covariates of each person stood at the training mean, and which blocks were not there to be read."""
     missing = method.missing_covariates(cohort).reset_index(drop=True)
     if isinstance(method.model_, BlockSum):

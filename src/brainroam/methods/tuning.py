@@ -242,10 +242,10 @@ class TunedMethod(Method):
         code = targets.astype(int)
         known = np.isfinite(score).all(axis=1)
         sites = [(name, np.flatnonzero(known & (site == name))) for name in np.unique(site[known])]
-        rows = [(str(name), len(here), *self._measured_classes(code[here], score[here])) for name, here in sites]
+        rows = [(str(name), len(here), *self._measure_classes(code[here], score[here])) for name, here in sites]
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_CLASSES)).dropna(ignore_index=True)
 
-    def _measured_classes(self, code: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
+    def _measure_classes(self, code: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
         """What is kept of an inner site of several classes, after its name and number of people."""
         count = np.bincount(code, minlength=score.shape[1])
         there, called = np.flatnonzero(count), self.calibration_.decide(score)

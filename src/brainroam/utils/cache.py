@@ -46,7 +46,7 @@ class Cache:
     def get(self, name: Hashable, arrays: list[np.ndarray], compute: Callable[[], Result]) -> Result:
         """The result for this name and these arrays, computed if it is new."""
         key = key_of(name, arrays)
-        return self._kept(key) if key in self._results else self._keep(key, compute())
+        return self._retrieve(key) if key in self._results else self._keep(key, compute())
 
     def summary(self, name: Hashable, arrays: list[np.ndarray], compute: Callable[[], Result]) -> Result:
         """As `get`, of an array or a dictionary of arrays that other processes can share."""
@@ -57,7 +57,7 @@ class Cache:
     ) -> list[Result]:
         """The results for one name and several inputs; ``compute`` gives all that are new (by position) together."""
         keys = [key_of(name, arrays) for arrays in inputs]
-        results = {k: self._kept(key) for k, key in enumerate(keys) if self._has(key)}
+        results = {k: self._retrieve(key) for k, key in enumerate(keys) if self._has(key)}
         new = [k for k in range(len(keys)) if k not in results]
         if new:
             results |= {k: self._share(keys[k], result) for k, result in zip(new, compute(new), strict=True)}
@@ -69,7 +69,7 @@ class Cache:
     def _share(self, key: bytes, result: Any) -> Any:
         return self._keep(key, result)
 
-    def _kept(self, key: bytes) -> Any:
+    def _retrieve(self, key: bytes) -> Any:
         result, size = self._results.pop(key)
         self._size -= size
         return self._keep(key, result)  # weighed again: some results grow while they are used

@@ -43,7 +43,7 @@ def atomic_write(path: str | Path, text: bool = False) -> Iterator[IO]:
     temporary = part_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _created(temporary, like=path)
+        handle = _create(temporary, like=path)
     except OSError as error:
         raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
     try:
@@ -78,7 +78,7 @@ def clear_parts(*folders: Path, of: str = "") -> None:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
-def _created(new: Path, like: Path) -> int:
+def _create(new: Path, like: Path) -> int:
     """Open a new file that has from its first moment the mode of the file it will replace, or what the umask leaves."""
     try:
         mode = stat.S_IMODE(like.stat().st_mode)
@@ -164,7 +164,7 @@ def working_dir(path: Path) -> Iterator[tuple[Path, bool]]:
     folder = path.parent / f".{path.name[:200]}.making"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _held(folder) as mine:
+        with _hold(folder) as mine:
             if not mine:
                 raise BrainroamError(f"another command is making {path}; wait for it, or choose another name")
             content = list(folder.iterdir())
@@ -179,7 +179,7 @@ def working_dir(path: Path) -> Iterator[tuple[Path, bool]]:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[bool]:
+def _hold(folder: Path) -> Iterator[bool]:
     """Whether nobody else holds this folder; the system lets go of it when a process ends, however it ends."""
     if sys.platform == "win32":
         yield True

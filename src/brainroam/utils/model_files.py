@@ -71,11 +71,11 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
     if path.exists() and not _may_be_replaced(path):
         raise ModelFileError(f"{path} exists and is not a model; it was left as it is: choose another name")
     tensors = safetensors.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    content = _sealed(
+    content = _seal(
         {**header, "notice": NOTICE, "schema": SCHEMA, "versions": _versions(), "arrays_sha256": _sha256(tensors)}
     )
     try:
-        with _moved_into_place(path) as folder:
+        with _replace_when_complete(path) as folder:
             _write(folder / HEADER, content)
             _write(folder / ARRAYS, tensors)
             _describe(folder, header)
@@ -92,7 +92,7 @@ def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
         tensors = read_regular(folder / ARRAYS, LARGEST_ARRAYS)
     except OSError as error:
         raise ModelFileError(f"{folder} is not a model: {error.filename} cannot be read ({error.strerror})") from error
-    header = _opened(content, folder)
+    header = _unseal(content, folder)
     if _sha256(tensors) != header.get("arrays_sha256"):
         raise ModelFileError(f"{folder / ARRAYS} is damaged: it is not what {HEADER} describes; save the model again")
     extra = sorted(item.name for item in folder.iterdir() if item.name not in (HEADER, ARRAYS, CRATE))
@@ -128,7 +128,7 @@ def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> l
     ]
 
 
-def _sealed(header: dict[str, Any]) -> bytes:
+def _seal(header: dict[str, Any]) -> bytes:
     """The header as JSON that states its own SHA-256."""
     content = json.dumps(
         {**header, "sha256": BLANK}, indent=2, sort_keys=True, allow_nan=False, default=_plain
@@ -136,8 +136,8 @@ def _sealed(header: dict[str, Any]) -> bytes:
     return content.replace(BLANK.encode(), _sha256(content).encode())
 
 
-def _opened(content: bytes, folder: Path) -> dict[str, Any]:
-    """What `_sealed` wrote, if it is of a known schema and not a byte of it has changed."""
+def _unseal(content: bytes, folder: Path) -> dict[str, Any]:
+    """What `_seal` wrote, if it is of a known schema and not a byte of it has changed."""
     try:
         header = json.loads(content)
         schema, seal = header["schema"], header["sha256"].encode()
@@ -169,7 +169,7 @@ def _refuse_links(path: Path) -> None:
 
 
 @contextmanager
-def _moved_into_place(path: Path) -> Iterator[Path]:
+def _replace_when_complete(path: Path) -> Iterator[Path]:
     """A new folder beside ``path`` that takes its place once complete; what else stood in the old one comes along.
 
     Where the system can exchange two folders in one step, there is a whole model at ``path`` at any moment.

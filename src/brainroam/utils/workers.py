@@ -266,10 +266,10 @@ def _work(connection: Connection, preload: tuple[str, ...]) -> None:
                 function, shared = connection.recv()
                 connection.send(None)
             else:
-                connection.send(attempt(_unpacked, function, shared, message))
+                connection.send(attempt(_unpack_and_run, function, shared, message))
 
 
-def _unpacked(function: Callable, shared: Any, message: bytes) -> Any:
+def _unpack_and_run(function: Callable, shared: Any, message: bytes) -> Any:
     """Unpack first: only libraries that are loaded by then can be held to one core."""
     return on_one_core(function, shared, pickle.loads(message))  # from our parent, by a pipe of our own
 

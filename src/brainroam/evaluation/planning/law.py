@@ -134,8 +134,8 @@ def fit_law(
         chosen = rng.integers(k, size=k)
         again = np.average(values[:, chosen], axis=1, weights=of_sites[chosen])
         noisy = mean + widened * (again - mean) + error * rng.normal(size=len(mean))
-        drawn.append(_fitted(number, fuller, scale.straight(noisy), weight, rng.uniform(*EXPONENTS)))
-    coef = _fitted(number, fuller, scale.straight(mean), weight, EXPONENT)
+        drawn.append(_fit_coefficients(number, fuller, scale.straight(noisy), weight, rng.uniform(*EXPONENTS)))
+    coef = _fit_coefficients(number, fuller, scale.straight(mean), weight, EXPONENT)
     return Law(coef, np.array(drawn), people, n_sites, scale)
 
 
@@ -161,7 +161,9 @@ def _g(x: np.ndarray, exponent: Any) -> np.ndarray:
     return np.log(x) * exprel(-exponent * np.log(x))
 
 
-def _fitted(n_sites: np.ndarray, share: np.ndarray, z: np.ndarray, weight: np.ndarray, exponent: float) -> np.ndarray:
+def _fit_coefficients(
+    n_sites: np.ndarray, share: np.ndarray, z: np.ndarray, weight: np.ndarray, exponent: float
+) -> np.ndarray:
     design = np.stack(_columns(n_sites, share, exponent), axis=-1)
     centre = np.average(design, axis=0, weights=weight**2), np.average(z, weights=weight**2)
     coef, _ = nnls((design - centre[0]) * weight[:, None], (z - centre[1]) * weight)

@@ -179,11 +179,11 @@ class SeveralClasses:
 
     def at_site(self, label: np.ndarray, score: np.ndarray) -> tuple[float, float]:
         """Macro AUC, and weight by the rarer classes."""
-        return float(macro_auc(label, score)), self._weight(self._counted(label))
+        return float(macro_auc(label, score)), self._weight(self._effective_count(label))
 
     def gap(self, label: np.ndarray, first: np.ndarray, second: np.ndarray) -> Gap:
         """The variance of a mean over classes, in which people take part in every class."""
-        areas, m = macro_auc(label, np.stack([first, second])), self._counted(label)
+        areas, m = macro_auc(label, np.stack([first, second])), self._effective_count(label)
         added = []
         for k in np.unique(label.astype(int)):
             case = label == k
@@ -196,7 +196,7 @@ class SeveralClasses:
         """Of as many people of each class."""
         return people * (self.n_classes - 1) / self.n_classes**2
 
-    def _counted(self, label: np.ndarray) -> float:
+    def _effective_count(self, label: np.ndarray) -> float:
         return float(counted_as(np.bincount(label.astype(int), minlength=self.n_classes)[None])[0])
 
     @staticmethod

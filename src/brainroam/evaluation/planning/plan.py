@@ -131,7 +131,7 @@ def make_plan(
             f"{more_sites} more sites than the {len(sites)} there are: give between 1 and {len(sites)}; beyond twice "
             "the sites that were measured, the curve is a guess"
         )
-    parts = _measured(cohort, list(methods), n_draws, seed, tuning, jobs, progress)
+    parts = _measure(cohort, list(methods), n_draws, seed, tuning, jobs, progress)
     table, scale = _by_site(parts[parts["method"] == methods[0]], cohort.target), measure.scale
     full = table[table["n_sites"] == table["n_sites"].max()]
     if scale.mean(full[scale.name], full["weight"]) < scale.least:
@@ -186,7 +186,7 @@ class _Task(NamedTuple):
     tuning: str
 
 
-def _measured(
+def _measure(
     cohort: Cohort, methods: Sequence[str], n_draws: int, seed: int, tuning: str, jobs: int, progress: bool | View
 ) -> pd.DataFrame:
     """Scores of all draws by the first method, and of leave-one-site-out by the second."""
@@ -205,7 +205,7 @@ def _measured(
     ]
     parts = []
     with show_progress(len(tasks), progress) as advance:
-        for task, scored in engines.map(_scored, tasks, cohort, jobs):
+        for task, scored in engines.map(_score, tasks, cohort, jobs):
             if isinstance(scored, engines.Failure):
                 raise BrainroamError(f"{task.method} with {task.draw.n_sites} training sites failed: {scored.error}")
             parts.append(scored)
@@ -213,7 +213,7 @@ def _measured(
     return pd.concat(parts, ignore_index=True)
 
 
-def _scored(cohort: Cohort, task: _Task) -> pd.DataFrame:
+def _score(cohort: Cohort, task: _Task) -> pd.DataFrame:
     draw, (name, fixed) = task.draw, parse_name(task.method)
     model = TunedMethod(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
     people = cohort.subset(draw.test)

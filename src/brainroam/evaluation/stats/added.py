@@ -50,16 +50,16 @@ def say_points_added(row: Any, part: LeftOut, unit: str) -> str:
     'anatomy adds 1.4 AUC points to rest at the next site (core; 95 % interval 0.3 to 2.5; better at 16 of 20 sites)'
     """
     limits = f"95 % interval {100 * row.low:.1f} to {100 * row.high:.1f}"
-    return _said(row, part, unit, f"{100 * row.difference:.1f} AUC points to {part.others}", limits)
+    return _describe(row, part, unit, f"{100 * row.difference:.1f} AUC points to {part.others}", limits)
 
 
 def say_order_added(row: Any, part: LeftOut, unit: str, r: str, r_against: str) -> str:
     """A difference of Fisher's z in words, with the two correlations within sites."""
     limits = f"95 % interval of the difference, Fisher's z, {row.low:.2f} to {row.high:.2f}"
-    return _said(row, part, unit, f"to the order that {part.others} gives, r {r} instead of {r_against},", limits)
+    return _describe(row, part, unit, f"to the order that {part.others} gives, r {r} instead of {r_against},", limits)
 
 
-def _said(row: Any, part: LeftOut, unit: str, size: str, limits: str) -> str:
+def _describe(row: Any, part: LeftOut, unit: str, size: str, limits: str) -> str:
     facts = [part.whole, limits] if np.isfinite(row.low) else [part.whole]
     facts.append(f"better at {row.won:.0f} of {row.n_sites:.0f} {unit}s")
     text = f"{part.block} adds {size} at the next {unit} ({'; '.join(facts)})"

@@ -277,11 +277,11 @@ def compare_classes(
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
     notes += on_institutions(predictions)
     sentences = what_blocks_add(sites, differences, say_points_added)
-    sentences += [_compared(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
+    sentences += [_describe_difference(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
     return ClassComparison(target, table, paired, sentences, notes, families, between)
 
 
-def _compared(row: Any, unit: str) -> str:
+def _describe_difference(row: Any, unit: str) -> str:
     size = f"{100 * abs(row.difference):+.1f} points of AUC"
     return say_pair(row, unit, "tells classes apart better than", size)

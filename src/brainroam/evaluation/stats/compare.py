@@ -152,8 +152,8 @@ def compare_methods(
     >>> print(compare_methods(scores, predictions).sentences[0])
     good beats poor by 37.8 AUC points on average over 8 sites (95 % interval 23.0 to 52.7; won 8 of 8; p < 0.001)
     """
-    scores, predictions = _checked(scores, predictions)
-    by_protocol = _gathered(predictions)
+    scores, predictions = _check(scores, predictions)
+    by_protocol = _gather(predictions)
     check_reference({name for item in by_protocol for name in item.methods}, reference, all_pairs)
     table = _table(scores, by_protocol)
     tested = [(item, family) for item in by_protocol for family in families(_order(table, item), reference, all_pairs)]
@@ -183,11 +183,11 @@ def summarise(scores: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
     people scatters more), and ``tau``, how much sites differ (probit scale), all from `verdict`; limits that the data
     cannot support are NaN and ``reason`` says why; then the other metrics of `metrics.over_sites`.
     """
-    scores, predictions = _checked(scores, predictions)
-    return _table(scores, _gathered(predictions))
+    scores, predictions = _check(scores, predictions)
+    return _table(scores, _gather(predictions))
 
 
-def _checked(scores: pd.DataFrame, predictions: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _check(scores: pd.DataFrame, predictions: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both frames with text names, once they are known to hold the same runs."""
     # A table without folds is of a protocol in which every site is held out once.
     scores, predictions = (
@@ -216,7 +216,7 @@ def _checked(scores: pd.DataFrame, predictions: pd.DataFrame) -> tuple[pd.DataFr
     return scores, predictions
 
 
-def _gathered(predictions: pd.DataFrame) -> list[SiteScores]:
+def _gather(predictions: pd.DataFrame) -> list[SiteScores]:
     return [gather(predictions, name) for name in sorted(predictions["protocol"].unique())]
 
 
@@ -226,7 +226,7 @@ def _table(scores: pd.DataFrame, by_protocol: list[SiteScores]) -> pd.DataFrame:
     for item in by_protocol:
         for j, method in enumerate(item.methods):
             per_site = averaged[(averaged["protocol"] == item.protocol) & (averaged["method"] == method)]
-            per_site = _counted(per_site, item)
+            per_site = _with_counts(per_site, item)
             reported = per_site.set_index("site")["auc"].reindex(item.sites)
             if not np.allclose(reported, item.auc[:, j], equal_nan=True):
                 raise RunsError(f"the AUC of {method} in the scores is not that of its predictions; write both again")
@@ -251,7 +251,7 @@ def _table(scores: pd.DataFrame, by_protocol: list[SiteScores]) -> pd.DataFrame:
     return table.sort_values(["protocol", "auc"], ascending=[True, False], kind="stable", ignore_index=True)
 
 
-def _counted(per_site: pd.DataFrame, item: SiteScores) -> pd.DataFrame:
+def _with_counts(per_site: pd.DataFrame, item: SiteScores) -> pd.DataFrame:
     """The rows of one method with the numbers of people in its predictions; sites of one class count none."""
     cases, controls = (pd.Series(n, item.sites) for n in (item.n_cases, item.n_controls))
     n_cases, n_controls = (per_site["site"].map(n).fillna(0) for n in (cases, controls))
@@ -368,7 +368,7 @@ def _who_lacks(predictions: pd.DataFrame) -> Iterator[str]:
 def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
     if item.one_class:
         yield f"Everybody at {listed(item.one_class)} has the same label: no AUC there, no weight in any mean."
-    yield from _reversed(item)
+    yield from _describe_reversed(item)
     few = ~judged(item.n_cases, item.n_controls)
     if few.any():
         sites = [f"{site} ({m} + {n})" for site, m, n in zip(item.sites, item.n_cases, item.n_controls, strict=True)]
@@ -387,7 +387,7 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
     yield from reasons(table[table["protocol"] == item.protocol])
 
 
-def _reversed(item: SiteScores) -> Iterator[str]:
+def _describe_reversed(item: SiteScores) -> Iterator[str]:
     """Sites where the scores of methods point the other way."""
     reversed_rows = pd.concat([item.reversed_sites(method).assign(method=method) for method in item.methods])
     for site, rows in reversed_rows.groupby("site"):

@@ -93,7 +93,7 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
         others = [name for name in compared(names, main) if name != main] if main in names else []
         groups = [Family(f"{main} against each other method", [(name, main) for name in others], APART)]
         # A variant that is the reference itself is compared with CORE there.
-        variants_of = ablations(name for name in names if name != main or _parsed(name)[1] == "core")
+        variants_of = ablations(name for name in names if name != main or _parse(name)[1] == "core")
         groups += [
             Family(f"ablation of {variants['core']}", _against(variants["core"], variants.values(), names))
             for variants in variants_of
@@ -139,7 +139,7 @@ def ablations(names: Iterable[str]) -> list[dict[str, str]]:
     """
     variants: dict[str, dict[str, str]] = defaultdict(dict)
     for name in names:
-        study, method, parameters = _parsed(name)
+        study, method, parameters = _parse(name)
         if method in ABLATION:
             variants[_key(study, parameters)][method] = name
     return [family for family in variants.values() if "core" in family and len(family) > 1]
@@ -153,7 +153,7 @@ def sweeps(names: Iterable[str], over: tuple[str, ...]) -> list[dict[tuple, str]
     """
     variants: dict[str, dict[tuple, str]] = defaultdict(dict)
     for name in names:
-        study, method, parameters = _parsed(name)
+        study, method, parameters = _parse(name)
         if method == "core" and all(isinstance(parameters.get(key), int | float) for key in over):
             rest = {key: value for key, value in parameters.items() if key not in over}
             variants[_key(study, rest)][tuple(parameters[key] for key in over)] = name
@@ -173,7 +173,7 @@ def _against(reference: str, members: Iterable[str], names: Sequence[str]) -> li
     return [(name, reference) for name in names if name in members]
 
 
-def _parsed(name: str) -> tuple[str, str, dict[str, Any]]:
+def _parse(name: str) -> tuple[str, str, dict[str, Any]]:
     """Study, method and parameters."""
     return study_of(name), *parse_name(bare_name(name))
 

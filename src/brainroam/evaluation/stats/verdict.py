@@ -116,7 +116,7 @@ def next_site(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Ma
     >>> [round(x, 2) for x in (found.mean, found.low, found.high, found.next_low, found.next_high)]
     [0.39, 0.19, 0.6, 0.09, 0.7]
     """
-    a, v = _known(values, variances)
+    a, v = _finite(values, variances)
     if len(a) < MIN_SITES_NEXT:
         return Verdict(len(a), mean_over_sites(a, 1 / v), reason=f"no intervals: fewer than {MIN_SITES_NEXT} sites")
     mean, below, tau, error = _plain_model(a, v)
@@ -134,7 +134,7 @@ def next_size(values: ArrayLike, variances: ArrayLike) -> float:
     >>> round(next_size([0.1, -0.1, 0.1, -0.1, 0.1, -0.1], [0.24] * 6), 3)  # e^2 = 2 * 0.24 / 6
     0.283
     """
-    a, v = _known(values, variances)
+    a, v = _finite(values, variances)
     if len(a) < MIN_SITES_NEXT:
         return np.nan
     mean, below, tau, error = _plain_model(a, v)
@@ -153,7 +153,7 @@ def observed_next(
     >>> round(mean, 2), [round(x, 2) for x in (*narrow, *wide)]
     (0.4, [0.12, 0.68, -0.12, 0.92])
     """
-    a, v = _known(values, np.maximum(variances, 1e-24))  # 0 where everybody of a site has the same value
+    a, v = _finite(values, np.maximum(variances, 1e-24))  # 0 where everybody of a site has the same value
     if len(a) < MIN_SITES_NEXT:
         return mean_over_sites(a, 1 / v), [(np.nan, np.nan) for _ in levels]
     mean, below, tau, error = _plain_model(a, v)
@@ -218,7 +218,7 @@ def _line(weight: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return share, share * apart / (share * apart**2).sum(axis=-1, keepdims=True)
 
 
-def _known(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Mapping[str, float]) -> np.ndarray:
+def _finite(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Mapping[str, float]) -> np.ndarray:
     a, v = by_site(values=values, variances=variances)
     measured = np.isfinite(a) & np.isfinite(v)
     if (v[measured] <= 0).any():

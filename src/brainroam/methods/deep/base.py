@@ -132,9 +132,9 @@ class DeepMethod(Method):
         if len(set(cohort.targets)) < 2:
             raise DataError("all training people have the same label; give people with and without the condition")
         self.shape_ = Shape.of(cohort)
-        held_out = None if validation is None else self._checked_inputs(validation)
+        held_out = None if validation is None else self._check_inputs(validation)
         path = []
-        with _seeded(seed, self.device):
+        with _seed(seed, self.device):
             people = self._people(cohort)
             network = self.network_ = self.build(self.shape_).to(self.device)
             optimiser = self.optimiser(network)
@@ -150,11 +150,11 @@ class DeepMethod(Method):
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """Log-odds of the condition, or the standardised number, as the network sees them."""
-        return _evaluate(self._fitted(), _scores, self._checked_inputs(cohort))["score"]
+        return _evaluate(self._fitted_network(), _scores, self._check_inputs(cohort))["score"]
 
     def explain(self, cohort: Cohort) -> dict[str, np.ndarray]:
         """What the method's paper shows as explanation, one row per person; empty where it shows none."""
-        return _evaluate(self._fitted(), lambda network, *x: network.explain(*x), self._checked_inputs(cohort))
+        return _evaluate(self._fitted_network(), lambda network, *x: network.explain(*x), self._check_inputs(cohort))
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:
         """The matrix over regions, or the value of each region, that `explain` gives."""
@@ -162,17 +162,19 @@ class DeepMethod(Method):
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """What the last linear layers see of each person: those that end in one logit, or else the last one to run."""
-        return _evaluate(self._fitted(), _last_inputs, self._checked_inputs(cohort))["input"]
+        return _evaluate(self._fitted_network(), _last_inputs, self._check_inputs(cohort))["input"]
 
     def state(self) -> dict[str, np.ndarray]:
         """The sizes and every parameter and buffer of the network."""
-        weights = {f"network.{name}": value.cpu().numpy().copy() for name, value in self._fitted().state_dict().items()}
+        weights = {
+            f"network.{name}": value.cpu().numpy().copy() for name, value in self._fitted_network().state_dict().items()
+        }
         return {"shape": np.array(astuple(self.shape_)), **weights}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted network; the parameters must be those it was fitted with."""
         self.shape_ = Shape(*map(int, state["shape"]))
-        with _seeded(0, self.device):
+        with _seed(0, self.device):
             self.network_ = self.build(self.shape_).to(self.device)
         weights = {name: torch.from_numpy(np.array(value)) for name, value in part(state, "network").items()}
         self.network_.load_state_dict(weights)
@@ -182,10 +184,10 @@ class DeepMethod(Method):
         site = np.unique(cohort.table["site"].to_numpy(dtype=str), return_inverse=True)[1]
         number = cohort.target.is_number
         y = torch.tensor(learned_target(cohort) if number else cohort.labels, dtype=torch.float32, device=self.device)
-        inputs = tuple(tensor.to(self.device) for tensor in self._checked_inputs(cohort))
+        inputs = tuple(tensor.to(self.device) for tensor in self._check_inputs(cohort))
         return People(inputs, y, torch.from_numpy(site).to(self.device), number)
 
-    def _checked_inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
+    def _check_inputs(self, cohort: Cohort) -> tuple[Tensor, ...]:
         if cohort.n_rois != self.shape_.rois:
             raise DataError(
                 f"the model was fitted on {self.shape_.rois} regions but these series have {cohort.n_rois}; "
@@ -193,7 +195,7 @@ class DeepMethod(Method):
             )
         return self.inputs(cohort)
 
-    def _fitted(self) -> Any:
+    def _fitted_network(self) -> Any:
         if not hasattr(self, "network_"):
             raise UsageError(f"{type(self).__name__} is not fitted yet; call fit or load_state first")
         return self.network_
@@ -237,7 +239,7 @@ def _stratified_order(index: Tensor, y: Tensor) -> Tensor:
 
 
 @contextmanager
-def _seeded(seed: int, device: str) -> Iterator[None]:
+def _seed(seed: int, device: str) -> Iterator[None]:
     """Everything drawn inside follows from the seed; the generators outside stay as they were."""
     kind = torch.device(device).type
     with torch.random.fork_rng([] if kind == "cpu" else [torch.device(device)], device_type=kind):

@@ -110,7 +110,7 @@ class BrainOOD(GSAT):
     def explain(self, cohort: Cohort) -> dict[str, np.ndarray]:
         """Edge probabilities of each person, and the feature mask of all."""
         with torch.no_grad():
-            mask = self._fitted().eval().feature_mask()
+            mask = self._fitted_network().eval().feature_mask()
         return {**super().explain(cohort), "features": mask.cpu().numpy()}
 
 

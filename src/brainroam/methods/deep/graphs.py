@@ -55,7 +55,7 @@ def edge_matrix(value: Tensor, ends: Tensor, n_rois: int) -> Tensor:
 
 def standardised_series(cohort: Cohort, n_frames: int) -> Tensor:
     """Series (n, T, P) of the first frames, each region standardised; a shorter series is followed by zeros."""
-    return torch.from_numpy(_standardised([x[:n_frames] for x in cohort.series], n_frames))
+    return torch.from_numpy(_standardise([x[:n_frames] for x in cohort.series], n_frames))
 
 
 def whole_series(cohort: Cohort) -> tuple[Tensor, Tensor]:
@@ -63,14 +63,14 @@ def whole_series(cohort: Cohort) -> tuple[Tensor, Tensor]:
     lengths = torch.tensor([len(x) for x in cohort.series])
     longest = int(lengths.max())
     weight = (torch.arange(longest) < lengths[:, None]).float() / lengths[:, None]
-    return torch.from_numpy(_standardised(cohort.series, longest)), weight
+    return torch.from_numpy(_standardise(cohort.series, longest)), weight
 
 
 def _known_edges(cohort: Cohort) -> np.ndarray:
     return np.nan_to_num(cohort_edges(cohort)).astype(np.float32)
 
 
-def _standardised(series: Sequence[np.ndarray], n_frames: int) -> np.ndarray:
+def _standardise(series: Sequence[np.ndarray], n_frames: int) -> np.ndarray:
     frames = np.zeros((len(series), n_frames, series[0].shape[1]), dtype=np.float32)
     for row, x, gone in zip(frames, series, missing_rois(series), strict=True):
         known = np.where(gone, 0.0, x)

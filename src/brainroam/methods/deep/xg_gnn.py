@@ -203,7 +203,7 @@ class XGGNN(DeepMethod):
 
     def explain(self, cohort: Cohort) -> dict[str, np.ndarray]:
         """Each person's learned connectivity, and the importance of each edge to the groups' difference."""
-        return {**super().explain(cohort), "importance": self._fitted().importance.cpu().numpy()}
+        return {**super().explain(cohort), "importance": self._fitted_network().importance.cpu().numpy()}
 
 
 def group_difference(m: Tensor, y: Tensor) -> Tensor:
