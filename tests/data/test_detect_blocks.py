@@ -250,3 +250,30 @@ def test_a_block_of_visits_gives_the_earliest(tmp_path):
     blocks = {"anatomy": {"table": str(tmp_path / "anatomy.csv")}}
     cohort = load_cohort(tmp_path / "participants.tsv", measures="none", blocks=blocks)
     np.testing.assert_allclose(np.concatenate(cohort.series), THICKNESS, atol=1e-6)
+
+
+def test_what_stands_beside_a_series_by_its_name_is_not_the_series(tmp_path):
+    write_people(tmp_path)
+    for who, x in zip(IDS, SERIES, strict=True):
+        folder = tmp_path / who / "func"
+        folder.mkdir(parents=True)
+        np.savetxt(folder / f"{who}_timeseries.csv", x, delimiter=",")
+        np.savetxt(folder / f"{who}_confounds.tsv", RNG.normal(size=(30, 7)), delimiter="\t")
+        np.savetxt(folder / f"rp_{who}.txt", RNG.normal(size=(30, 6)))
+        np.savetxt(folder / f"{who}_spikes.txt", RNG.normal(size=30))  # one column: no series whatever its name
+    cohort = studied(tmp_path)
+    np.testing.assert_allclose(cohort.series[2], SERIES[2])
+    told = look(tmp_path).remarks["blocks"]
+    assert "_confounds.tsv" in told and "rp_" in told
+
+
+def test_which_of_two_kinds_of_series_is_meant_is_asked(tmp_path):
+    write_people(tmp_path)
+    for who, x in zip(IDS, SERIES, strict=True):
+        np.savetxt(tmp_path / f"aal_{who}.txt", x)
+        np.savetxt(tmp_path / f"cc_{who}.txt", x[:, :4])
+    (question,) = look(tmp_path).questions
+    assert question.option == "template"
+    assert question.choices == ("aal_{participant_id}.txt", "cc_{participant_id}.txt")
+    assert "30 x 5" in question.text and "30 x 4" in question.text
+    assert not look(tmp_path, {"template": question.choices[1]}).questions

@@ -155,11 +155,14 @@ def _of_number(scores: pd.DataFrame) -> Content:
     first = f"mean correlation within {judged.n_sites} held-out sites {judged.mean:.3f}"
     spread = float(np.average(scores["sd"], weights=scores["n"]))
     lines = _sentences(first, "correlation", judged)
+    steps = [name for name in scores if name.startswith("n_")]
+    unit, scale = (" steps", "") if steps else ("", ", on the scale that is learned")
     lines.append(
-        f"level: expect to be off by {off:.3g} at the next site, on the scale that is learned; people of one site "
-        f"differ by {spread:.3g} (standard deviation)"
+        f"level: expect to be off by {off:.3g}{unit} at the next site{scale}; people of one site differ by "
+        f"{spread:.3g}{unit} (standard deviation)"
     )
-    shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": "level off by"})
+    shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": f"level off by{unit}"})
+    shown = shown.join(scores[steps].rename(columns=lambda name: f"at {name.removeprefix('n_')}"))
     return Content(lines, shown, judged, _forest(sites, "r", 0.0, "Correlation within the site"))
 
 

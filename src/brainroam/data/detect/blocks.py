@@ -1,13 +1,15 @@
 """What else was measured: square files, tables of many measures and arrays of everybody beside or instead of series.
 
-A file that is named by an id is one person's. A group of such files is series or matrices by what three of them hold.
-Other files are of everybody: a table whose rows are the people and that has many columns of measures, or an array with
-a row, or a matrix, for each of them.
+A file that is named by an id is one person's. A group of such files is series or matrices by what three of them hold;
+files named after head motion or confounds are neither, where others stand beside them. Which of several groups of
+series is the measurement is asked. Other files are of everybody: a table whose rows are the people and that has many
+columns of measures, or an array with a row, or a matrix, for each of them.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.detect.files import around_id, series_files
+from brainroam.data.detect.files import around_id, series_files, template_of
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.measurements import resembles_matrix
 from brainroam.data.readers.locate import files_below, unpadded
@@ -31,11 +33,18 @@ from brainroam.errors import BrainroamError, listed
 MANY = 10  # measures from which on a table is a block; fewer may be clinical and are only named
 FEW = 3
 LOOKED_AT = 3  # files of a group that are read to learn what they hold
+UNREADABLE = "unreadable"  # files of which none can be read as a series or a matrix
 ARRAYS = (".npy", ".npz", ".mat")
 FREESURFER = re.compile(
     r"aparc|aseg|freesurfer|thickness|surfarea|grayvol|(^|[_\W])[lr]h[_\W]|EstimatedTotalIntraCranialVol", re.IGNORECASE
 )
 NO_BLOCK = "desc-confounds", "predictions.csv", "scores.csv"
+#: What stands beside a series, by the name of its file.
+NUISANCE = re.compile(
+    r"(^|[_\W])(confounds?|regressors?|nuisance|covariates?|motion|movement|fd|framewise\w*|dvars|rp|realign\w*|params?|"
+    r"physio\w*|events?|outliers?|scrub|censor\w*|qc|tsnr)([_\W\d]|$)",
+    re.IGNORECASE,
+)
 
 
 #: By file, the columns that are measures, how many people have a row, and whether it is of FreeSurfer.
@@ -49,6 +58,7 @@ class Group:
     files: list[Path] = field(default_factory=list)
     people: set[str] = field(default_factory=set)
     kind: str = "series"
+    name: str = ""  # of its files, without the id
 
     def pattern(self, folder: Path) -> str:
         """The folder that holds these files and no others, else a pattern that fits them alone."""
@@ -68,22 +78,25 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
     """Files that are named by an id, in groups of one kind; the largest first.
 
     Files with the same text after the id are one group, as in the folders of several sites, unless the same people have
-    them in another folder too.
+    them in another folder too, or with another text before the id.
     """
     ids = list(ids)
     wanted = {unpadded(name) for name in ids}
     anew = len(wanted) < len(ids)  # ids that begin anew at every site: the same person in two folders is two people
-    by_place: dict[tuple[str, str], Group] = defaultdict(Group)
-    for file in files:
-        parts = around_id(file.relative_to(folder).as_posix(), wanted)
-        if parts is not None:
-            above, _, after, person = parts
-            place = "/".join("*" if unpadded(part) in wanted else part for part in starred(above).split("/"))
-            group = by_place[after, "" if anew else place]
-            group.files.append(file)
-            group.people.add(person)
+    found = {file: parts for file in files if (parts := around_id(file.relative_to(folder).as_posix(), wanted))}
+    people_of = defaultdict[str, set[str]](set)
+    for _, before, _, person in found.values():
+        people_of[before].add(person)
+    by_place: dict[tuple[str, str, str], Group] = defaultdict(Group)
+    for file, (above, before, after, person) in found.items():
+        place = "/".join("*" if unpadded(part) in wanted else part for part in starred(above).split("/"))
+        of_most = len(people_of[before]) > MOSTLY * len(wanted)  # what only some people have there is their site
+        group = by_place[("", "", after) if anew else (place, before if of_most else "", after)]
+        group.name = f"{before if of_most else ''}{after}"
+        group.files.append(file)
+        group.people.add(person)
     groups: dict[str, list[Group]] = defaultdict(list)
-    for (after, _), group in by_place.items():
+    for (_, _, after), group in by_place.items():
         twin = next((other for other in groups[after] if not other.people & group.people), None)
         if twin is None:
             groups[after].append(group)
@@ -97,11 +110,13 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
 
 
 def _kind(files: Sequence[Path]) -> str:
-    """What one person's files hold: series, matrices, or something else that is not read ("")."""
-    try:
-        some = [read_series(file).values for file in files[:: -(-len(files) // LOOKED_AT)]]
-    except BrainroamError:
-        return "series"  # the reader says what is wrong with them
+    """What one person's files hold: series, matrices, or something that is not read ("")."""
+    some = []
+    for file in files[:: -(-len(files) // LOOKED_AT)]:
+        with suppress(BrainroamError):
+            some.append(read_series(file).values)
+    if not some:
+        return UNREADABLE
     if all(resembles_matrix(x) for x in some):
         return "matrices"
     return "" if all(x.shape[0] == x.shape[1] for x in some) and len(some) > 1 else "series"
@@ -122,14 +137,19 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     taken = {file for group in groups for file in group.files}
     roster = pd.DataFrame({"subject": ids.to_numpy()})
     tables, small, arrays, strange = _of_everybody([file for file in files if file not in taken], roster, len(people))
-    series = [group for group in groups if group.kind == "series"]
+    left = list[str]()
+    series = _only_measurements([group for group in groups if group.kind == "series"], left)
+    series = series or [group for group in groups if group.kind == UNREADABLE]  # their reader says what is wrong
     matrices = [group for group in groups if group.kind == "matrices"]
     if not series and not matrices:
         _people_and_tables(people, guess, bool(tables or arrays))
     own = next(iter([*series, *matrices]), None)
     if own is not None:
         guess.files = own.files
-    left = [f"few measures in {listed(path.name for path in small)}"] if small else []
+    if series[1:]:
+        _ask_which_series(series, folder, ids.tolist(), guess)
+    if small:
+        left.append(f"few measures in {listed(path.name for path in small)}")
     if strange:
         left.append(
             f"no ids of these people, as {listed(ids, 2)}, in a column of {listed(path.name for path in strange)}, "
@@ -160,6 +180,26 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     if left:
         guess.remarks["blocks"] = f"not taken: {'; '.join(left)}"
     _name_the_data(own, folder, guess)
+
+
+def _only_measurements(groups: list[Group], left: list[str]) -> list[Group]:
+    """Groups of series without what is named after head motion or confounds, unless nothing else is there."""
+    beside = [group for group in groups if NUISANCE.search(group.name)]
+    if not beside or len(beside) == len(groups):
+        return groups
+    left.append(f"{listed(group.name for group in beside)}, which by their names hold no regional series")
+    return [group for group in groups if group not in beside]
+
+
+def _ask_which_series(series: Sequence[Group], folder: Path, ids: list[str], guess: Guess) -> None:
+    """Ask which files are the series, where the same people have several kinds of them."""
+    also = [group for group in series if 2 * len(group.people & series[0].people) > len(group.people)]
+    if also[1:]:
+        templates = [template_of([f.relative_to(folder).as_posix() for f in group.files], ids) for group in also]
+        shapes = [" x ".join(map(str, read_series(group.files[0]).values.shape)) for group in also]
+        kinds = [f"{template} ({shape})" for template, shape in zip(templates, shapes, strict=True)]
+        text = f"Each person has several files that may be the series: {listed(kinds)}. Which of them are the series?"
+        guess.questions.append(Question("template", text, tuple(map(str, templates))))
 
 
 def look_at_anatomy(folder: Path, subjects: Sequence[str], guess: Guess) -> None:

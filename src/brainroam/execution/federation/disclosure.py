@@ -27,6 +27,9 @@ Of several classes each has k people, and c is a column for each but the first. 
 about its mean: whoever is extreme in it weighs most in every slope. So t itself is drawn in like a covariate, until
 h_i <= 3/(2k) with [1, t] alone, and the site is refused where nobody differs then; means, slopes and products are of
 the drawn-in number.
+
+Of an order each step that is told of has k people: those of a step with fewer are set to the next step towards the
+median, and so are the outermost people who weigh too much. The site is refused where one step is left.
 """
 
 from itertools import combinations
@@ -49,6 +52,7 @@ FEW_PEOPLE = "dropped: a level, a class within it or a cell with another column 
 FEW_KNOWN = "dropped: known for fewer than {k} people of a class"
 FAR = "dropped: one person lies far from all others"
 FEW_ON_EDGE = "{n} dropped: fewer than {k} people have them, one stands out, or they are more than the site may tell"
+STEPS_JOINED = "drawn in: people at steps that fewer than {k} share were set to the next step"
 DRAWN_IN = "drawn in: extreme values were set to less extreme ones of other people"
 
 
@@ -115,6 +119,31 @@ def told_number(t: np.ndarray, k: int) -> np.ndarray | None:
         fair = _leverage(np.column_stack([np.ones(len(t)), drawn])).max() <= IN_DESIGN / k
         if np.ptp(drawn) > 0 and fair and not few:
             return drawn
+    return None
+
+
+def told_steps(t: np.ndarray, k: int) -> np.ndarray | None:
+    """Steps of an order, each that of k people and nobody with too much leverage; None where one step is left.
+
+    >>> told_steps(np.repeat([1.0, 2, 3, 4], [20, 3, 20, 1]), 5)[[0, 20, 23, 43]].tolist()
+    [1.0, 3.0, 3.0, 3.0]
+    >>> told_steps(np.repeat([1.0, 2], [20, 4]), 5) is None
+    True
+    """
+    drawn = t.copy()
+    while np.ptp(drawn) > 0:
+        steps, people = np.unique(drawn, return_counts=True)
+        middle = float(np.median(drawn))
+        far = np.abs(steps - middle)
+        h = _leverage(np.column_stack([np.ones(len(t)), drawn]))
+        if people.min() < k:
+            blamed = int(np.where(people < k, far, -1).argmax())
+        elif h.max() > IN_DESIGN / k:
+            blamed = int(np.searchsorted(steps, drawn[h.argmax()]))
+        else:
+            return drawn
+        inwards = blamed - 1 if blamed == len(steps) - 1 or (blamed and steps[blamed] > middle) else blamed + 1
+        drawn[drawn == steps[blamed]] = steps[inwards]
     return None
 
 

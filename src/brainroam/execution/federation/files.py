@@ -26,7 +26,7 @@ from safetensors import numpy as safetensors
 
 from brainroam import __version__
 from brainroam.data.atlas import Atlas
-from brainroam.data.target import KINDS, TWO_CLASSES, Target
+from brainroam.data.target import KINDS, ORDERED, TWO_CLASSES, Target
 from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
 from brainroam.utils.files import atomic_write, expanded, read_regular
 from brainroam.utils.model_files import part
@@ -50,6 +50,7 @@ ARRAYS: dict[tuple[str, int], dict[str, int]] = {
 }
 #: What is different where the target is a number, or of several classes.
 OF_NUMBERS = {1: {"target": 1}, 3: {"counts": 1, "mean": 1, "moments": 2}}
+OF_ORDERS = {1: {"steps": 2}}
 OF_CLASSES = {1: {"contrast": 2}, 3: {"counts": 1, "auc": 1, "auc_variance": 1, "mean": 2, "scatter": 3}}
 ABSORBED = re.compile(r"fit\.absorbed\.\d+\.(columns|kept|dropped|alpha)")
 READING = re.compile(r"(\d{1,6})\.(edges|weights|mean_intercept|mean_coef|covariate_mean|covariate_std)")
@@ -79,7 +80,7 @@ class Message:
         Which round it belongs to.
     settings, atlas, covariates, version, measure, target
         What has to be the same everywhere; edges of series and of matrices are not. "Edges" of a table are its columns.
-        The classes of a ``target`` may differ: sites need not have all of several.
+        The classes of a ``target`` may differ: sites need not have all of several. Of an order only requests name them.
     site : str
         Whose summary it is; empty for a request.
     request : str
@@ -272,6 +273,7 @@ def _require_schema(message: Message, what: str) -> None:
     arrays, target = message.arrays, message.predicts
     if not target.is_two_classes and what == SUMMARY:
         special = (OF_NUMBERS if target.is_number else OF_CLASSES).get(message.round, {})
+        special = special | (OF_ORDERS.get(message.round, {}) if target.kind == ORDERED else {})
         expected = special if message.round == 3 else expected | special
     if message.blocks:  # the third summary, of the sum of all blocks
         expected = expected | {"without": 1}
@@ -295,6 +297,8 @@ def _require_schema(message: Message, what: str) -> None:
         if not message.site:
             raise ValueError("it names no site")
         _require_numbers(arrays, n_edges, d, message.round, target)
+        if "steps" in arrays:
+            _require_steps(arrays, message.min_count)
         if message.blocks:
             _require_finite(arrays, {"without": (len(message.blocks),)})
     elif message.round == 2:
@@ -341,6 +345,17 @@ def _require_finite(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, 
             raise ValueError(f"{name} must be {shape} finite numbers")
 
 
+def _require_steps(arrays: dict[str, np.ndarray], min_count: int) -> None:
+    """Whole numbers, each of enough people, that give the mean and spread which stand beside them."""
+    steps, people = arrays["steps"].T
+    if (steps != np.rint(steps)).any() or (np.diff(steps) <= 0).any() or people.min() < min_count:
+        raise ValueError(f"steps must be different whole numbers, ascending, of at least {min_count} people each")
+    mean = people @ steps / people.sum()
+    moments = np.array([mean, people @ np.square(steps - mean)])
+    if people.sum() != arrays["counts"][0] or not np.allclose(moments, arrays["target"]):
+        raise ValueError("the people at each step are not those of its counts, or of its target")
+
+
 def _require_readings(arrays: dict[str, np.ndarray], n_sites: int, n_edges: int, d: int, target: Target) -> None:
     """Each site's reading whole: what is read, and what is taken off before."""
     for position in {int(name.partition(".")[0]) for name in arrays}:
@@ -378,6 +393,7 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
         "square": (2,),
         "moments": (2, 2),
         "scatter": (k, k, k),
+        "steps": (len(arrays.get("steps", ())), 2),
         "auc_variance": (2,),
     }
     if target.is_classes:
@@ -387,7 +403,7 @@ def _require_numbers(arrays: dict[str, np.ndarray], n_edges: int, d: int, round:
             raise ValueError(f"{name} has the shape {arrays[name].shape}, not {shape}")
     if round == 2:
         _require_edges("edges", arrays["edges"], n_edges)
-    finite = ["counts", "covariate_scatter", "factor", "with_covariates", "auc", "mean", "square", "bins"]
+    finite = ["counts", "covariate_scatter", "factor", "with_covariates", "auc", "mean", "square", "bins", "steps"]
     for name in [*finite, "target", "moments", "scatter", "auc_variance"]:
         if name in arrays and not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")

@@ -21,9 +21,16 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.targets import is_number
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
-from brainroam.data.target import Target
+from brainroam.data.target import ORDERED, Target
 from brainroam.errors import DataError, SummaryError, listed
-from brainroam.execution.federation.disclosure import DRAWN_IN, singled_out, told_covariates, told_number
+from brainroam.execution.federation.disclosure import (
+    DRAWN_IN,
+    STEPS_JOINED,
+    singled_out,
+    told_covariates,
+    told_number,
+    told_steps,
+)
 
 FEW_OF_CLASS = "left out: {n} people, fewer than the {least} below which a summary tells too much about each of them"
 FEW_ALIKE = "left out: {n}, fewer than {least} of a class who have the same blocks, or nobody of them differs"
@@ -34,7 +41,7 @@ NOT_OF_ALL = "dropped: those who lack a block could be told by it"
 class People:
     """The people of a site: edges (n, M), labels, the covariates they may be told by, and how many are the fewest.
 
-    Labels are 0 and 1, indicators of several classes (n, K), or a number about ``level``, its mean.
+    Labels are 0 and 1, indicators of several classes (n, K), or a number or step about ``level``, its mean.
     """
 
     edges: np.ndarray
@@ -50,6 +57,11 @@ class People:
         if self.y.ndim == 2:
             return self.y.sum(axis=0)
         return np.array([len(self.y)]) if is_number(self.y) else np.array([(self.y == c).sum() for c in (0, 1)])
+
+    @property
+    def steps(self) -> np.ndarray:
+        """The steps (K, 2) of an order that somebody has, and how many people each."""
+        return np.column_stack(np.unique(np.rint(self.y + self.level), return_counts=True)).astype(float)
 
     def on(self, edges: np.ndarray | slice, huber_k: float) -> np.ndarray:
         """Their values on some edges, NaN where somebody would be singled out."""
@@ -93,7 +105,8 @@ def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str,
 def labels_of(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.ndarray, float]:
     """Labels of each person (0 and 1, indicators of the classes of this target, or a number about its mean), the mean.
 
-    Somebody's number is the mean over their scans.
+    Somebody's number is the mean over their scans. A step of an order is the number that names it, since codes depend
+    on which steps a site has.
     """
     label = mean_of_scans(cohort.targets[:, None], person)[:, 0]
     if target.is_two_classes:
@@ -101,22 +114,28 @@ def labels_of(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.nd
     if target.is_classes:
         place = [target.classes.index(name) for name in cohort.target.classes]
         return np.eye(len(target.classes), dtype=int)[np.array(place)[label.astype(int)]], 0.0
+    if target.kind == ORDERED:
+        label = np.array(cohort.target.classes, dtype=float)[np.rint(label).astype(int)]
     return label - label.mean(), float(label.mean())
 
 
 def drawn_in_number(
-    site: str, t: np.ndarray, level: float, k: int, why: dict[str, str], name: str
+    site: str, t: np.ndarray, level: float, k: int, why: dict[str, str], target: Target
 ) -> tuple[np.ndarray, float]:
-    """The number as it is told, and its mean."""
-    drawn = told_number(t, k)
+    """The number, or step of an order, as it is told, and its mean."""
+    drawn = _told(t, k, target)
     if drawn is None:
         raise SummaryError(
-            f"site {site}: fewer than {k} people differ in {name} from all others, and every slope would tell about "
-            "them: nothing was written"
+            f"site {site}: fewer than {k} people differ in {target.name} from all others, and every slope would tell "
+            "about them: nothing was written"
         )
     if not np.array_equal(drawn, t):
-        why[name] = DRAWN_IN
+        why[target.name] = STEPS_JOINED.format(k=k) if target.kind == ORDERED else DRAWN_IN
     return drawn - drawn.mean(), level + float(drawn.mean())
+
+
+def _told(t: np.ndarray, k: int, target: Target) -> np.ndarray | None:
+    return told_steps(t, k) if target.kind == ORDERED else told_number(t, k)
 
 
 def persons_of(cohort: Cohort, site: str) -> np.ndarray:
@@ -200,7 +219,7 @@ def _told_alone(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, s
     labels = pd.Series(group.table["label"].to_numpy(dtype=float)).groupby(person).mean()
     if group.target.is_number:
         forward = group.target.forward(labels.to_numpy())
-        drawn = told_number(forward, k)
+        drawn = _told(np.rint(forward) if group.target.kind == ORDERED else forward, k, group.target)
         if drawn is None:
             return None, {}
         y, labels = drawn - drawn.mean(), pd.Series(group.target.inverse(drawn))

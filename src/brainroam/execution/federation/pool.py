@@ -21,12 +21,18 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.targets import counted_as
-from brainroam.data.target import TWO_CLASSES, Target, is_control
+from brainroam.data.target import MOST_CLASSES, ORDERED, TWO_CLASSES, Target, is_control
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
 from brainroam.execution.federation.model import save_pooled
-from brainroam.execution.federation.pooled_block import PooledBlock, block_weights, products_of, summary_of
+from brainroam.execution.federation.pooled_block import (
+    PooledBlock,
+    block_weights,
+    first_step,
+    products_of,
+    summary_of,
+)
 from brainroam.execution.federation.scores import (
     calibration_of,
     calibration_of_classes,
@@ -226,9 +232,10 @@ class Pool:
             notes.append(self._told_weights(blocks, weights))
             lines.append(notes[-1])
         request = content_hash([[self._messages[k][name].digest for name in sites for k in (1, 2)], self.thresholds])
-        third = {name: m.arrays for name, m in self._messages[3].items() if m.request == request}
+        answers = {name: m for name, m in self._messages[3].items() if m.request == request}
+        third = {name: _from_first_step(m.arrays, self.target) for name, m in answers.items()}
         waiting = [name for name in held_out if name not in third]
-        scores = None if waiting else _scores(held_out, third, self.target)
+        scores = None if waiting else _scores(held_out, third, self.target).join(self._at_steps(held_out))
         learned: dict[str, Any] = {}
         if scores is not None:
             learned = _calibrated([third[name] for name in held_out], self.target)
@@ -259,6 +266,18 @@ class Pool:
             own = dict(zip(self._messages[3][site].blocks, third[site]["without"].tolist(), strict=True))
             rows.append([own.get(block, figure_of(third[site], self.target)) for block in blocks])
         return pd.DataFrame(rows, columns=[f"{WITHOUT}{block}" for block in blocks])
+
+    def _at_steps(self, sites: Sequence[str]) -> pd.DataFrame:
+        """How many people of each site are at each step of an order, in the block that most have; else no columns."""
+        if self.target.kind != ORDERED:
+            return pd.DataFrame(index=range(len(sites)))
+        rows = []
+        for site in sites:
+            parts = self._messages[1][site].parts.values()
+            steps = max((part.arrays["steps"] for part in parts), key=lambda steps: steps[:, 1].sum())
+            rows.append({f"n_{step:.0f}": int(n) for step, n in steps})
+        columns = [f"n_{step}" for step in self.target.classes]
+        return pd.DataFrame(rows).reindex(columns=columns).fillna(0).astype(int)
 
     def _told_weights(self, blocks: Mapping[str, PooledBlock], weights: np.ndarray) -> str:
         """The shares of the blocks in the score of a person, in words."""
@@ -338,12 +357,34 @@ def _hashed(site: str) -> str:
 
 
 def common_target(messages: Iterable[Message]) -> Target:
-    """The target of these sites; of several classes with those of all sites, controls first."""
+    """The target of these sites; of several classes with those of all sites, controls first; of an order its steps."""
+    messages = list(messages)
     targets = [message.predicts for message in messages]
+    if targets and targets[0].kind == ORDERED:
+        return replace(targets[0], classes=_all_steps(messages, targets[0].name))
     if not targets or not targets[0].is_classes:
         return targets[0] if targets else TWO_CLASSES
     names = {name for target in targets for name in target.classes}
     return replace(targets[0], classes=tuple(sorted(names, key=lambda name: (not is_control(name), name))))
+
+
+def _all_steps(firsts: Sequence[Message], name: str) -> tuple[str, ...]:
+    """Every whole number from the lowest step of any site to the highest, so that all sites number them alike."""
+    steps = np.unique([step for m in firsts for own in m.parts.values() for step in own.arrays["steps"][:, 0]])
+    apart = int(np.gcd.reduce(np.diff(steps).astype(int)))
+    if apart > 1 or np.ptp(steps) >= MOST_CLASSES:
+        raise SummaryError(
+            f"the steps of {name} at these sites are {listed(f'{step:.0f}' for step in steps)}: they must be up to "
+            f"{MOST_CLASSES} neighbouring whole numbers; number them 1, 2, 3, or pool {name}:number"
+        )
+    return tuple(str(step) for step in range(int(steps[0]), int(steps[-1]) + 1))
+
+
+def _from_first_step(arrays: Mapping[str, np.ndarray], target: Target) -> dict[str, np.ndarray]:
+    """A third summary whose order is counted as `summary_of` counts it."""
+    if target.kind != ORDERED:
+        return dict(arrays)
+    return {**arrays, "mean": arrays["mean"] - np.array([0.0, first_step(target)])}
 
 
 def _counts(message: Message, target: Target) -> np.ndarray:

@@ -13,6 +13,7 @@ correlation of s_b with t within sites. For two blocks that err together this gi
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ import numpy as np
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryStatistics
 from brainroam.data.folds import other_sites
-from brainroam.data.target import Target
+from brainroam.data.target import ORDERED, Target
 from brainroam.errors import EmptyScaffoldError
 from brainroam.execution.federation.files import Message
 from brainroam.execution.federation.model import reading
@@ -164,9 +165,16 @@ def block_weights(blocks: Sequence[PooledBlock], left_out: LeftOut = frozenset()
 
 
 def summary_of(message: Message, target: Target) -> SiteSummary:
-    """The first summary, of several classes among all that there are."""
+    """The first summary, of several classes among all that there are, of an order counted from its first step."""
     summary = SiteSummary.from_arrays(message.arrays)
+    if summary.target is not None:
+        summary = replace(summary, target=summary.target - np.array([first_step(target), 0.0]))
     return summary.among(message.predicts.classes, target.classes) if target.is_classes else summary
+
+
+def first_step(target: Target) -> float:
+    """The step of an order that is counted as 0; 0 of a number."""
+    return float(target.classes[0]) if target.kind == ORDERED else 0.0
 
 
 def products_of(message: Message, target: Target) -> SiteProducts:

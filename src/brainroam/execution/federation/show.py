@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from brainroam.data.target import CLASSES, NUMBER, ORDERED
 from brainroam.errors import listed, visible
 from brainroam.execution.federation.disclosure import AT_EDGE
 from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
@@ -30,6 +31,7 @@ MEANING = {
     "bins": "class, number and mean score of groups of people of one class",
     "centre": "for each of these {edge}s its mean level over the sites",
     "without": "how well the scores without each block ({blocks}) order the same people",
+    "steps": "the steps, and how many people are at each",
     "target": "mean of the number that is predicted, and its spread",
     "moments": "spread of the scores and of the number, and how they go together",
     "auc_variance": "how uncertain these AUCs are",
@@ -37,14 +39,14 @@ MEANING = {
     "priority": "for each of these {edge}s how much it is wanted, where a site may not tell all",
 }
 OTHERWISE = {
-    "number": {
+    NUMBER: {
         "counts": "how many people",
         "covariate_mean": "mean {covariates} of everybody, and their slopes on the number",
         "contrast": "for every {edge} its slope on the number",
         "sums": "for each of these {edge}s the sum of its residuals over everybody, and of these times the number",
         "mean": "mean score and mean of the number",
     },
-    "classes": {
+    CLASSES: {
         "counts": "how many people of each class",
         "covariate_mean": "mean {covariates} of each class",
         "contrast": "for every {edge} the difference of each class from the first",
@@ -55,8 +57,8 @@ OTHERWISE = {
 }
 NOT_INSIDE = (
     "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people. At least {k} people "
-    "share every level, class and edge that it tells of, and nobody's own values make up more than {share:.0%} of what "
-    "it says about them."
+    "share every level, class, step and edge that it tells of, and nobody's own values make up more than {share:.0%} "
+    "of what it says about them."
 )
 NOISY = "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people."
 STILL = (
@@ -108,7 +110,8 @@ def _content(message: Message, kind: str) -> list[str]:
 def _counted(message: Message) -> str:
     counts, target = message.arrays["counts"].tolist(), message.predicts
     if target.is_number:
-        return f"{counts[0]} people; {visible(target.name)} is predicted, a number"
+        what = "the steps of an order" if target.kind == ORDERED else "a number"
+        return f"{counts[0]} people; {visible(target.name)} is predicted, {what}"
     if target.is_classes:
         return ", ".join(f"{n} {visible(name)}" for name, n in zip(target.classes, counts, strict=True) if n)
     return f"{counts[0]} controls and {counts[1]} cases"
@@ -117,7 +120,8 @@ def _counted(message: Message) -> str:
 def _line(name: str, value: np.ndarray, message: Message) -> str:
     covariates = " and ".join(map(visible, message.covariates)) or "no covariates"
     size = " x ".join(map(str, value.shape)) or "1"
-    meaning = (MEANING | OTHERWISE.get(message.predicts.kind, {}))[name]
+    kind = NUMBER if message.predicts.is_number else message.predicts.kind
+    meaning = (MEANING | OTHERWISE.get(kind, {}))[name]
     words = {"covariates": covariates, "edge": message.unit_of_reading, "blocks": listed(map(visible, message.blocks))}
     return f"{name:<18} {size:>12} numbers: {meaning.format(**words)}"
 

@@ -154,7 +154,7 @@ class _Block:
         y, level = labels_of(cohort, target, person)
         _require_enough(terms.site, y, terms.least)
         if target.is_number:
-            y, level = drawn_in_number(terms.site, y, level, k, self.why, target.name)
+            y, level = drawn_in_number(terms.site, y, level, k, self.why, target)
         self.atlas = cohort.atlas.identity
         if request is not None:
             _require_asked(request, terms.site, self.atlas, self.names, cohort.measure)
@@ -180,6 +180,7 @@ class _Block:
         """The first or the second summary; edges that it withholds are counted."""
         if self.request is None:
             arrays = _first(self.people, self.settings, self.terms.protection, self.rng)
+            arrays |= {"steps": self.people.steps} if self.target.kind == ORDERED else {}
             n_edges = int(np.isnan(np.atleast_2d(arrays["contrast"])[0]).sum())
         else:
             before = np.empty(0, dtype=int) if self.ledger is None else self.ledger.told_edges
@@ -205,7 +206,7 @@ class _Block:
             min_count=self.terms.min_count,
             withheld=self.why,
             measure=self.measure,
-            target=self.target.described(),
+            target=(replace(self.target, classes=()) if self.target.kind == ORDERED else self.target).described(),
         )
 
     def record(self) -> None:
@@ -337,11 +338,12 @@ def _summarised(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dic
 
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
-    """Refuse an order of steps, which sites may number differently, and a request that predicts something else."""
-    if own.kind == ORDERED:
+    """Refuse steps that sites may number differently, and a request that predicts something else."""
+    odd = [step for step in own.classes if own.kind == ORDERED and not float(step).is_integer()]
+    if odd:
         raise UsageError(
-            "steps of an order are not pooled, since a site that lacks a step would number the others differently: "
-            f"say --target {own.name}:number"
+            f"steps of an order are pooled where they are whole numbers, since a site may lack some; {own.name} has "
+            f"{listed(odd)}: number them 1, 2, 3, or say --target {own.name}:number"
         )
     strange = set(own.classes) - set(asked.classes) if own.is_classes else set()
     if request is not None and (target_in_words(own) != target_in_words(asked) or strange):
